@@ -21,15 +21,14 @@ PRIVATE_DIRECTORY = 0o700
 
 
 class LabLayout:
-    """The layout of a lab.
+    """The paths of a lab's files and directories, all below ``directory``.
 
-    It has the paths of its files and directories. All are below ``directory``. ``state`` is the file with the lab's
-    addresses, variables and software; ``inventory`` the layer for ``ansible-playbook -i INVENTORY -i LAYER``;
-    ``host_vars`` the directory of the variables that the lab sets for each host, which win over the inventory's
-    host_vars; ``names`` the file for the JVM option ``-Djdk.net.hosts.file``. ``hosts/HOST/INSTANCE`` has the shape of
-    a managed host's base directory (versions, current, data). ``stores`` has the stores that the nodes of a pair share,
-    ``clients`` files for clients, with loopback addresses, and ``runs`` a file for each broker that was started, which
-    names its process.
+    ``state`` is the file with the lab's addresses, variables and software; ``inventory`` the layer for
+    ``ansible-playbook -i INVENTORY -i LAYER``; ``host_vars`` the directory of the variables that the lab sets for each
+    host, which win over the inventory's host_vars; ``names`` the file for the JVM option ``-Djdk.net.hosts.file``.
+    ``hosts/HOST/INSTANCE`` has the shape of a managed host's base directory (versions, current, data). ``stores`` has
+    the stores that the nodes of a pair share, ``clients`` files for clients, with loopback addresses, and ``runs`` a
+    file for each broker that was started, which names its process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -44,7 +43,7 @@ class LabLayout:
         self.runs = directory / "run"
 
     def base_directory(self, host: str) -> Path:
-        """Return the base directory (``activemq_base``) of a host in the lab."""
+        """Return the base directory (``activemq_base``) of a host's broker in a lab."""
         return self.hosts / host
 
     def operations_file_path(self, host: str) -> Path:
@@ -55,9 +54,9 @@ class LabLayout:
         return self.base_directory(host) / "operations.jsonl"
 
     def make_directory(self) -> None:
-        """Make the directory of the lab.
+        """Make the directory of a lab, private to its owner.
 
-        It is private to its owner. Raises LabError if it cannot be made or made private.
+        Raises LabError if it cannot be made or made private.
         """
         try:
             self.directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -70,7 +69,7 @@ class LabLayout:
 
     @contextmanager
     def hold_lab_lock(self) -> Iterator[None]:
-        """Hold the lab's exclusive lock while a ``with`` block runs.
+        """Hold a lab's exclusive lock while a ``with`` block runs.
 
         With the lock only one command at a time starts or stops brokers. Returns the context manager. Raises LabError
         at once when another command holds the lock.
@@ -90,7 +89,7 @@ class LabLayout:
 
 
 def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
-    """Return the layout (paths) of the lab for inventory sources.
+    """Return the paths (layout) of the lab for inventory sources.
 
     The lab is in ``directory``, by default a directory derived from the sources. The default is in the user's state
     directory.
@@ -109,7 +108,7 @@ def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) 
 
 
 def absolute_sources(sources: Sequence[str]) -> list[str]:
-    """Return inventory sources as absolute paths.
+    """Return inventory sources (paths of inventories) as absolute paths.
 
     A list of hosts (``a,b``) stays as it is.
     """

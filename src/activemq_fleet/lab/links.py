@@ -26,7 +26,7 @@ _POLL = 0.5
 
 @dataclass(frozen=True, slots=True)
 class MissingLink:
-    """A network link of an active broker that is missing (not up).
+    """A network link of an active broker that is not up, although it should be.
 
     It should reach one of the active brokers ``peers``. ``expected`` is true when the inventory alone shows that the
     link cannot come up.
@@ -39,7 +39,7 @@ class MissingLink:
 
 
 class ExpectedLinks:
-    """The network links that are expected to be up in a lab's fleet.
+    """The network links between a lab's brokers that are expected to be up.
 
     They are compared with the bridges that the brokers' logs show as established.
     """
@@ -54,11 +54,11 @@ class ExpectedLinks:
     def wait_until_links_up(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
     ) -> list[MissingLink]:
-        """Wait until all expected links of the lab are up.
+        """Wait until all expected network links of a lab are up, and return those that are missing after a timeout.
 
-        Returns the missing ones after a timeout. ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots
-        by host. The wait ends early when no missing link can come up, as the inventory shows or a refused certificate
-        in a log, and the reason of each is in a log.
+        ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots by host. The wait ends early when no
+        missing link can come up, as the inventory shows or a refused certificate in a log, and the reason of each is in
+        a log.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -82,10 +82,10 @@ class ExpectedLinks:
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 
     def missing_link_reason(self, link: MissingLink) -> str:
-        """Return the reason why a link is missing (not up).
+        """Return the reason why a network link is not up, from the brokers' logs.
 
-        The brokers' logs show it. It is the refusal of the broker at the far end, else the error of the dialling
-        broker. Returns an empty text while no log gives a reason.
+        It is the refusal of the broker at the far end, else the error of the broker that connects. Returns an empty
+        text while no log gives a reason.
         """
         return missing_link_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
@@ -95,7 +95,7 @@ class ExpectedLinks:
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
     def describe_missing_link(self, link: MissingLink) -> str:
-        """Return one line of text that describes a missing link.
+        """Return one line of text that describes a network link that is not up.
 
         It has the link's name, the reason, and the path of the log.
         """

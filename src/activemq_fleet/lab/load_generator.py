@@ -16,10 +16,10 @@ from activemq_fleet.lab.agent_process import JournalTail
 
 
 class LoadGenerator(ABC):
-    """The base class of the load generators of a drill.
+    """A generator of steady load on a broker pair: it publishes events (numbered messages) and consumes them.
 
-    Each has a publisher and a subscriber. The load is steady. Methods raise AgentError or LabError with a message of
-    one line.
+    This is the base class of the load generators. Each has a publisher and a subscriber. Methods raise AgentError or
+    LabError with a message of one line.
 
     The files of both are below ``directory``: ``publisher/agent/*.jsonl`` and ``subscriber/agent/*.jsonl`` are their
     journals, and ``promised`` lists the ids of the accepted events.
@@ -46,48 +46,44 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load of the generator.
+        """Start to publish and to consume messages (the load), and return once messages are published.
 
-        Returns once events are published. The subscriber is started first, then the publisher. The subscriber comes
-        first, because a new subscription gets no earlier events. Raises AgentError or LabError when one of them is not
-        connected within ``timeout`` seconds.
+        The subscriber is started first, then the publisher, because a new subscription gets no earlier events. Raises
+        AgentError or LabError when one of them is not connected within ``timeout`` seconds.
         """
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError or LabError if a part of the load has ended unexpectedly."""
+        """Raise AgentError or LabError if the publisher or the subscriber of a load has ended unexpectedly."""
         if self._errors:
             raise self._errors[0]
 
     @abstractmethod
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and subscriber have stable connections to their brokers.
-
-        A connection is stable after some seconds.
-        """
+        """Return whether publisher and subscriber have been connected to their brokers for some seconds."""
 
     def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Return the rates of accepted and of handled events before a given moment.
+        """Return the accepted and the handled messages per second, in the ``seconds`` before a moment.
 
-        The rates are per second, in the ``seconds`` before ``moment`` (epoch seconds).
+        ``moment`` is in epoch seconds.
         """
         handled = self.subscriber_journal.read_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
-        """Return the time of the last event that the subscriber handled.
+        """Return the time at which the subscriber of a load last handled a message.
 
-        It is in seconds since the epoch; 0 without an event.
+        It is in seconds since the epoch; 0 without a message.
         """
         return self.subscriber_journal.read_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish a burst of ``count`` events.
+        """Publish a burst of ``count`` messages in the background.
 
-        They are published in the background. With a burst a fault meets events in flight. Some generators ignore it.
+        With a burst a fault meets events in flight. Some generators ignore it.
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:
-        """Finish the load: stop publishing, and wait until all events are handled.
+        """Finish a load: stop publishing, and wait until all messages are handled.
 
         Publisher and subscriber are stopped at the end. The publisher sends a barrier after its last event: a message
         that proves that all events before it arrived. This method also waits until the subscriber has handled the
@@ -104,26 +100,26 @@ class LoadGenerator(ABC):
             raise self._errors[0]
 
     def delete_durable_session(self) -> None:  # noqa: B027 -- not every load generator has one
-        """Delete the subscriber's durable session on its broker.
+        """Delete the durable MQTT session of a load's subscriber on its broker.
 
         Without a session no messages are stored for the subscriber. Some subscribers have none.
         """
 
     @abstractmethod
     def _kill(self) -> None:
-        """End publisher and subscriber at once."""
+        """Kill the publisher and the subscriber of a load at once."""
 
     @abstractmethod
     def _is_sent(self) -> bool:
-        """Return whether the publisher has nothing left to send before its barrier."""
+        """Return whether the publisher has sent all its messages except the barrier."""
 
     @abstractmethod
     def _stop_publisher(self) -> None:
-        """Have a barrier sent, behind all events, and stop the publisher."""
+        """Make the publisher send a barrier after all messages, and stop it."""
 
     @abstractmethod
     def _stop_subscriber(self) -> None:
-        """Stop the subscriber."""
+        """Stop the subscriber of a load."""
 
     def _is_handled(self) -> bool:
         counts = self.subscriber_journal.counts
@@ -143,7 +139,7 @@ class LoadGenerator(ABC):
             time.sleep(0.2)
 
     def _start_thread(self, work: Callable[[], None]) -> None:
-        """Run a function that publishes in a thread, and keep the error that ends it early."""
+        """Run a publishing function in a thread, and keep the error that ends it early."""
 
         def run() -> None:
             try:
@@ -162,7 +158,7 @@ class LoadGenerator(ABC):
 
 
 class _Promises:
-    """Ids of the events that were accepted, on the disk as they come: ``SECONDS ID`` a line."""
+    """The file with the ids of accepted messages, written as each is accepted, in lines ``SECONDS ID``."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)

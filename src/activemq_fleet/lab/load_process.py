@@ -36,9 +36,9 @@ _LAG = 1.0  # seconds until what an agent did is in its journal
 
 
 def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadGenerator:
-    """Make a load generator with the given settings.
+    """Make a load generator from its settings, without starting it.
 
-    It is not started. ``sockets`` is a directory with a short path.
+    ``sockets`` is a directory with a short path.
     """
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
@@ -46,7 +46,7 @@ def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadG
 
 
 def specs_to_json(specs: Sequence[LoadSpec]) -> str:
-    """Convert the settings of load generators to JSON.
+    """Convert the settings of load generators to JSON text.
 
     It is the content of ``load.json``, and holds passwords.
     """
@@ -54,7 +54,7 @@ def specs_to_json(specs: Sequence[LoadSpec]) -> str:
 
 
 def specs_from_json(text: str) -> list[LoadSpec]:
-    """Return the settings of load generators from JSON.
+    """Return the settings of load generators from JSON text.
 
     ``specs_to_json`` returned the JSON.
     """
@@ -62,12 +62,11 @@ def specs_from_json(text: str) -> list[LoadSpec]:
 
 
 def _run_load_generators(directory: Path, longest: float, parent: int | None = None) -> None:
-    """Run the load generators of a drill until the drill ends.
+    """Run the load generators of a drill (faults injected under load) until the drill ends.
 
-    They end after a longest time. The drill's directory has their settings. They run until a file ``stop`` appears
-    there, or for ``longest`` seconds. The run ends as well when the process ``parent`` is gone. Files report the
-    progress: ``ready`` once all generators run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or
-    LabError when a generator fails.
+    The drill's directory has their settings. They run until a file ``stop`` appears there, or for ``longest`` seconds.
+    The run ends as well when the process ``parent`` is gone. Files report the progress: ``ready`` once all generators
+    run, ``done`` at the end, ``failed`` with the reason. Raises AgentError or LabError when a generator fails.
     """
     specs = specs_from_json((directory / "load.json").read_text())
     (directory / "load.json").unlink()  # it holds passwords
@@ -111,7 +110,7 @@ def _lives(process: int | None) -> bool:
 
 
 def write_load_generator_status(directory: Path, generators: Iterable[LoadGenerator]) -> None:
-    """Write the status of load generators to the file ``status.json``.
+    """Write the status of load generators, such as their message rates, to the file ``status.json``.
 
     States are by name. The whole file is replaced at once. Each has its rates in events a second, whether it is steady,
     when an event was handled last and when the state was taken, in seconds since the epoch.
@@ -132,10 +131,10 @@ def write_load_generator_status(directory: Path, generators: Iterable[LoadGenera
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the load generators of a drill by command-line arguments.
+    """Run load generators in a process, as its command-line arguments specify, and return the exit code.
 
-    Returns the exit code. The arguments are ``DIRECTORY [SECONDS [PARENT]]``. 0 when all ended well, 1 on an error, 130
-    when interrupted.
+    The arguments are ``DIRECTORY [SECONDS [PARENT]]``. The exit code is 0 when all ended well, 1 on an error, 130 when
+    interrupted.
     """
     directory = Path(arguments[0])
     longest, parent = [*arguments[1:3], "", ""][:2]

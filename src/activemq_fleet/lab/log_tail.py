@@ -33,15 +33,15 @@ class LogTail:
         self._broker_run = BrokerRun()
 
     def read_run_state(self) -> BrokerRun:
-        """Read a broker's log to its end, and return the state of the broker's run."""
+        """Read a broker's log to its end, and return the state of the broker's current run."""
         for text in self.read_new_text():
             self._broker_run.apply_records(self._parser.feed(text))
         return self._broker_run
 
     def read_new_text(self) -> Iterator[str]:
-        """Read the new text in the broker's log, and yield it.
+        """Yield the text in the broker's log that was written since the last call.
 
-        It was written since the last call, and is yielded file by file.
+        It is yielded file by file.
         """
         files = _files(self._data)
         begin = next((at for at, (_, inode) in enumerate(files) if inode == self._inode), 0)
@@ -58,15 +58,12 @@ class LogTail:
 
 
 def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
-    """Return the log records of one run of a broker.
-
-    They include their stack traces.
-    """
+    """Return the log records, with their stack traces, of one run of a broker."""
     return list(parse_log("".join(LogTail(data, run).read_new_text())))
 
 
 def explain_failed_run(data: Path, run: ProcessRun) -> str:
-    """Explain in one line why a broker's run failed.
+    """Explain in one line why a run of a broker failed.
 
     It is the last error in the log, else the error that the broker printed. 5.5 only prints why its configuration could
     not be loaded. Without an error it is the log's last warning, else the last line that was printed; empty where
@@ -86,9 +83,9 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
 
 
 def last_error_line(records: Iterable[Record]) -> str:
-    """Return the last error in a log as one line.
+    """Return the last error in a broker's log, with its root cause, as one line.
 
-    It has the root cause. Without errors it is the last warning. Returns "" where the log holds neither.
+    Without errors it is the last warning. Returns "" where the log holds neither.
     """
     worst: Record | None = None
     for record in records:

@@ -63,9 +63,9 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class VariableSubstitution:
-    """A substitution that a lab makes for a variable of a host.
+    """An inventory variable of a host whose value a lab replaces: its old and its new value.
 
-    It has the old and the new value. ``before`` is None if the inventory does not set the variable.
+    ``before`` is None if the inventory does not set the variable.
     """
 
     host: str
@@ -75,19 +75,19 @@ class VariableSubstitution:
 
 
 def process_mark_arguments(directory: Path) -> frozenset[str]:
-    """Return the command-line arguments that mark the processes of a lab.
+    """Return the command-line arguments of which each process of a lab has one, as a mark.
 
-    The lab is that in a directory. Each process has one of them on its command line.
+    ``directory`` is that of the lab.
     """
     return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 
 
 def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Assign a loopback address to each broker of a fleet.
+    """Assign a loopback address to each broker of a fleet, and return the addresses by host.
 
-    Returns the addresses by host. Brokers with equal ``activemq_address`` get the same one. The pair decides the third
-    number and the node the last: 127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay
-    as they are, so that a lab survives a change of its inventory.
+    Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
+    127.16.2.1 is the first node of the second pair. Addresses in ``known``, by host, stay as they are, so that a lab
+    survives a change of its inventory.
     """
     lab_network = ipaddress.ip_network(f"127.{block}.0.0/16")
     kept = {host: text for host, text in (known or {}).items() if ipaddress.ip_address(text) in lab_network}
@@ -114,7 +114,7 @@ def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None =
 def loopback_variables(
     fleet: Fleet, hosts: Variables, layout: LabLayout, state: LabState, heap: str = HEAP, *, metrics: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return the variables, by host, that a lab sets to run a fleet on loopback addresses.
+    """Return the inventory variables with which a lab runs a fleet on loopback addresses, by host.
 
     They replace the inventory's, for each broker and agent. ``metrics``: whether all of them have metrics, regardless
     of the inventory.
@@ -144,17 +144,14 @@ def loopback_variables(
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return the hosts' variables with an overlay (variables that the lab sets) applied on top of them.
-
-    Both are by host.
-    """
+    """Return inventory variables with an overlay, which replaces some of their values, by host."""
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
 def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
-    """List the inventory variables that a lab substitutes.
+    """List the inventory variables whose values a lab replaces, with their old and new values.
 
-    They are listed with their old and new values. They are in the order of its hosts; secrets are shown as asterisks.
+    They are in the order of the lab's hosts; secrets are shown as asterisks.
     """
     return tuple(
         VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
@@ -165,7 +162,7 @@ def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubst
 
 
 def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
-    """Return the content of a hosts file for the JVMs of a lab's brokers.
+    """Return the content of a hosts file that maps names to loopback addresses for the JVMs of a lab.
 
     It is for ``-Djdk.net.hosts.file``; a JVM with this option resolves only the names in it. The name that peers
     connect to is the first one, because the broker announces that name by multicast (measured on 5.5.1).
@@ -180,10 +177,7 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
 
 
 def fleet_for_clients(fleet: Fleet, addresses: Mapping[str, str]) -> Fleet:
-    """Return the fleet of a lab for clients on this machine.
-
-    It has loopback addresses in place of names.
-    """
+    """Return the fleet of a lab for clients, with loopback addresses in place of host names."""
     dialled = {broker.address: addresses[broker.host] for broker in fleet.brokers}
 
     def local(urls: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -298,7 +292,10 @@ def _metrics(broker: Broker, state: LabState) -> dict[str, Any]:
 
 
 def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]:
-    """A database of the pair's own on the lab's server, with the options of PostgreSQL's driver that the URL has."""
+    """Return the variables of a pair's separate database on the lab's PostgreSQL server.
+
+    The JDBC URL keeps the options of PostgreSQL's driver, except those for TLS.
+    """
     _, _, options = jdbc.url.partition("?")
     kept = "&".join(option for option in options.split("&") if not option.startswith("ssl"))
     same = jdbc.url.startswith("jdbc:postgresql:") and kept
@@ -325,7 +322,7 @@ def _agent(agent: Agent, layout: LabLayout) -> dict[str, Any]:
 
 
 def _multicast_ports(fleet: Fleet, block: int) -> dict[str, int]:
-    """Return a port of the lab's own for each multicast address and port of the fleet."""
+    """Return a port of the lab for each multicast address and port of the fleet."""
     multicast_addresses = sorted({broker.settings.multicast for broker in fleet.brokers})
     return {text: _FIRST_MULTICAST_PORT + block + _BLOCKS * number for number, text in enumerate(multicast_addresses)}
 
@@ -343,7 +340,7 @@ def _lab_user(variables: Mapping[str, Any], seed: str) -> dict[str, Any]:
 
 
 def database_address(block: int) -> str:
-    """Return the loopback address of the lab's database server.
+    """Return the loopback address of a lab's database server.
 
     It is in the lab's block of addresses.
     """
@@ -351,17 +348,17 @@ def database_address(block: int) -> str:
 
 
 def database_password(seed: str) -> str:
-    """Return the password for the lab's database.
+    """Return the password for a lab's database, derived from the seed of the lab.
 
-    It is derived from the seed of the lab. All accounts of the database have it.
+    All accounts of the database have it.
     """
     return _derive_secret(seed, "database")
 
 
 def _derive_secret(seed: str, *place: str) -> str:
-    """Derive a secret of the lab from its seed.
+    """Derive a secret of a lab from its seed and the given names.
 
-    It has 32 hexadecimal digits and depends on the names given.
+    It has 32 hexadecimal digits.
     """
     return hmac.new(seed.encode(), "\0".join(place).encode(), hashlib.sha256).hexdigest()[:32]
 

@@ -45,10 +45,9 @@ _STOP = 10.0
 
 
 class Monitoring:
-    """The monitoring programs of a lab.
+    """The monitoring programs of a lab: Prometheus, Alertmanager and node exporter.
 
-    They are Prometheus, Alertmanager and node exporter. Their files are in ``directory``. Every method raises LabError,
-    with a message of one line, if it fails.
+    Their files are in ``directory``. Every method raises LabError, with a message of one line, if it fails.
     """
 
     def __init__(self, layout: LabLayout, state: LabState) -> None:
@@ -58,23 +57,23 @@ class Monitoring:
         self.directory = layout.directory / "prometheus"
 
     def program_address(self, name: str = "prometheus") -> Address:
-        """Return the host and port on which a monitoring program listens.
+        """Return the host and port on which a monitoring program, such as Prometheus, listens.
 
         The program is prometheus, alertmanager or node-exporter.
         """
         return self._host, PROGRAMS[name][1]
 
     def program_url(self, name: str = "prometheus") -> str:
-        """Return the URL of a monitoring program.
+        """Return the URL of the web page of a monitoring program, such as Prometheus.
 
-        The program is prometheus, alertmanager or node-exporter; the URL is that of its web page.
+        The program is prometheus, alertmanager or node-exporter.
         """
         return f"http://{join_host_port(*self.program_address(name))}"
 
     def start_programs(self) -> None:
-        """Start the monitoring programs that do not run yet.
+        """Start the monitoring programs of a lab that do not run yet, and wait until all answer.
 
-        Returns once all of them answer. The monitoring files of the fleet are written first.
+        The monitoring files of the fleet are written first.
         """
         check_monitoring_programs_installed()
         self.write_configuration()
@@ -90,7 +89,7 @@ class Monitoring:
         self.reload_prometheus()
 
     def stop_programs(self) -> None:
-        """Stop the monitoring programs of the lab.
+        """Stop the monitoring programs of a lab.
 
         Prometheus, Alertmanager and node exporter are stopped where they run; their data are kept.
         """
@@ -98,13 +97,13 @@ class Monitoring:
         processes.terminate_processes(running, grace=_STOP)
 
     def running_pids(self) -> list[int]:
-        """Return the pids of the monitoring processes that run."""
+        """Return the process ids of the monitoring programs that run."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
     def write_configuration(self, pace: float = PACE) -> None:
-        """Write the configuration of the monitoring programs for the fleet.
+        """Write the configuration of Prometheus and Alertmanager for a fleet: targets and alert rules.
 
-        It has targets and rules; alerts' durations are multiplied by ``pace``.
+        The alerts' durations are multiplied by ``pace``.
         """
         fleet = self._state.fleet()
         fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
@@ -129,7 +128,7 @@ class Monitoring:
         write_file_atomically(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload_prometheus(self) -> None:
-        """Make Prometheus reload its configuration and its rules."""
+        """Make Prometheus reload its configuration and its alert rules."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
             raise LabError(f"Prometheus does not load its configuration: read {self.directory}/prometheus/console.log")
 
@@ -147,9 +146,9 @@ class Monitoring:
         return series
 
     def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
-        """Run a PromQL range query on Prometheus.
+        """Run a PromQL query on Prometheus about each second between two times, and return the JSON answer.
 
-        Returns the JSON answer. It is about each second between two times, in epoch seconds.
+        ``began`` and ``ended`` are in epoch seconds.
         """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}
@@ -161,7 +160,7 @@ class Monitoring:
         return answer
 
     def active_alert_labels(self) -> list[dict[str, str]]:
-        """Return the labels of each active alert in Alertmanager."""
+        """Return the labels of each alert that is active in Alertmanager."""
         answer = self._get("alertmanager", "/api/v2/alerts?active=true")
         return [alert["labels"] for alert in json.loads(answer or b"[]")]
 
@@ -205,9 +204,9 @@ class Monitoring:
 
 
 def check_monitoring_programs_installed() -> None:
-    """Check that the monitoring programs are installed, and raise LabError if one is not.
+    """Check that Prometheus, Alertmanager and node exporter are installed, and raise LabError if one is not.
 
-    They are Prometheus, Alertmanager and node exporter. The error names the package.
+    The error names the package.
     """
     missing = [program for program, _ in PROGRAMS.values() if shutil.which(program) is None]
     if missing:

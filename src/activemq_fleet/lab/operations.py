@@ -21,9 +21,9 @@ def recorded_operation(
     progress: Callable[[str], None],
     labels: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Iterator[None]:
-    """Record an operation on hosts of the lab while a ``with`` block runs.
+    """Record the begin and end of an operation on hosts of a lab, around a ``with`` block.
 
-    Begin and end are recorded, also if the operation fails. Hosts on which nothing was ever installed are skipped. The
+    The end is recorded also if the operation fails. Hosts on which nothing was ever installed are skipped. The
     operation runs even if the record cannot be written; ``progress`` is called with the reason. ``labels`` are those of
     the hosts that have metrics, by host.
     """

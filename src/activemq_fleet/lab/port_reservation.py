@@ -30,7 +30,10 @@ _LISTENING = "0A"
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The claim of one lab to a block of addresses; ``processes`` was used by earlier versions, which require it."""
+    """The claim (reservation) of a block of loopback addresses by one lab.
+
+    ``processes`` was used by earlier versions, which require it.
+    """
 
     directory: str
     user: str
@@ -39,7 +42,7 @@ class _Claim:
 
 
 class PortReservations:
-    """The reservations of loopback address blocks by the labs of this machine.
+    """The reservations of blocks of loopback addresses by the labs of one machine.
 
     Blocks have the numbers 16 to 250.
     """
@@ -48,11 +51,11 @@ class PortReservations:
         self._directory = directory or _DIRECTORY
 
     def reserve_address_block(self, lab: Path, wanted: int | None = None) -> int:
-        """Reserve a block of loopback addresses for a lab.
+        """Reserve a block of loopback addresses for a lab, and return its number.
 
-        Returns the number of the block. It is the block ``wanted`` if that is free. A lab that has a claim keeps it,
-        unless another block is wanted and free. With no free block, that of the lab that has been idle longest is
-        reassigned. Raises LabError when every block has a running lab.
+        It is the block ``wanted`` if that is free. A lab that has a claim keeps it, unless another block is wanted and
+        free. With no free block, that of the lab that has been idle longest is reassigned. Raises LabError when every
+        block has a running lab.
         """
         with self._locked():
             claims, busy = self._claims(), _blocks_with_listeners()
@@ -136,7 +139,7 @@ class PortReservations:
 
 @contextmanager
 def _open(path: Path, flags: int) -> Iterator[int]:
-    """Open a file that all users share; a link or anything else in its place is refused."""
+    """Open a file that all users share; raise an error for a symbolic link or anything else in its place."""
     try:
         # Without O_CREAT first: the kernel may refuse it for another's file in such a directory.
         descriptor = os.open(path, (flags & ~os.O_CREAT) | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -156,7 +159,10 @@ def _open(path: Path, flags: int) -> Iterator[int]:
 
 
 def _order(lab: Path) -> Iterator[int]:
-    """Return the blocks in the order in which a lab tries them: its own order, so that it tends to get the same."""
+    """Return the numbers of address blocks in the order in which a lab tries them.
+
+    Each lab has a different order, so that it tends to get the same block again.
+    """
     count = LAST - FIRST + 1
     start = zlib.crc32(str(lab).encode(errors="surrogateescape")) % count
     return (FIRST + (start + step) % count for step in range(count))
@@ -173,7 +179,10 @@ def _exists(directory: str) -> bool:
 
 
 def _blocks_with_listeners() -> set[int]:
-    """Return the blocks in which a process listens, without regard to claims: a claim may have been removed."""
+    """Return the numbers of the address blocks in which a process listens.
+
+    Blocks without a claim are included, because a claim may have been removed.
+    """
     try:
         with open("/proc/net/tcp", encoding="ascii") as file:
             sockets = [line.split()[1:4:2] for line in split_lines(file.read())[1:]]

@@ -43,12 +43,12 @@ def prepare_lab(
     *,
     metrics: bool = False,
 ) -> tuple[LabState, tuple[VariableSubstitution, ...]]:
-    """Prepare a lab from an inventory.
+    """Prepare a lab from an inventory: fetch software, assign loopback addresses, and write its files.
 
-    This fetches software, assigns addresses, and writes its files. Ansible reads the files. Returns the lab's state and
-    the variables that were substituted. Raises LabError for a fleet whose topology has errors or that a lab cannot run,
-    ArtifactError when software cannot be fetched. Blocking findings of the rules are reported to ``progress``.
-    ``metrics``: whether all brokers and agents have metrics, regardless of the inventory.
+    Ansible reads the files. Returns the lab's state and the variables that were substituted. Raises LabError for a
+    fleet whose topology has errors or that a lab cannot run, ArtifactError when software cannot be fetched. Blocking
+    findings of the rules are reported to ``progress``. ``metrics``: whether all brokers and agents have metrics,
+    regardless of the inventory.
     """
     fleet = fleet_from_inventory_data(data)
     _refuse_findings(fleet)
@@ -85,7 +85,10 @@ def _refuse_findings(fleet: Fleet) -> None:
 
 
 def _report_findings(fleet: Fleet, progress: Progress) -> None:
-    """Report findings that stop ``render`` and ``site``; in a lab they may be the very thing to be tried."""
+    """Report the findings that would stop the commands ``render`` and ``site``, without stopping a lab.
+
+    A lab may test what they are about.
+    """
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import fleet_with_lint_findings
 
@@ -95,7 +98,10 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
 
 
 def _software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware:
-    """Return the software of a broker's release: of ``activemq_archive`` if that is on this machine, else fetched."""
+    """Return the ActiveMQ software of a broker's release.
+
+    It is that of ``activemq_archive`` if the archive is on this machine, else it is fetched.
+    """
     if local := _local_software(broker, layout, progress):
         return local
     release, home = broker.release, None
@@ -112,7 +118,10 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
 
 
 def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware | None:
-    """Return the software in ``activemq_archive``, None if it is not on this machine or a tar archive of jars alone."""
+    """Return the ActiveMQ software in a broker's ``activemq_archive``.
+
+    The result is None if the archive is not on this machine or is a tar archive of jars alone.
+    """
     settings, release = broker.settings, broker.release
     configured = settings.archive_of_release()
     if configured is None:
@@ -127,7 +136,10 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
 
 
 def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledSoftware:
-    """Return a directory of jars as software: the lab has a link to it in the place of a distribution's libraries."""
+    """Return a directory of ActiveMQ's jars as software for a lab.
+
+    The lab has a link to it in the place of a distribution's libraries.
+    """
     library = layout.directory / "software" / release.text / "lib"
     library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if library.is_symlink() and library.readlink() != jars:
@@ -165,10 +177,9 @@ _CONNECTION = {
 
 
 def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
-    """Install the rendered files of a broker.
+    """Install the configuration files of a broker in a lab, and return the name of the installed version.
 
-    Current files are not installed again. Returns the name of the installed version. Raises LabError when the files
-    cannot be written.
+    Current files are not installed again. Raises LabError when the files cannot be written.
     """
     tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():

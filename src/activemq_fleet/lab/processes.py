@@ -34,12 +34,11 @@ _children: dict[int, subprocess.Popen[bytes]] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """The record of one run of a process that a lab launched.
+    """The record of one run of a process, such as a broker, that a lab launched.
 
-    It is a process such as a broker's. It names the process, and the position in the log at which the run begins.
-    ``created`` and ``started`` are in seconds since the epoch. ``log_inode`` is 0 where there was no log yet.
-    ``version`` is the version of the files that the broker was started with. ``release`` is its release of ActiveMQ,
-    empty for a program that is no broker.
+    It names the process, and the position in the log at which the run begins. ``created`` and ``started`` are in
+    seconds since the epoch. ``log_inode`` is 0 where there was no log yet. ``version`` is the version of the files that
+    the broker was started with. ``release`` is its release of ActiveMQ, empty for a program that is no broker.
     """
 
     host: str
@@ -61,11 +60,10 @@ def launch_broker(
     version: str,
     release: str = "",
 ) -> ProcessRun:
-    """Launch the process of a broker in a lab.
+    """Launch the process of a broker in a lab, and return the record of the run.
 
-    Returns the record of the run. The process has a separate process session. The record is written to a file.
-    ``variables`` are those of the broker's environment file. The output of the process goes to ``data/console.log``.
-    Raises LabError if it cannot be started.
+    The process has a separate process session. The record is written to a file. ``variables`` are those of the broker's
+    environment file. The output of the process goes to ``data/console.log``. Raises LabError if it cannot be started.
     """
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     (data / "tmp").mkdir(mode=0o700, exist_ok=True)
@@ -95,7 +93,7 @@ def launch_broker(
 
 
 def run_command_before_start(host: str, command: Sequence[str]) -> None:
-    """Run a command that must succeed before a broker starts.
+    """Run a command that must succeed before a broker of a lab starts.
 
     Raises LabError with the command's output.
     """
@@ -110,7 +108,7 @@ def run_command_before_start(host: str, command: Sequence[str]) -> None:
 def _created(child: subprocess.Popen[bytes]) -> float:
     """Return the start time of a process, once its command line can be read.
 
-    The call that starts it returns a moment before the kernel shows its arguments.
+    The kernel shows its arguments a moment after the call that starts it returns.
     """
     try:
         process = psutil.Process(child.pid)
@@ -129,7 +127,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
 
 
 def last_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
-    """Return the record of a host's last broker process; None if the host was never started.
+    """Return the record of the last broker process of a host in a lab; None if the host was never started.
 
     The process may have ended.
     """
@@ -154,12 +152,12 @@ def has_running_process(layout: LabLayout) -> bool:
 
 
 def delete_run_record(layout: LabLayout, host: str) -> None:
-    """Delete the record of a host's last broker run."""
+    """Delete the record of the last broker run of a host in a lab."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 
 
 def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
-    """Find the process of a recorded run; return None if it has ended."""
+    """Find the running process of a recorded run; return None if it has ended."""
     _reap(run.pid)
     try:
         process = psutil.Process(run.pid)
@@ -171,9 +169,9 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
 
 
 def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker's process that a guard process started; None if it does not run.
+    """Return the broker's process that a guard started; None if it does not run.
 
-    A guard fences the store that its broker shares.
+    ``process`` is that of the guard, which fences the store that its broker shares.
     """
     try:
         # A guard may have another child for a moment, which checks old generations.
@@ -193,10 +191,7 @@ def is_stopped_by_signal(process: psutil.Process) -> bool:
 
 
 def lab_processes(layout: LabLayout) -> list[psutil.Process]:
-    """Return all running processes of a lab.
-
-    The lab's mark on the command line shows them.
-    """
+    """Return all running processes of a lab, by the lab's mark on their command line."""
     return [process for process in psutil.process_iter() if _is_ours(layout, process)]
 
 
@@ -216,9 +211,9 @@ def _reap(pid: int) -> None:
 
 
 def signal_process_group(process: psutil.Process, number: signal.Signals) -> None:
-    """Send a signal to the process group of a broker.
+    """Send a signal to the process group of a process.
 
-    Nothing happens if the process is gone.
+    A process that leads no group gets the signal alone. Nothing happens if the process is gone.
     """
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # The start made a process group; a stray process without a group is signalled alone.
@@ -229,20 +224,20 @@ def signal_process_group(process: psutil.Process, number: signal.Signals) -> Non
 
 
 def freeze_or_resume_process(process: psutil.Process, frozen: bool) -> None:
-    """Freeze a process by SIGSTOP, or resume it by SIGCONT.
+    """Freeze a process by SIGSTOP or resume it by SIGCONT, and wait for the change.
 
-    Returns when it has changed, or after 5 s.
+    Returns after 5 s at the latest.
     """
     signal_process_group(process, signal.SIGSTOP if frozen else signal.SIGCONT)
     poll_until_true(lambda: not _lives(process) or is_stopped_by_signal(process) == frozen, 5, _POLL)
 
 
 def terminate_processes(processes: Iterable[psutil.Process], *, grace: float) -> None:
-    """Terminate processes and their children.
+    """Terminate processes by SIGTERM, and kill those that are left after ``grace`` seconds.
 
-    SIGTERM is sent, and SIGKILL to those left after ``grace`` seconds (0 kills at once). A frozen process does not
-    react to SIGTERM and is killed at once. Returns when all are gone: the broker of a guard holds its ports a moment
-    longer than the guard. Raises LabError if a process survives 60 s of SIGKILL.
+    With 0 they are killed at once. Their children are also terminated. A frozen process does not react to SIGTERM and
+    is killed at once. Returns when all are gone: the broker of a guard holds its ports a moment longer than the guard.
+    Raises LabError if a process survives 60 s of SIGKILL.
     """
     leaders = list(processes)
     living = [process for leader in leaders for process in (leader, *_children_of(leader))]
@@ -277,10 +272,10 @@ def ends_within(process: psutil.Process, seconds: float) -> bool:
 
 
 def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
-    """Kill several processes simultaneously.
+    """Kill several processes simultaneously, so that none reacts to the death of another.
 
-    With this none reacts to the death of another. A pure slave would promote itself within milliseconds of its master's
-    death, and the stores of the pair would differ.
+    A pure slave would promote itself within milliseconds of its master's death, and the stores of the pair would
+    differ.
     """
     living = list(processes)
     for process in living:
@@ -289,13 +284,19 @@ def kill_simultaneously(processes: Iterable[psutil.Process]) -> None:
 
 
 def _living_after(processes: Sequence[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Return the processes that still live after ``seconds``; returns at once when none does."""
+    """Return the processes that are still alive after ``seconds``.
+
+    It returns at once when none is.
+    """
     poll_until_true(lambda: not any(map(_lives, processes)), seconds, _POLL)
     return [process for process in processes if _lives(process)]
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Return whether any thread of a process is left: the last may hold its ports a moment longer than the first."""
+    """Return whether any thread of a process is alive.
+
+    The last thread may hold the process's ports a moment longer than the first.
+    """
     _reap(process.pid)
     try:
         if not process.is_running():

@@ -27,7 +27,7 @@ from activemq_fleet.topology import Broker, Connector, Fleet, Pair
 
 
 class ReadOnlyLab:
-    """A read-only lab, which can be observed and not changed.
+    """Read-only access to a lab (real brokers on loopback addresses): it can be observed, but not changed.
 
     Hosts are named by inventory name or its first label. Times are in seconds. Every method raises LabError, with a
     message of one line, if it fails.
@@ -38,20 +38,17 @@ class ReadOnlyLab:
 
     @property
     def directory(self) -> Path:
-        """The directory that holds all files of the lab."""
+        """The directory with all files of a lab (real brokers on loopback addresses)."""
         return self._layout.directory
 
     @property
     def exists(self) -> bool:
-        """Whether the lab exists.
-
-        It may be down.
-        """
+        """Whether a lab (real brokers on loopback addresses) was prepared, running or not."""
         return self._layout.state.exists()
 
     @property
     def inventory_path(self) -> Path:
-        """The path of the inventory file of the lab.
+        """The path of the inventory file in which a lab sets its variables for Ansible.
 
         It is added after the user's inventory.
         """
@@ -59,7 +56,7 @@ class ReadOnlyLab:
 
     @property
     def fleet(self) -> Fleet:
-        """The fleet of the lab.
+        """The fleet (brokers, pairs and links) that a lab runs on loopback addresses.
 
         It has the brokers' own host names. Raises LabError if no lab was prepared.
         """
@@ -67,10 +64,7 @@ class ReadOnlyLab:
 
     @cached_property
     def client_fleet(self) -> Fleet:
-        """The fleet of the lab as its clients see it.
-
-        It has loopback addresses. Clients on this machine dial these addresses.
-        """
+        """The fleet of a lab for clients: its brokers have the loopback addresses to which clients connect."""
         return loopback_overlay.fleet_for_clients(self.fleet, self._hosts.lab.addresses)
 
     @cached_property
@@ -78,19 +72,19 @@ class ReadOnlyLab:
         return LabBrokers(self._layout, require_lab_state(self._layout))
 
     def status(self) -> tuple[HostStatus, ...]:
-        """Return the current status of every broker of the lab.
+        """Return the current status of every broker of a lab.
 
-        They are in the order of the inventory.
+        The brokers are in the order of the inventory.
         """
         hosts, snapshots = self._hosts, self._hosts.observe_all_brokers()
         return tuple(status_from_snapshot(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
 
     def state(self, host: str) -> BrokerState:
-        """Return the current state of a broker of the lab."""
+        """Return the current state of a broker of a lab, such as ``active`` or ``standby``."""
         return self._hosts.observe_broker(self.fleet.broker(host)).state
 
     def describe_two_masters(self, pair: str) -> str:
-        """Describe two masters of a pair in a sentence; empty if there are not two.
+        """Describe in a sentence that both nodes of a pair are masters; return "" if at most one is.
 
         Both nodes can then write to the store. Always empty for a pair that shares no directory. Both nodes are checked
         twice, because a node that ends while the other one is checked is no second master.
@@ -129,9 +123,9 @@ class ReadOnlyLab:
         return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_links
 
     def started_at(self, host: str) -> float | None:
-        """Return the time at which a broker started; None if it is not started.
+        """Return the time at which a broker started, in epoch seconds; None if it is not started.
 
-        It comes from the broker's log, in epoch seconds.
+        The time comes from the broker's log.
         """
         story = self._hosts.state_from_log(self.fleet.broker(host))
         return story.since.timestamp() if story.phase == "started" and story.since else None
@@ -141,10 +135,7 @@ class ReadOnlyLab:
         return self._hosts.log_path(self.fleet.broker(host))
 
     def active(self, pair: str) -> str | None:
-        """Return the name of the active node of a pair; None while there is none.
-
-        It is the inventory name.
-        """
+        """Return the inventory name of the active node of a pair; None while there is none."""
         return next(
             (
                 b.host
@@ -155,9 +146,9 @@ class ReadOnlyLab:
         )
 
     def wait_active(self, pair: str, timeout: float = LAB_READY) -> str:
-        """Wait until a node of a pair is active.
+        """Wait until a node of a pair is active, and return its inventory name.
 
-        Returns its inventory name. Raises LabError after ``timeout`` s.
+        Raises LabError after ``timeout`` s.
         """
         active_host = poll_until_true(lambda: self.active(pair), timeout)
         if active_host is None:
@@ -170,7 +161,7 @@ class ReadOnlyLab:
         return active_host
 
     def wait_state(self, host: str, state: BrokerState, timeout: float = LAB_READY) -> None:
-        """Wait until a broker is in a given state.
+        """Wait until a broker of a lab is in a given state, such as ``active``.
 
         Raises LabError after ``timeout`` seconds.
         """
@@ -182,10 +173,9 @@ class ReadOnlyLab:
             )
 
     def wait_bridge(self, host: str, to: str, timeout: float = LAB_READY) -> RunningBridge:
-        """Wait until a broker has a network bridge to another host.
+        """Wait until a broker has a network bridge to another host, and return the bridge.
 
-        Returns the bridge. Broker ``host`` dialled the bridge to host ``to``. Raises LabError after ``timeout``
-        seconds.
+        Broker ``host`` opened the bridge to host ``to``. Raises LabError after ``timeout`` seconds.
         """
         target = self.fleet.broker(to).host
 
@@ -203,19 +193,19 @@ class ReadOnlyLab:
         return bridge
 
     def addresses(self, name: str, protocol: str) -> tuple[Address, ...]:
-        """Return the address of each broker that offers a protocol.
+        """Return the listening addresses of a host, pair or group for one protocol: one address per broker.
 
-        It includes the port. The protocol is stomp, mqtt, openwire, amqp or ws. ``name`` is a host, a pair (whose
-        preferred master comes first) or a group.
+        Each has the port. The protocol is stomp, mqtt, openwire, amqp or ws. ``name`` is a host, a pair (whose
+        preferred master comes first) or a group. Brokers without the protocol are omitted.
         """
         connectors = self._connectors(name, protocol)
         return tuple((self._hosts.loopback_address(broker.host), connector.port) for broker, connector in connectors)
 
     def uris(self, name: str, protocol: str = "openwire") -> tuple[str, ...]:
-        """Return the URI of each broker that offers a protocol.
+        """Return the URIs at which a host, pair or group offers one protocol: one URI per broker.
 
-        It is for clients on this machine, such as ``tcp://127.16.1.1:61616``. The scheme is ``ssl`` for a listener with
-        TLS. ``name`` and ``protocol`` are those of ``addresses``.
+        They are for clients on this machine, such as ``tcp://127.16.1.1:61616``. The scheme is ``ssl`` for a listener
+        with TLS. ``name`` and ``protocol`` are those of ``addresses``.
         """
         return tuple(
             uris.uri_to_dial((self._hosts.loopback_address(broker.host), connector.port), connector.scheme)
@@ -223,30 +213,27 @@ class ReadOnlyLab:
         )
 
     def data_directory(self, host: str) -> Path:
-        """Return the data directory of a broker.
+        """Return the data directory of a broker of a lab.
 
         It has the log, and the store where the pair does not share one.
         """
         return self._hosts.data_directory(self.fleet.broker(host))
 
     def store_directory(self, host: str) -> Path:
-        """Return the store directory of a broker.
+        """Return the directory of a broker's message store.
 
         Both nodes of a pair with a shared store have the same one.
         """
         return Path(self.fleet.broker(host).store_directory)
 
     def configuration_directory(self, host: str) -> Path:
-        """Return the configuration directory of a broker.
-
-        It has the broker's ``activemq.xml``.
-        """
+        """Return the directory of a broker's configuration files, such as ``activemq.xml``."""
         return Path(service.broker_directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
         """Return credentials for the brokers of a host, pair or group; None without any.
 
-        No account then has a readable password.
+        The result is None if no account has a readable password.
         """
         return credentials_of(self._members(name)[0])
 

@@ -19,12 +19,11 @@ from activemq_fleet.topology import Broker
 
 
 def make_broker_probe(broker: Broker, timeout: float) -> Probe:
-    """Return a function that probes a broker.
+    """Return a function that probes whether a broker answers at one of its connectors.
 
-    It probes whether the broker answers at one of its connectors. The function takes the deployed configuration and the
-    expected broker, and returns the answer by connector name. It sends a message over STOMP and receives it; without a
-    STOMP connector it uses MQTT, then any other connector. It returns an empty mapping for a broker without connectors,
-    such as a promoted pure slave. ``timeout`` is in seconds.
+    The function takes the deployed configuration and the expected broker, and returns the answer by connector name. It
+    sends a message over STOMP and receives it; without a STOMP connector it uses MQTT, then any other connector. It
+    returns an empty mapping for a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
     """
 
     def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
@@ -43,7 +42,7 @@ def make_broker_probe(broker: Broker, timeout: float) -> Probe:
 
 
 def _is_weak(scheme: str) -> bool:
-    """Return whether a message cannot be sent and had back over the scheme without certificates."""
+    """Return whether a probe of a URI scheme cannot send and receive a message without certificates."""
     return is_encrypted(scheme) or not supports_round_trip(scheme)
 
 
@@ -61,13 +60,13 @@ def credentials_of(broker: Broker) -> Credentials | None:
 
 
 def require_free_port(address: Address) -> None:
-    """Check that no program listens on an address, and raise LabError if one does."""
+    """Raise LabError if a program listens on the port of an address."""
     if is_port_taken(address):
         raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop that program")
 
 
 def is_port_taken(address: Address) -> bool:
-    """Return whether a port is taken: a program listens on its address.
+    """Return whether a program listens on the port of an address.
 
     Raises OSError for an address that is not of this machine.
     """

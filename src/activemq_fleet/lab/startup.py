@@ -32,7 +32,7 @@ _STANDBY: tuple[BrokerState, ...] = ("standby",)
 
 
 class _GivenUpError(Exception):
-    """Another broker has failed, or the user has had enough."""
+    """The start of a broker was given up, because another broker failed or the user interrupted it."""
 
 
 class FleetStartup:
@@ -58,10 +58,9 @@ class FleetStartup:
         self._turns = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
 
     def start_all_brokers(self, pairs: Sequence[Pair]) -> None:
-        """Start all stopped brokers of the pairs.
+        """Start all stopped brokers of the given pairs, and wait until every broker is ready.
 
-        Returns when every broker is ready. Raises LabError for the first that fails, with its last error and the path
-        of its log.
+        Raises LabError for the first that fails, with its last error and the path of its log.
         """
         with ThreadPoolExecutor(max_workers=max(1, len(pairs)), thread_name_prefix="lab-up") as pool:
             futures = [pool.submit(self._start_pair, pair) for pair in pairs]
@@ -75,10 +74,10 @@ class FleetStartup:
                 raise error
 
     def start_broker(self, broker: Broker) -> None:
-        """Start one broker of the fleet.
+        """Start one broker of a fleet, and wait until it is ready.
 
-        Returns when it is ready. For a pure master with a slave it returns when the slave may attach. Raises LabError
-        when it is not ready in time.
+        For a pure master with a slave it returns when the slave may attach. Raises LabError when it is not ready in
+        time.
         """
         if broker.profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
@@ -87,10 +86,7 @@ class FleetStartup:
             self._settle(broker)
 
     def check_brokers_alive(self, brokers: Iterable[Broker]) -> None:
-        """Check that brokers are alive, and raise LabError if one is not.
-
-        Its process has then ended.
-        """
+        """Check that the processes of brokers are alive, and raise LabError if one has ended."""
         for broker in brokers:
             if not self._hosts.is_alive(broker):
                 raise self._ended(broker, f"{broker.host}: the broker stopped after its start was complete")
@@ -143,7 +139,10 @@ class FleetStartup:
         self._progress(f"{broker.host} is {seen} ({time.monotonic() - began:.1f} s)")
 
     def _await_either(self, brokers: Sequence[Broker]) -> None:
-        """Wait until one of the nodes is active: a lease of the last run may still have to end."""
+        """Wait until one of the nodes of a pair is active.
+
+        It can take as long as a lease of the last run.
+        """
 
         def one_is() -> bool:
             return any(
@@ -154,7 +153,10 @@ class FleetStartup:
         self._until(brokers[0], one_is, f"{names}: both brokers wait for their shared store")
 
     def _settle(self, broker: Broker) -> None:
-        """Wait until a ready broker stays ready: until no bean of its configuration can end it any more."""
+        """Wait until a ready broker has loaded its configuration completely.
+
+        Until then a bean of its configuration may still end it.
+        """
         settling = ReadinessDetector(self._loading)
 
         def is_settled() -> bool:
@@ -187,9 +189,9 @@ class FleetStartup:
 
 
 def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
-    """Check the stores of a pure pair (master and slave with a store each).
+    """Check that the stores of a pure pair's nodes are equal, and raise LabError if they may differ.
 
-    Raises LabError if they may differ. They may differ if one node ran alone or took over.
+    In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over.
     """
     if not pair.profile.replicates:
         return
@@ -206,9 +208,9 @@ def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
 
 
 def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
-    """Check the order in which the nodes of a pure pair are started.
+    """Check that a pure master is started before its slave, and raise LabError if not.
 
-    Raises LabError if it is wrong. A pure master must not start while its slave runs, nor a slave without its master.
+    A pure master must not start while its slave runs, nor a slave without its master.
     """
     if not broker.profile.replicates or broker.peer is None:
         return

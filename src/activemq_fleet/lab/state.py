@@ -18,9 +18,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class InstalledSoftware:
-    """The ActiveMQ software of one release that is installed for a lab.
+    """The ActiveMQ software of one release, installed in ``home`` for a lab.
 
-    It is in ``home``. ``whole``: a full distribution with web console, AMQP, WebSocket.
+    ``whole``: a full distribution with web console, AMQP, WebSocket.
     """
 
     home: str
@@ -29,13 +29,13 @@ class InstalledSoftware:
 
 @dataclass(frozen=True)
 class LabState:
-    """The stored state of a lab.
+    """The stored addresses, software, groups and variables of a lab.
 
-    It has its addresses, software, groups and variables. It holds secrets. ``block`` is the number of its block of
-    addresses, ``seed`` the text that its own secrets are derived from, ``java`` the path of java. ``addresses`` are by
-    host, ``software`` by release. ``hosts`` are the variables of each host with the overlay on top. ``sources`` are the
-    inventories that the lab was made from, empty where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's
-    driver, empty without a shared-jdbc pair; ``exporter`` that of the metrics exporter, empty without metrics.
+    It holds secrets. ``block`` is the number of its block of addresses, ``seed`` the text that its own secrets are
+    derived from, ``java`` the path of java. ``addresses`` are by host, ``software`` by release. ``hosts`` are the
+    variables of each host with the overlay on top. ``sources`` are the inventories that the lab was made from, empty
+    where that is unknown; ``jdbc_driver`` is the path of PostgreSQL's driver, empty without a shared-jdbc pair;
+    ``exporter`` that of the metrics exporter, empty without metrics.
     """
 
     block: int
@@ -50,16 +50,16 @@ class LabState:
     exporter: str = ""
 
     def fleet(self) -> Fleet:
-        """Return the fleet of the lab.
+        """Return the fleet (brokers, pairs and links) of a lab from its stored variables.
 
         It has the brokers' own host names, which only their JVMs can resolve.
         """
         return build_fleet(self.hosts, self.groups)
 
     def save(self, layout: LabLayout) -> None:
-        """Save the state of the lab in a file.
+        """Save the state of a lab in the lab's state file, readable by its owner alone.
 
-        The file is the layout's state file (JSON), readable by its owner alone.
+        The file is JSON.
         """
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
         write_file_atomically(layout.state, text + "\n")
@@ -104,7 +104,7 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
 
 
 def make_shared_store_directory(broker: Broker) -> None:
-    """Make the store directory that the nodes of a broker's pair share.
+    """Make the store directory that a broker shares with the other node of its pair.
 
     It has the marker file that the brokers require. Nothing is done for a broker without a shared store.
     """

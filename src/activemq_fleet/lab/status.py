@@ -19,13 +19,13 @@ from activemq_fleet.topology import Broker
 
 @dataclass(frozen=True, slots=True)
 class RunningBridge:
-    """A running network bridge of a broker.
+    """A running network bridge of a broker, as the broker's log shows it.
 
-    The broker's log shows it. ``link`` is the name of the networkConnector, of either end, and empty where it is
-    unknown. ``peer`` is the brokerName of the peer, which both nodes of a pair with a shared store have.
-    ``remote_address`` is the dialled address; ``remote_host`` is the inventory name of the broker there. A
-    ``responder`` is the passive end of a duplex link: its ``remote_address`` is the port from which the peer dialled,
-    and ``remote_host`` is None. ``since`` is local time.
+    ``link`` is the name of the networkConnector, of either end, and empty where it is unknown. ``peer`` is the
+    brokerName of the peer, which both nodes of a pair with a shared store have. ``remote_address`` is the dialled
+    address; ``remote_host`` is the inventory name of the broker there. A ``responder`` is the passive end of a duplex
+    link: its ``remote_address`` is the port from which the peer dialled, and ``remote_host`` is None. ``since`` is
+    local time.
     """
 
     link: str
@@ -38,7 +38,7 @@ class RunningBridge:
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """The status of one broker of a lab.
+    """The status of one broker of a lab: its role, state, process and bridges.
 
     ``role`` is preferred master or slave; ``uptime`` is in seconds. ``pid`` and ``uptime`` are None for a broker that
     does not run. ``breaking`` are the names of the brokers to which its bridges break repeatedly, each time soon after
@@ -59,19 +59,16 @@ class HostStatus:
 
     @property
     def shown_role(self) -> str:
-        """The preferred role of the broker, as tables show it; ``single`` for a single broker."""
+        """The role of the broker for tables: preferred ``master`` or ``slave`` of its pair, or ``single``."""
         return self.role if self.has_peer else "single"
 
     @property
     def bridge_peers(self) -> tuple[str, ...]:
-        """The names of the peers of the broker's network bridges.
-
-        Each is listed once.
-        """
+        """The names of the peers to which the broker's network bridges lead, each once."""
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status of a broker as a dictionary.
+        """Return the status of a broker as a dictionary for JSON.
 
         ``lab status --format json`` prints it.
         """
@@ -81,7 +78,7 @@ class HostStatus:
 
 
 def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
-    """Return the status of a broker, made from a snapshot of its observed state."""
+    """Return the status of a broker of a lab, from a snapshot of its observed state."""
     alive = snapshot.process is not None
     return HostStatus(
         host=broker.host,
@@ -98,7 +95,7 @@ def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnap
 
 
 def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
-    """Return the names of the brokers to which a running broker's bridges break repeatedly, by its log."""
+    """Return the names of the brokers to which a running broker's bridges break repeatedly, from its log."""
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
     records = read_log_records(str(hosts.data_directory(broker)), snapshot.run.created)
@@ -106,7 +103,7 @@ def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tu
 
 
 def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
-    """Return the network bridges that are established in a run of a broker.
+    """Return the established network bridges of a broker's run.
 
     The brokers at their far ends have the inventory's names.
     """
@@ -123,7 +120,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
 
 
 def _dialled(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
-    """Return the broker that listens where a bridge leads to; None where no broker of the fleet does."""
+    """Return the broker to which a network bridge connects; None where it is no broker of the fleet."""
     for broker in hosts.fleet.brokers:
         names = (broker.address, broker.host, broker.identity.host_label, hosts.loopback_address(broker.host))
         if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
@@ -132,7 +129,10 @@ def _dialled(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
 
 
 def _link(broker: Broker, bridge: EstablishedBridge) -> str:
-    """Return the name of the link by which a broker dialled: the one with that address, else one that discovers."""
+    """Return the name of the network link by which a broker opened a bridge.
+
+    It is the link with the bridge's address, else one with discovery.
+    """
     dialled = (bridge.remote_host, bridge.remote_port)
     named = [link.name for link in broker.links if dialled in link.addresses]
     link_names = named or [link.name for link in broker.links if not link.addresses]
@@ -140,7 +140,7 @@ def _link(broker: Broker, bridge: EstablishedBridge) -> str:
 
 
 def _responding(hosts: LabBrokers, broker: Broker, bridge: EstablishedBridge) -> str:
-    """Return the name of the peer's duplex link that leads to a broker; empty where none does."""
+    """Return the name of the peer's duplex link to which a broker's bridge belongs; empty without one."""
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:
             for link in peer.links:

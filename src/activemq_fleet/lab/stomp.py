@@ -30,31 +30,25 @@ _NO_LIMIT = sys.maxsize
 
 
 class StompError(LabError):
-    """An error in a STOMP exchange with a broker.
-
-    The broker refused, closed the connection, or sent an unexpected frame.
-    """
+    """An error in a STOMP exchange: the broker refused, closed the connection, or sent an unexpected frame."""
 
 
 class StompTimeout(StompError):
-    """An error for a timeout in a STOMP exchange: the broker did not answer in time.
-
-    The broker accepted the connection.
-    """
+    """A timeout in a STOMP exchange: the broker accepted the connection, but did not answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A user name and password for a broker."""
+    """A user name and a password with which a client logs in to a broker."""
 
     username: str
     password: str = field(repr=False)
 
 
 class StompConnection:
-    """A STOMP connection to a broker.
+    """A STOMP connection to a broker, for use by one thread.
 
-    It is for use by one thread. Timeouts are in seconds.
+    Timeouts are in seconds.
     """
 
     def __init__(
@@ -107,10 +101,10 @@ class StompConnection:
             self._socket.close()
 
     def send(self, destination: str, body: str, headers: Mapping[str, str] | None = None) -> None:
-        """Send one persistent message over STOMP.
+        """Send one persistent message over STOMP, and wait until the broker has stored it.
 
-        Returns when the broker has stored it. The broker confirms it by RECEIPT. A kill of the broker after the return
-        loses no message. Raises StompError, or OSError when the connection breaks.
+        The broker confirms it by RECEIPT. A kill of the broker after the return loses no message. Raises StompError, or
+        OSError when the connection breaks.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -119,9 +113,9 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def send_transaction(self, destination: str, bodies: Iterable[str]) -> None:
-        """Send persistent messages in one STOMP transaction.
+        """Send persistent messages in one STOMP transaction, and wait until the broker has committed it.
 
-        Returns when the broker has committed it. Raises StompError.
+        Raises StompError.
         """
         self._receipts += 1
         transaction = f"t{self._receipts}"
@@ -132,9 +126,9 @@ class StompConnection:
         self._await_receipt(transaction)
 
     def subscribe(self, destination: str, *, ack: str = "client", headers: Mapping[str, str] | None = None) -> None:
-        """Subscribe to a destination over STOMP.
+        """Subscribe to a destination over STOMP, and wait until the broker has confirmed it.
 
-        Returns when the broker has confirmed it. Raises StompError.
+        Raises StompError.
         """
         self._receipts += 1
         receipt = f"r{self._receipts}"
@@ -142,10 +136,7 @@ class StompConnection:
         self._await_receipt(receipt)
 
     def receive(self, timeout: float) -> StompFrame | None:
-        """Receive the next STOMP message, and return it; None without a message.
-
-        It waits ``timeout`` seconds for the message.
-        """
+        """Receive and return the next STOMP message; None if none arrives within ``timeout`` seconds."""
         if self._waiting:
             return self._waiting.pop(0)
         deadline = time.monotonic() + timeout
@@ -155,9 +146,9 @@ class StompConnection:
             return None
 
     def acknowledge(self, message: StompFrame) -> None:
-        """Acknowledge a STOMP message.
+        """Acknowledge a STOMP message, so that the broker removes it.
 
-        The broker then removes it. All messages before it are acknowledged, too.
+        All messages before it are acknowledged, too.
         """
         self._write("ACK", {"message-id": message.headers["message-id"]})
 
@@ -195,9 +186,9 @@ class StompConnection:
 
 
 class StompPublisher:
-    """A STOMP publisher of persistent messages.
+    """A STOMP publisher that sends each persistent message until a broker has confirmed it.
 
-    It sends each message until a broker has confirmed it (RECEIPT).
+    The confirmation is a RECEIPT.
     """
 
     def __init__(
@@ -220,10 +211,9 @@ class StompPublisher:
         self.close()
 
     def publish_until_confirmed(self, destination: str, body: str, *, timeout: float = 60.0) -> int:
-        """Publish a message until a broker confirms it.
+        """Publish a message repeatedly until a broker confirms it, and return how often it was sent.
 
-        Returns how often it was sent, 1 where nothing went wrong. Raises LabError when no broker accepts it within
-        ``timeout`` seconds.
+        The result is 1 where nothing went wrong. Raises LabError when no broker accepts it within ``timeout`` seconds.
         """
 
         def send() -> None:
@@ -235,7 +225,7 @@ class StompPublisher:
         return send_until_accepted(send, self.close, to=destination, timeout=timeout)
 
     def close(self) -> None:
-        """Close the connection of the STOMP publisher.
+        """Close the connection of a STOMP publisher.
 
         The next message opens another.
         """
@@ -245,10 +235,10 @@ class StompPublisher:
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Send a message by a function until a broker accepts it.
+    """Call a function that sends a message until a broker accepts it, and return the number of calls.
 
-    Returns the number of calls. ``hang_up`` is called after each failure, so that the next call connects to another
-    broker. Raises LabError, naming ``to``, when no broker accepts the message within ``timeout`` seconds.
+    ``hang_up`` is called after each failure, so that the next call connects to another broker. Raises LabError, naming
+    ``to``, when no broker accepts the message within ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     last: Exception | None = None

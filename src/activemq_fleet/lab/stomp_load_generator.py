@@ -26,9 +26,9 @@ _ANSWER = 5.0
 
 
 class JournalWriter:
-    """A writer of a journal file.
+    """A writer of an event journal: a file with JSON lines about sent and received messages.
 
-    It writes JSON lines about sent and received messages. The format is that of the failover agent's journal.
+    The format is that of the failover agent's journal.
     """
 
     def __init__(self, owner: str, directory: Path) -> None:
@@ -39,9 +39,9 @@ class JournalWriter:
         self._lock = threading.Lock()
 
     def add_record(self, kind: str, **fields: Any) -> None:
-        """Append a record of a kind to the journal file.
+        """Append a record about a sent or received message to an event journal.
 
-        It has further fields and the current time.
+        The record has the kind, the further fields and the current time.
         """
         with self._lock:
             time_text = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -49,16 +49,13 @@ class JournalWriter:
             self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
 
     def event_id(self, seq: int) -> str:
-        """Return the event id for a sequence number.
-
-        It is ``OWNER:EPOCH:SEQ``.
-        """
+        """Return the id ``OWNER:EPOCH:SEQ`` of the event (message) with a sequence number."""
         return f"{self._owner}:{self._epoch}:{seq}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StompLoadSpec:
-    """The settings of a load generator that uses STOMP.
+    """The specification of a load that is generated over STOMP: its queue, rate and account.
 
     ``rate`` is in messages a second. Without a username, clients connect without a login.
     """
@@ -91,7 +88,7 @@ class StompLoadGenerator(LoadGenerator):
         self._disturbed = time.time()
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load of the generator.
+        """Start to publish messages to a queue and to consume them (the load) over STOMP.
 
         The consumer is started first, then the publisher. Raises LabError if no broker accepts the consumer in time.
         """
@@ -104,10 +101,7 @@ class StompLoadGenerator(LoadGenerator):
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and consumer have stable STOMP connections.
-
-        A connection is stable after 5 seconds.
-        """
+        """Return whether publisher and consumer have been connected over STOMP for 5 seconds."""
         return time.time() - self._disturbed >= _STEADY
 
     def _kill(self) -> None:

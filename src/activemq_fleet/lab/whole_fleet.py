@@ -22,10 +22,10 @@ _DOWN_GRACE = 10.0  # shorter than a service unit's, because a user waits for it
 
 
 def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float, progress: Progress) -> None:
-    """Start all stopped brokers of a lab.
+    """Start all stopped brokers of a lab, and wait until they are ready and all links are up.
 
-    Returns once they are ready and all links are up. The database is started first. ``timeout`` in seconds is for each
-    broker, and for all links together. Raises LabError, LinksDownError.
+    The database is started first. ``timeout`` in seconds is for each broker, and for all links together. Raises
+    LabError, LinksDownError.
     """
     pairs = list(hosts.fleet.pairs.values())
     for pair in pairs:
@@ -45,7 +45,10 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
 
 
 def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
-    """Make generations the store itself again, for a pair that has no guards any more and does not run."""
+    """Remove the fence from the shared store of a pair that has no guards any more and does not run.
+
+    The store has no generations (numbered directories) afterwards.
+    """
     broker = pair.brokers[0]
     is_fenced = broker.shared_store_directory and broker.settings.fence != "guard"
     if is_fenced and not any(hosts.is_alive(node) for node in pair.brokers):
@@ -59,11 +62,10 @@ def stop_outdated_brokers(
     kept: Iterable[int],
     progress: Progress,
 ) -> None:
-    """Stop the brokers of a lab that are outdated.
+    """Stop the brokers of a lab that run with another configuration than the installed one.
 
-    They run with an outdated configuration. It is outdated if it is not the installed one. The peers of pure brokers,
-    and processes of unknown brokers, are stopped, too. ``versions`` are the installed configurations by host, ``kept``
-    the pids of other processes that stay.
+    The peers of pure brokers, and processes of unknown brokers, are stopped, too. ``versions`` are the installed
+    configurations by host, ``kept`` the pids of other processes that stay.
     """
     outdated = {
         broker.host
@@ -90,7 +92,7 @@ def stop_outdated_brokers(
 
 
 def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
-    """Return what differs between a broker's last run and its installed version, as the end of a sentence."""
+    """Return what differs between a broker's last run and its installed configuration, as the end of a sentence."""
     run = hosts.last_process_run(broker)
     if run is None or run.version == version:
         return (
@@ -111,9 +113,9 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
 
 
 def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
-    """Terminate the running brokers among some brokers of a lab.
+    """Terminate the given brokers of a lab that run, and return their number.
 
-    Returns their number. Both nodes of a pure pair are killed at the same time.
+    Both nodes of a pure pair are killed at the same time.
     """
     living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None]
     processes.kill_simultaneously(process for at_once, process in living if at_once)
@@ -122,9 +124,9 @@ def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
 
 
 def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
-    """Write the files for clients of the lab.
+    """Write the configuration files of clients and agents of a lab, with loopback addresses.
 
-    They have loopback addresses. They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
+    They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
     """
     for path, content in render_java_client_files(client_fleet).items():
         write_file_atomically(layout.directory / path, content, 0o644)

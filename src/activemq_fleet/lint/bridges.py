@@ -165,7 +165,7 @@ def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
 
 
 def _failovers(link: Element) -> Iterator[Uri]:
-    """Yield each failover: URI inside a link's discovery agent, if all its options are literal.
+    """Yield each failover: URI inside the discovery agent of a network link, if all its options are literal.
 
     A failover: without an agent is reported by rule V008.
     """

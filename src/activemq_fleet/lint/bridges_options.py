@@ -38,7 +38,7 @@ _CANNOT_CONNECT = "the broker cannot open the connection"
 
 
 def uri_text_from_option_on(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the part of a URI attribute's value that begins at one of the URI's options.
+    """Return the text of a URI attribute's value from one of the URI's options on.
 
     Problems are located at this part. The result is the whole rest, because an earlier URI of the value may contain the
     same option.
@@ -179,7 +179,10 @@ def _remedy_of_number(option: str) -> str:
 
 @once_per_document
 def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
-    """Yield (element, attribute, URI) of every URI with options, also nested, by which a broker connects to others."""
+    """Yield (element, attribute, URI) of every URI with options by which a broker connects to others.
+
+    Nested URIs are included.
+    """
     masters = [(connector, "remoteURI") for connector in document.elements_named("masterConnector")]
     for node, attribute in document.discovery_uri_attributes + masters:
         for uri in node.uri_attribute(attribute).uri_and_nested_uris():
@@ -188,7 +191,10 @@ def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
 
 
 def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozenset[str] | None:
-    """Return the known options where a dialled URI has an unknown option that stops the connection, otherwise None."""
+    """Return the known options of a URI with which a broker connects, if an unknown option stops the connection.
+
+    The result is None otherwise.
+    """
     transports = known.connection_uri_options_of_all_schemes(release)
     if uri.scheme == "failover":
         prefix, names = "nested." if release.is_within_span("5.9.0") else "", known.failover_options(release)
@@ -212,7 +218,7 @@ def _options_unless_accepted(uri: Uri, option: str, release: Release) -> frozens
 
 
 def _options_unless_known(scheme: str, option: str, release: Release) -> frozenset[str] | None:
-    """Return the known options where a listener has an unknown option, otherwise None."""
+    """Return the known options of a listener's URI, if the listener has an unknown option; otherwise None."""
     names = known.listener_options(scheme, release)
     if scheme not in known.LISTENING:
         near = known.nearest_option(option, names)
@@ -257,7 +263,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
 
 
 def _prefix_of(option: str) -> tuple[str, str]:
-    """Return the prefix that an option has in front of a known name, and what a known name has in its place."""
+    """Return the prefix of a URI option's name, such as ``socket.``, and the prefix that a known name has instead."""
     if match := _FORMATS.match(option):
         return match[0], "wireFormat."
     return _PREFIXES.match(option)[0], ""  # type: ignore[index] # also matches ""

@@ -16,12 +16,12 @@ _INACTIVITY = "wireFormat.maxInactivityDuration"
 
 
 def is_wildcard_bind_address(host: str) -> bool:
-    """Return whether the host in a listener's URI means all network interfaces of the machine."""
+    """Return whether a host in a listener's URI is a wildcard, which means all network interfaces."""
     return host in _WILDCARDS
 
 
 def listener_uri(connector: Element) -> Uri:
-    """Return the URI on which a transportConnector listens.
+    """Return the URI on which a transportConnector of a broker listens.
 
     The URI has no scheme if a placeholder determines the value.
     """
@@ -226,7 +226,10 @@ def _remedy_without_monitor(option: str) -> str:
 
 
 def options_that_disable_inactivity_monitor(uri: Uri) -> Iterator[str]:
-    """Yield the options of a transport's URI that disable its inactivity monitor, as written in the file."""
+    """Yield the options of a transport's URI that disable its inactivity monitor.
+
+    They are yielded as written in the file.
+    """
     if uri.integer_option(_INACTIVITY) == 0:
         yield f"{_INACTIVITY}={uri.options[_INACTIVITY]}"
     for option in ("useInactivityMonitor", "transport.useInactivityMonitor"):

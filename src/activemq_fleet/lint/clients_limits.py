@@ -136,7 +136,7 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
 
 
 def _file_length(store: Element | None) -> int | None:
-    """Return the size of a journal file in bytes; None where a placeholder decides it."""
+    """Return the size of a file of a store's journal in bytes; None where a placeholder decides it."""
     if store is None or not store.has_attribute("journalMaxFileLength"):
         return _JOURNAL
     return store.size_attribute("journalMaxFileLength")
@@ -234,7 +234,10 @@ def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
 
 
 def _limit_element(broker: Element, name: str) -> Element | None:
-    """Return the usage element called ``name`` that has a limit, or 100 % of a total; None without one."""
+    """Return the element of a broker, such as ``<storeUsage>``, that sets a usage limit; None without one.
+
+    The element has a limit, or 100 % of a total.
+    """
     return next(
         (node for node in broker.descendants(name) if node.has_attribute("limit") or _is_100_percent_of_total(node)),
         None,
@@ -250,7 +253,7 @@ def _is_100_percent_of_total(usage: Element) -> bool:
 
 
 def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
-    """Return the memory limit in bytes by (kind, name) of each destination that a policy entry names in full."""
+    """Return the memory limits in bytes of the destinations that policy entries name in full, by (kind, name)."""
     limits: dict[tuple[str, str], int] = {}
     for entry in broker.descendants("policyEntry"):
         limit = entry.size_attribute("memoryLimit")

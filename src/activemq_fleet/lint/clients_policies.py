@@ -158,7 +158,7 @@ def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Prob
 
 
 def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
-    """Yield the kinds of destinations of a policyEntry whose pending messages nothing bounds."""
+    """Yield the kinds of destinations for which a policyEntry keeps pending messages in memory without a limit."""
     if entry.boolean_attribute("producerFlowControl", True) is not False:
         return
     for cursor, kind in _IN_MEMORY.items():

@@ -87,9 +87,9 @@ class Element:
         yield "", self.leading_text
 
     def known_value(self, attribute: str) -> str | None:
-        """Return the value of an XML element's attribute if it is known, else None.
+        """Return the value of an XML element's attribute, or None if it is not known.
 
-        It is unknown if the attribute is absent or contains a placeholder.
+        It is not known if the attribute is absent or contains a placeholder such as ``${…}``.
         """
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
@@ -127,7 +127,7 @@ class Element:
     def is_positive(self, attribute: str) -> bool:
         """Return whether an XML attribute is set to a number or size above 0.
 
-        A value that is not known counts as positive. The attributes in question are those in which 0 disables a
+        A value with a placeholder counts as positive. The attributes in question are those in which 0 disables a
         function.
         """
         number = self.integer_attribute(attribute)
@@ -143,7 +143,7 @@ class Element:
 
     @property
     def network_connector(self) -> NetworkConnector:
-        """The XML element parsed as a networkConnector."""
+        """The XML element as a parsed networkConnector, with its URI and options."""
         return parse_network_connector(self._element)
 
     def nearest_ancestor(self, *names: str) -> Element | None:
@@ -202,7 +202,7 @@ class Element:
         why: str = "",
         edits: tuple[TextEdit, ...] = (),
     ) -> Problem:
-        """Return a lint problem at the XML element, at its attribute, or at a part of the attribute's value.
+        """Return a lint problem at an XML element, at its attribute, or at a part of the attribute's value.
 
         ``severity``, ``fix`` and ``why`` replace the rule's own. ``edits`` repair the file without a change of its
         meaning.
@@ -235,7 +235,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that a lint rule reports.
+    """A problem that a lint rule reports about a file or an inventory.
 
     It is at an XML element, at a position of a file, or about the inventory. With ``node``, and an attribute or a part
     of its value, position, file and host are those of the element. Without it ``file`` is a file next to activemq.xml,
@@ -278,7 +278,7 @@ def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line
 
 
 def _after_stray(value: str) -> Iterator[str]:
-    """Yield the rest of a value from each stray ampersand on."""
+    """Yield, for each unescaped ampersand in a value, the rest of the value from that ampersand on."""
     begin = value.find(STRAY)
     while begin >= 0:
         yield value[begin:]
@@ -286,9 +286,9 @@ def _after_stray(value: str) -> Iterator[str]:
 
 
 def once_per_document(read: Callable[[Document], Iterable[_Part]]) -> Callable[[Document], tuple[_Part, ...]]:
-    """Return a function that calls ``read`` only once for each document.
+    """Return a function that calls ``read`` only once for each parsed activemq.xml, and caches the result.
 
-    It caches the result. Every lint rule that needs the result gets the same tuple.
+    Every lint rule that needs the result gets the same tuple.
     """
 
     @wraps(read)
@@ -344,15 +344,15 @@ class Document:
         """What functions read from the file, by function; see ``once_per_document``."""
 
     def discard_parsed_content(self) -> None:
-        """Discard the parsed XML elements of the document and everything that was computed from them.
+        """Discard the parsed XML elements of an activemq.xml, and everything computed from them, to free memory.
 
-        Afterwards nothing can be read from the document. Elements and document refer to each other. Without this,
-        Python's garbage collector has to search for both.
+        Afterwards nothing can be read from the document. Elements and document refer to each other. Without this
+        method, Python's garbage collector has to search for both.
         """
         self.__dict__.clear()
 
     def parsed_sibling_file(self, name: str) -> Document | None:
-        """Return a parsed XML file from the directory of the activemq.xml, such as ``jetty.xml``.
+        """Return a parsed XML file next to the activemq.xml, such as ``jetty.xml``, or None.
 
         The result is None if the file does not exist or is not XML.
         """
@@ -373,7 +373,7 @@ class Document:
 
     @property
     def root(self) -> Element:
-        """The root element of the file."""
+        """The root element of the XML file."""
         return self.nodes[0]
 
     @cached_property
@@ -381,7 +381,7 @@ class Document:
         return decode_xml_document(self.data, self.tree.getroottree().docinfo.encoding)
 
     def contains_text(self, text: str) -> bool:
-        """Return whether the XML file contains a text anywhere.
+        """Return whether the XML file contains a given text anywhere.
 
         This test is faster than a search of the XML elements.
         """
@@ -502,14 +502,17 @@ class Document:
                 yield node.problem(f"the text of <{node.name}> contains an unescaped &")
 
     def is_from_inventory(self, link: Element) -> bool:
-        """Return whether a networkConnector was rendered from the inventory's links, not from the user's own XML."""
+        """Return whether a networkConnector in activemq.xml comes from the inventory's links.
+
+        Otherwise it comes from the user's own XML.
+        """
         return self.broker is not None and any(
             planned_link.name == link.get("name") for planned_link in self.broker.links
         )
 
     @property
     def ha_profile(self) -> Profile | None:
-        """The high-availability profile of the broker that the file was rendered for.
+        """The high-availability profile of the file's broker, such as a pair with a shared store.
 
         It is None for a file that belongs to no fleet.
         """

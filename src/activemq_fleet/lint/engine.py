@@ -65,7 +65,7 @@ EXAMPLE_RELEASE = "5.18.3"
 
 @dataclass(frozen=True, slots=True)
 class RuleExample:
-    """An example file in a lint rule's docstring.
+    """An example file in a lint rule's docstring, which tests check.
 
     It has the text of the file, the file's name, and the release it is for.
     """
@@ -77,11 +77,10 @@ class RuleExample:
 
 @dataclass(frozen=True)
 class Rule:
-    """A lint rule, such as ``N010``.
+    """A lint rule, such as ``N010``, with an id, a severity, and a function that reports problems.
 
-    It has an id, a severity, and a function, which reports problems. ``releases`` is a span of releases, as
-    ``Release.within`` takes it; ``refuses``: a broker with the mistake does not start, which an integration test shows
-    on a real broker.
+    ``releases`` is a span of releases, as ``Release.within`` takes it; ``refuses``: a broker with the mistake does not
+    start, which an integration test shows on a real broker.
     """
 
     id: str
@@ -104,7 +103,7 @@ class Rule:
         return release.is_within_span(self.releases)
 
     def applies_to_names(self, names: frozenset[str]) -> bool:
-        """Return whether the lint rule can apply to a file, given the names of the file's elements and attributes."""
+        """Return whether a lint rule can apply to a file with the given names of XML elements and attributes."""
         return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
 
     @cached_property
@@ -123,7 +122,10 @@ class Rule:
 
     @property
     def why(self) -> str:
-        """The reason for the lint rule, from its docstring: what the reported mistake leads to."""
+        """The reason for the lint rule: what the reported mistake leads to.
+
+        It is a part of the rule's docstring.
+        """
         return self._parts.get("Why", "")
 
     @property
@@ -133,23 +135,23 @@ class Rule:
 
     @property
     def limitations(self) -> str:
-        """The part of the lint rule's docstring on facts that the rule cannot detect.
+        """The limitations of the lint rule: facts that it cannot detect.
 
-        It is "" if the docstring has no such part.
+        It is a part of the rule's docstring, and "" if the docstring has no such part.
         """
         return self._parts.get("Cannot see", "")
 
     @property
     def evidence_source(self) -> str:
-        """The source of the evidence for the lint rule, from its docstring.
+        """The source of the evidence for the lint rule: a code reference, document or measurement.
 
-        It is a code reference, document or measurement.
+        It is a part of the rule's docstring.
         """
         return self._parts.get("Source", "")
 
     @property
     def releases_in_words(self) -> str:
-        """The releases of ActiveMQ that the lint rule applies to, in words, such as "5.6.0 and later"."""
+        """The ActiveMQ releases to which the lint rule applies, in words, such as "5.6.0 and later"."""
         words = self.releases.split()
         ends = [word[1:] for word in words if word.startswith("!")]
         floors = [word for word in words if not word.startswith("!")]
@@ -237,7 +239,10 @@ def rules_of_scope(scope: Scope | None = None) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=512)
 def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = EVERY_RULE) -> tuple[Rule, ...]:
-    """Return the selected lint rules of a scope that are meant for a release of ActiveMQ, sorted by id."""
+    """Return the selected lint rules of a scope that apply to a release of ActiveMQ.
+
+    They are sorted by id.
+    """
     return tuple(
         lint_rule
         for lint_rule in rules_of_scope(scope)
@@ -249,10 +254,10 @@ def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = 
 def rules_for_element_names(
     names: frozenset[str], release: Release, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Rule, ...]:
-    """Return the selected lint rules that can report a problem about a file with the given element names, sorted by id.
+    """Return the selected lint rules that can apply to a file with the given element names, sorted by id.
 
-    ``names`` are those of the file's elements and attributes, as in ``Document.names``. The files of many brokers have
-    the same names.
+    ``names`` are those of the file's elements and attributes, as in ``Document.element_and_attribute_names``. The files
+    of many brokers have the same names.
     """
     return tuple(
         lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.applies_to_names(names)
@@ -262,7 +267,7 @@ def rules_for_element_names(
 def findings_from_problems(
     lint_rule: Rule, problems: Iterable[Problem], host: str = "", file: str | None = None
 ) -> Iterator[Finding]:
-    """Yield the problems that one lint rule reports, converted to findings about a host or a file.
+    """Convert the problems that one lint rule reports to findings about a host or a file.
 
     ``file`` is the path of the activemq.xml. The finding of a problem at an element of another document names the file
     of that document, in the same directory, and in a fleet its broker. Findings about a host have no edits, because its
@@ -293,7 +298,7 @@ def findings_from_problems(
 
 
 def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> ValueOrigin | None:
-    """Return the variables that can have set what a problem of a fleet's broker is about; None where unknown."""
+    """Return the inventory variables that may have caused a lint problem of a fleet's broker; None where unknown."""
     if lint_rule.scope == "release":
         return origin_of_release()
     if problem.node is not None and problem.node.document.broker is not None:
@@ -302,7 +307,7 @@ def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> Val
 
 
 def variables_that_set_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
-    """Return the inventory variables that can have set an XML element of a broker's activemq.xml.
+    """Return the inventory variables that may set an XML element of a broker's rendered activemq.xml.
 
     With ``attribute``, they are those of the attribute.
     """

@@ -14,7 +14,7 @@ _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
 def exposed_port_kind(document: Document) -> Exposure:
-    """Return the kind of ports that a broker's activemq.xml opens, such as ``openwire`` or ``no port``.
+    """Return which kind of ports an activemq.xml exposes: ports for OpenWire, other ports or none.
 
     ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
     of another file or of a broker that is defined as a Spring bean. ``other ports``: only ports of other protocols or
@@ -34,7 +34,10 @@ def exposed_port_kind(document: Document) -> Exposure:
 
 
 def _has_openwire(broker: Element) -> bool:
-    """Return whether a broker listens for OpenWire; True where a placeholder or another file decides it."""
+    """Return whether a broker in activemq.xml listens for OpenWire.
+
+    The result is True where a placeholder or another file decides it.
+    """
     if broker.has_attribute("transportConnectorURIs") or broker.has_attribute("transportConnectors"):
         return True
     uris = [listener_uri(connector) for connector in broker.descendants("transportConnector")]

@@ -74,9 +74,9 @@ _LONGEST = 1 << 16  # bytes of a file that are inspected
 
 @dataclass(frozen=True, slots=True)
 class ForeignFileKind:
-    """The kind of a foreign file, which is not an activemq.xml.
+    """The kind of a file that was passed as an activemq.xml and is not one, such as a log.
 
-    It is a noun phrase, and an instruction for the user.
+    ``name`` is a noun phrase for messages, and ``fix`` an instruction for the user.
     """
 
     name: str
@@ -84,11 +84,11 @@ class ForeignFileKind:
 
 
 def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
-    """Return the kind of a foreign file, which is not an activemq.xml, or None.
+    """Return the kind of a file that was passed as an activemq.xml and is not one, such as a log; otherwise None.
 
-    The result is also None for a file that is meant to be an activemq.xml. ``file`` is its path, which decides where
-    content alone does not. A file is meant to be one if it is XML and its root is that of Spring or of a broker, or if
-    it is not XML and has such an element anywhere.
+    The result is None for a file that is meant to be an activemq.xml. ``file`` is its path, which decides where content
+    alone does not. A file is meant to be one if it is XML and its root is that of Spring or of a broker, or if it is
+    not XML and has such an element anywhere.
     """
     head = data[:_LONGEST]
     if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
@@ -103,7 +103,7 @@ def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
 
 
 def _binary_kind(head: bytes) -> str:
-    """Return what a file is that is not text; "" for text."""
+    """Return the kind of a binary file from its first bytes; "" for text."""
     known = next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
     if known or utf_16_encoding(head):
         return known

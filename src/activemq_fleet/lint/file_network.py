@@ -22,7 +22,7 @@ _ENDINGS = (".xml", ".activemq")
 
 @dataclass(frozen=True, slots=True)
 class _LinkedFile:
-    """A file with its duplex links, the names by which other files may dial its broker, and the broker's ports.
+    """An activemq.xml with its duplex links, the names and the ports at which other brokers may connect to its broker.
 
     ``ports`` is None where a placeholder decides a port.
     """
@@ -33,14 +33,14 @@ class _LinkedFile:
     duplex: tuple[tuple[Element, NetworkConnector], ...]
 
     def listens_at(self, address: Address) -> bool:
-        """Return whether an address that another broker uses may be one of the broker's listening addresses."""
+        """Return whether a broker may listen at an address to which another broker connects."""
         host, port = address
         is_here = any(may_be_same_host(name, host) for name in self.names)
         return is_here and (self.ports is None or port in self.ports)
 
 
 def mutual_duplex_link_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
-    """Yield (path, problem) for each duplex link between two brokers that both have one to the other.
+    """Yield (path, problem) for each duplex link to a broker that also has a duplex link back.
 
     The brokers are in different files. ``documents`` are activemq.xml files by path. A broker is recognized by the
     directories and the name of its file, its brokerName and the addresses of its connectors; a host name counts with
@@ -70,9 +70,10 @@ def _first_label(host: str) -> str:
 
 
 def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConnector) -> Element | None:
-    """Return a duplex link of ``source`` to the broker of ``target``, which has a ``connector`` to that of ``source``.
+    """Return a duplex link from the broker of one file to that of another, which has a link back.
 
-    None where the connector does not connect to it, or where the links have no destination in common.
+    ``connector`` is the link of ``target`` to ``source``. The result is None where it does not connect to the broker of
+    ``source``, or where the links have no destination in common.
     """
     if not any(map(source.listens_at, connector.addresses)):
         return None
@@ -97,7 +98,10 @@ def _linked_files(documents: Mapping[str, Document]) -> list[_LinkedFile]:
 
 
 def _names_of(path: PurePath, document: Document) -> frozenset[str]:
-    """Return the names by which others may connect to the broker of a file; ``path`` is relative to their parent."""
+    """Return the names by which other brokers may connect to the broker of an activemq.xml.
+
+    ``path`` is relative to the parent of the files.
+    """
     stem = path.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)

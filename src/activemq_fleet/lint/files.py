@@ -77,14 +77,14 @@ def file_findings(
     selection: RuleSelection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
 ) -> tuple[Finding, ...]:
-    """Return the lint findings about one activemq.xml file.
+    """Return the lint findings about one activemq.xml file, in the order of its lines.
 
-    They are in the order of the file's lines. The function never raises, whatever the file contains. ``other_files``
-    are the files of the same directory, content by name: accounts, console, logging. A template yields a single
-    finding. ``schema`` is the release's own; without it rule V002 reports only files that are not XML. A file that is
-    not XML because of a bare ``&`` is read as if it were escaped, so that all else is checked too. A file of another
-    kind, such as a properties file, yields a single finding, too. Imported files among ``other_files`` are checked
-    against the schema, and those with a broker by the rules.
+    The function never raises, whatever the file contains. ``other_files`` are the files of the same directory, content
+    by name: accounts, console, logging. A template yields a single finding. ``schema`` is the release's own; without it
+    rule V002 reports only files that are not XML. A file that is not XML because of a bare ``&`` is read as if it were
+    escaped, so that all else is checked too. A file of another kind, such as a properties file, yields a single
+    finding, too. Imported files among ``other_files`` are checked against the schema, and those with a broker by the
+    rules.
     """
     kind = foreign_file_kind(data, file)
     mark = None if kind and b"\0" in data else first_template_mark(decode_xml_document(data, None))
@@ -127,7 +127,10 @@ def _imported_findings(
 
 
 def _holds_imported(rule: str, page: Document) -> bool:
-    """Return whether a rule is about an imported file: with a broker nearly each, else those about Spring's beans."""
+    """Return whether a lint rule applies to an imported file.
+
+    If the file has a broker, nearly each rule applies; otherwise those about Spring's beans.
+    """
     return rule not in _OF_THE_IMPORTING_FILE if page.brokers else rule in _OF_SPRING
 
 
@@ -157,7 +160,7 @@ def _kind_finding(kind: ForeignFileKind, file: str) -> Finding:
 
 
 def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the given lint findings without duplicates.
+    """Return the given lint findings without duplicates: one finding for each mistake.
 
     A duplicate is about a mistake that a more specific rule also reports. Duplicates are findings of the schema, and of
     weaker rules. A finding that takes the place of one of the schema has its repair.
@@ -183,7 +186,7 @@ def prevents_broker_start(name: str) -> bool:
 
 
 def readable_document(data: bytes) -> XmlDocument:
-    """Return a readable XML document from the bytes of a file.
+    """Return an XML document from the bytes of a file, in which stray ampersands are accepted.
 
     If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableXmlError if the file is
     not XML even then, and XmlTooLargeError if it is too large.
@@ -220,10 +223,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 
 
 def document_findings(document: Document, file: str, selection: RuleSelection) -> Iterator[Finding]:
-    """Yield the findings of the lint rules about an activemq.xml, rule by rule.
-
-    At most 100 findings of each rule are returned.
-    """
+    """Yield the findings of the lint rules about a parsed activemq.xml, at most 100 for each rule."""
     host = document.broker.host if document.broker else ""
     for rule in rules_for_element_names(document.element_and_attribute_names, document.release, selection):
         if rule.texts and not document.has_attribute_value_containing(rule.texts):
@@ -241,9 +241,9 @@ def document_findings(document: Document, file: str, selection: RuleSelection) -
 
 
 def schema_finding(problem: SchemaProblem, release: Release, file: str, host: str = "", fix: str = "") -> Finding:
-    """Return finding V002 for a problem that the XML schema validation reports.
+    """Return a finding about an error that XML schema validation reports in an activemq.xml.
 
-    An empty ``fix`` means the fix of rule V002.
+    It is a finding of rule V002. An empty ``fix`` means the fix of the rule.
     """
     at = Problem(
         problem.message.replace("in this release", f"in ActiveMQ {release.text}"),
@@ -259,10 +259,10 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
 @dataclass(frozen=True, slots=True)
 class ReleaseView:
-    """A view of one ActiveMQ release for lint rules.
+    """The facts about an installed ActiveMQ release that a release lint rule checks.
 
-    It shows whether a distribution's package installed the release. ``from_package`` is True where a distribution built
-    the release, which may backport fixes. ``exposure`` names the ports that the brokers open.
+    ``from_package`` is True where a distribution's package installed the release, because a distribution may backport
+    fixes. ``exposure`` names the ports that the brokers open.
     """
 
     release: Release
@@ -271,7 +271,7 @@ class ReleaseView:
 
 
 def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return the kind of ports that the brokers of an activemq.xml open, given the bytes of the file.
+    """Return which kind of ports the bytes of an activemq.xml expose: ports for OpenWire, other ports or none.
 
     The result is ``openwire``, ``other ports``, ``no port`` or ``no broker``. The result is also ``openwire`` where the
     ports are not known: for a template, for a file that is not XML, and for a file that imports one with brokers or one

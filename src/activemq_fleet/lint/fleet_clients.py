@@ -20,9 +20,9 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class ClientFailoverUri(NamedTuple):
-    """A client's failover: URI in a broker's configuration.
+    """A client's failover: URI that the user added to a broker's configuration, and its position.
 
-    It has its position. The user added the URI, for example in an XML fragment.
+    The URI is for example in an XML fragment.
     """
 
     broker: Broker
@@ -40,9 +40,9 @@ class ClientFailoverUri(NamedTuple):
 
 
 def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
-    """Yield the failover: URIs of clients in XML fragments, extra files and Java options of a fleet's brokers.
+    """Yield the failover: URIs of clients in the configuration of a fleet's brokers.
 
-    URIs of networkConnectors are omitted.
+    They are in XML fragments, extra files and Java options. URIs of networkConnectors are omitted.
     """
     for broker in view.brokers:
         for text in broker.settings.java_options:
@@ -212,7 +212,10 @@ def _producers(view: FleetView, broker: Broker) -> int:
 
 
 def _in_flight(view: FleetView, broker: Broker) -> int:
-    """Return how many messages a bridge may resend: the largest prefetchSize of the links that lead to a broker."""
+    """Return how many messages a network bridge to a broker may send again after a failure.
+
+    It is the largest prefetchSize of the links that lead to the broker.
+    """
     sizes = [0]
     for other in _dialled_by(view, broker):
         document = view.broker_document(other)

@@ -107,7 +107,7 @@ def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Problem]:
-    """Yield a problem for each unit and reason for which links of the unit are refused."""
+    """Yield a problem for each pair or broker and each reason for which its network links are refused."""
     refusals: dict[tuple[str, str], list[RefusedConnector]] = {}
     for refused_link in view.refused_links:
         is_reported_by_n036 = (
@@ -214,7 +214,10 @@ def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListen
 
 
 def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]:
-    """Yield a problem where brokers of a group differ in TLS, so that clients of one address would need both."""
+    """Yield a problem for each address of a load balancer whose brokers differ in TLS.
+
+    Clients of the address would need both TLS and plain connections.
+    """
     for address in balancer.addresses:
         for front in address.fronts:
             servers = [
@@ -257,7 +260,10 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
 
 
 def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, ConnectionRefusal] | None:
-    """Return the host and the refusal that is certain for a client of which only the URI is known, otherwise None."""
+    """Return the host that certainly refuses a client, and the refusal; otherwise None.
+
+    Only the URI of the client is known.
+    """
     listener = view.listener_lookup.listener_at(host, port)
     if listener is None:
         closed = view.listener_lookup.broker_without_listener_at(host, port) if port else None

@@ -31,11 +31,10 @@ _DIGITS = 15
 
 @dataclass(frozen=True, slots=True)
 class FrameLimit:
-    """The limit of frames, in bytes, that a connector accepts.
+    """The largest frame, in bytes, that a connector or a network link accepts.
 
-    The URI of a network link sets one, too. ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the
-    bytes by which a frame grows in OpenWire at least and at most. Those of an OpenWire frame are not counted, see
-    "Cannot see" of the rule.
+    ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the bytes by which a frame grows in OpenWire
+    at least and at most. Those of an OpenWire frame are not counted, see "Cannot see" of the rule.
     """
 
     place: str
@@ -46,7 +45,7 @@ class FrameLimit:
 
     @property
     def size_text(self) -> str:
-        """The frame limit as text, as lint findings show it."""
+        """The size of the largest frame as text, such as ``100 MiB``."""
         if self.size >= _NO_LIMIT:
             return "messages of any size"
         is_whole = self.size % _MIB == 0
@@ -125,7 +124,10 @@ def _compare(
 def _limits_of_link(
     view: FleetView, link: LintedLink, limits: Mapping[str, Mapping[str, FrameLimit]]
 ) -> Iterator[tuple[Broker, FrameLimit]]:
-    """Yield (broker, limit) of each listener that a link connects to: the smaller one of both ends applies."""
+    """Yield (broker, frame limit) of each listener to which a network link connects.
+
+    The smaller limit of both ends applies.
+    """
     if not link.target:
         for broker in view.fleet.brokers:
             announced = next((c for c in broker.connectors if c.discovery_uri and c.name != "replication"), None)
@@ -143,7 +145,7 @@ def _limits_of_link(
 
 
 def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
-    """Return the limit of each connector of a broker by name."""
+    """Return the frame limit of each connector of a broker by name."""
     listed = {known.name for known in broker.settings.connectors or () if "options" in known.model_fields_set}
     return {connector.name: _limit_of(broker, connector, connector.name in listed) for connector in broker.connectors}
 

@@ -235,7 +235,10 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
 
 
 def _may_be_short(view: FleetView) -> bool:
-    """Return whether a TTL may be too short: one is set, fragments add links, or multicast is mixed with links."""
+    """Return whether the TTL of a network bridge may be too short.
+
+    A TTL is set, fragments add links, or multicast is mixed with links.
+    """
     rest = view.fleet.rest
     if rest is not None and any(link.ttl for link, _, _ in rest.links):
         return True
@@ -249,7 +252,7 @@ def _may_be_short(view: FleetView) -> bool:
 
 
 def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
-    """Return the message about a bridge whose TTL ends too early, "" for a bridge whose TTL suffices."""
+    """Return the message about a network bridge whose TTL ends too early; "" for a bridge with a sufficient TTL."""
     targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source_name})
     ways = [(bridge.source_name, target) for target in targets]
     if bridge.is_duplex:
@@ -274,9 +277,9 @@ def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mappin
 
 
 def _crossed_before(source: str, target: str, distances: _Distances) -> tuple[int, str]:
-    """Return the most bridges that a message has crossed after that from ``source`` to ``target``, and its origin.
+    """Return the most bridges that a message has crossed when it arrives over the bridge from ``source`` to ``target``.
 
-    Counted along shortest paths.
+    Its origin is also returned. Bridges are counted along shortest paths.
     """
     ways = (
         (hops[source] + 1, start)
@@ -287,9 +290,9 @@ def _crossed_before(source: str, target: str, distances: _Distances) -> tuple[in
 
 
 def _crossed_behind(source: str, target: str, distances: _Distances) -> tuple[int, str]:
-    """Return the most bridges that demand has crossed when it arrives at ``source`` over ``target``, and its origin.
+    """Return the most bridges that a consumer's demand has crossed when it arrives at ``source`` over ``target``.
 
-    Counted along shortest paths.
+    Its origin is also returned. Bridges are counted along shortest paths.
     """
     ahead = distances[source]
     ways = ((hops + 1, end) for end, hops in distances[target].items() if ahead.get(end) == hops + 1)

@@ -25,7 +25,7 @@ _EVERY_DESTINATION = ("queue://>", "topic://>")
 
 @dataclass(frozen=True, slots=True)
 class LintedLink:
-    """A network link between two brokers or pairs, as lint rules check it.
+    """A network link between two brokers or pairs that lint rules check.
 
     The source is a pair, or a broker without a peer. ``target`` is "" for multicast, which leads to all units of the
     group. ``node`` is the networkConnector where a fragment added or changed the link.
@@ -58,19 +58,19 @@ class LintedLink:
         return self.connector.duplex is True
 
     def problem(self, message: str, attribute: str = "", severity: Severity | None = None, *, fix: str = "") -> Problem:
-        """Return a lint problem about a network link.
+        """Return a lint problem about a network link between brokers.
 
         The problem names a line only if an XML fragment defines the link.
         """
         return Problem(message, node=self.node, attribute=attribute, severity=severity, fix=fix, host=self.broker.host)
 
     def may_share_destination(self, other: LintedLink) -> bool:
-        """Return whether messages of at least one queue or topic may cross both of two network links."""
+        """Return whether messages of the same queue or topic may cross both of two network links."""
         return may_share_destination(self.connector, other.connector)
 
 
 def may_share_destination(connector: NetworkConnector, other_connector: NetworkConnector) -> bool:
-    """Return whether messages of at least one queue or topic may cross the bridges of both networkConnectors."""
+    """Return whether messages of the same queue or topic may cross the bridges of both networkConnectors."""
     excluded = (*connector.exclude, *other_connector.exclude)
     for pattern in connector.include or _EVERY_DESTINATION:
         for other_pattern in other_connector.include or _EVERY_DESTINATION:
@@ -89,9 +89,9 @@ def _covers(pattern: str, name: str) -> bool:
 
 
 class FleetBridges:
-    """All network bridges of a fleet.
+    """All network bridges of a fleet as a graph between pairs.
 
-    They form a graph between pairs (or brokers without a peer).
+    A broker without a peer counts as a pair.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FleetBridges:
                     self.multicast[broker.group].append(bridge)
 
     def bridges_of_pair(self, unit: str) -> Sequence[LintedLink]:
-        """Return the network bridges of the brokers of a pair, or of a single broker.
+        """Return the network bridges that the brokers of a pair, or a single broker, open to others.
 
         Equal links of the two nodes count once.
         """
@@ -129,7 +129,7 @@ class FleetBridges:
 
     @cached_property
     def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:
-        """The network bridges of a fleet by (source, target), which are names of pairs.
+        """The network bridges of a fleet by the names of their source pair and target pair.
 
         A broker without a peer counts as a pair. Multicast bridges are omitted.
         """
@@ -140,7 +140,7 @@ class FleetBridges:
 
     @cached_property
     def one_hop_targets_by_pair(self) -> Mapping[str, set[str]]:
-        """The names of the pairs that are one bridge away from a pair, by name of the source pair.
+        """The names of the pairs that are one network bridge away from a pair, by name of the source pair.
 
         A broker without a peer counts as a pair. Multicast bridges are omitted.
         """
@@ -153,7 +153,7 @@ class FleetBridges:
 
     @cached_property
     def pairs_by_multicast_group(self) -> Mapping[str, frozenset[str]]:
-        """The names of the pairs that discover each other by multicast, by multicast group.
+        """The names of the pairs that discover each other by multicast, by name of the multicast group.
 
         A broker without a peer counts as a pair.
         """
@@ -161,7 +161,7 @@ class FleetBridges:
 
     @cached_property
     def connected_components(self) -> Sequence[frozenset[str]]:
-        """The connected components of the network: sets of pairs that bridges connect.
+        """The connected components of a network of brokers: sets of pairs that bridges connect.
 
         A broker without a peer counts as a pair. A component has two or more pairs. The direction of the bridges does
         not matter.
@@ -184,7 +184,7 @@ class FleetBridges:
 
 
 def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
-    """Yield every broker except those whose links equal those of the other node of their pair."""
+    """Yield every broker of the fleet, except a node whose links equal those of the other node of its pair."""
     for brokers in units.values():
         first = brokers[0]
         yield first
@@ -197,7 +197,10 @@ def _different(units: Mapping[str, Sequence[Broker]]) -> Iterator[Broker]:
 def _links_of(
     broker: Broker, document: Document | None, broker_at: Callable[[str, int], Broker | None]
 ) -> list[LintedLink]:
-    """Return the links of one broker: those of the inventory, or of the document where fragments change them."""
+    """Return the network links of one broker.
+
+    They are those of the inventory, or of the broker's activemq.xml where fragments change them.
+    """
     targets = {link.name: "" if link.kind == "multicast" else link.target for link in broker.links}
     if document is None:
         return [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]

@@ -175,7 +175,10 @@ def _written_link_problems(view: FleetView, first: Broker, second: Broker) -> It
 
 
 def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str, Element] | None:
-    """Return the networkConnectors of a broker by name, without the link to its peer; None where it is not XML."""
+    """Return the networkConnectors in a broker's activemq.xml by name, without the link to its peer.
+
+    The result is None where the file is not XML.
+    """
     document = view.broker_document(broker)
     if document is None:
         return None
@@ -184,7 +187,7 @@ def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str
 
 
 def _first_difference(first_link: Element, second_link: Element) -> str:
-    """Return the first attribute or kind of child in which two links differ, "" where they are equal."""
+    """Return the first attribute or kind of child in which two networkConnectors differ; "" where they are equal."""
     leading_xml_attributes, second_attributes = first_link.attributes, second_link.attributes
     for name in dict.fromkeys((*leading_xml_attributes, *second_attributes)):
         if leading_xml_attributes.get(name) != second_attributes.get(name):

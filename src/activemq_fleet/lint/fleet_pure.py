@@ -19,7 +19,7 @@ Shape = tuple[str, tuple[tuple[str, str], ...], tuple["Shape", ...]]
 
 
 class _Attachment(NamedTuple):
-    """A slave, its master, and the element and attribute where a fragment was merged."""
+    """A slave that connects to its master, with the element and attribute where a fragment was merged."""
 
     slave: Broker
     master: Broker
@@ -27,9 +27,9 @@ class _Attachment(NamedTuple):
     attribute: str = ""
 
     def problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
-        """Return a lint problem about the slave of a pure master/slave pair.
+        """Return a lint problem about a slave that connects to its master.
 
-        The problem names a line only if an XML fragment was merged.
+        It is the slave of a pure master/slave pair. The problem names a line only if an XML fragment was merged.
         """
         return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host, fix=fix, why=why)
 
@@ -343,7 +343,10 @@ def _attachments(view: FleetView) -> list[_Attachment]:
 
 
 def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]]:
-    """Yield (broker, networkConnector, dialled URI) of documents that hold the user's own fragments or attributes."""
+    """Yield (broker, networkConnector, URI) for each connection to another broker in the user's own XML.
+
+    The user's own XML consists of fragments and attributes.
+    """
     for broker, document in view.documents_with_user_xml_containing("networkConnector"):
         for link in document.network_connectors:
             for transport in link.uri_attribute().transports:
@@ -357,6 +360,6 @@ def _mirrored_elements(view: FleetView, broker: Broker) -> dict[str, Shape]:
 
 
 def _shape(node: Element) -> Shape:
-    """Return name and values of an element and all its descendants as a tuple, without directories."""
+    """Return the names and values of an XML element and all its descendants as a tuple, without directories."""
     values = tuple(sorted(item for item in node.attributes.items() if "irectory" not in item[0]))
     return node.name, values, tuple(_shape(child) for child in node.children())

@@ -93,7 +93,10 @@ def same_lease_holder_id_on_both_nodes(view: FleetView) -> Iterator[Problem]:
 
 
 def _lease_holder(view: FleetView, broker: Broker) -> str | None:
-    """Return the name that holds the lease; None without a lease, or where a placeholder decides the name."""
+    """Return the name with which a broker holds the lease of its store.
+
+    The result is None without a lease, or where a placeholder decides the name.
+    """
     document = view.broker_document(broker)
     if document is None:
         return None
@@ -171,7 +174,7 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
 
 
 def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
-    """Return the KahaDB directory of a broker's document; None where a placeholder decides it."""
+    """Return the KahaDB directory in a broker's activemq.xml; None where a placeholder decides it."""
     document = view.broker_document(broker)
     if document is None:
         return None
@@ -221,7 +224,10 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
 
 
 def _remedy_of_common_store(kind: str, broker: Broker, owner: str) -> str:
-    """Return how two pairs or brokers get separate stores; ``kind`` is that of ``store_identity_key``."""
+    """Return an instruction to give two pairs or brokers separate stores.
+
+    ``kind`` is that of ``store_identity_key``.
+    """
     if kind == "machine":
         return f"set a different activemq_store_directory for {broker.link_end_name} and for {owner}"
     if kind == "database":
@@ -339,7 +345,7 @@ def node_serves_after_losing_lease_on_5_7(view: FleetView) -> Iterator[Problem]:
 
 
 def store_identity_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
-    """Return a key that identifies a broker's message store: equal keys mean the same store.
+    """Return a key that identifies a broker's message store, so that equal keys mean the same store.
 
     The key describes a directory of the share, a database, or a directory of one machine.
     """

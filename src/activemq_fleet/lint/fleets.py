@@ -28,10 +28,7 @@ _KEPT_DOCUMENTS = 1024
 
 
 class FleetView:
-    """A view of a whole fleet for lint rules.
-
-    It has the fleet, and each broker's rendered activemq.xml.
-    """
+    """The fleet that a fleet lint rule checks, with each broker's rendered activemq.xml."""
 
     def __init__(self, fleet: Fleet, documents: Mapping[str, XmlDocument]) -> None:
         self.fleet = fleet
@@ -51,7 +48,11 @@ class FleetView:
         return self._parsed(broker.host)
 
     def cache_parsed_document(self, broker: Broker) -> None:
-        """Cache the parsed activemq.xml of a broker for the lint rules about whole fleets and for the routes."""
+        """Parse and cache a broker's activemq.xml before its XML tree is discarded.
+
+        The lint rules about whole fleets and the routes use the cached document, with its networkConnectors where the
+        user's XML fragments define some.
+        """
         if self.broker_document(broker) and has_network_connector_fragments(broker):
             self.documents[broker.host].network_connectors  # noqa: B018 -- cached
 
@@ -68,9 +69,9 @@ class FleetView:
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
     def documents_with_user_xml_containing(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) for files that contain a text and have XML that the user wrote.
+        """Yield (broker, activemq.xml) for files that contain one of the given texts and have XML that the user wrote.
 
-        One of the given texts suffices, anywhere in the file.
+        The text may be anywhere in the file.
         """
         encoded = [text.encode() for text in texts]
         for broker in self.brokers_with_user_xml:
@@ -88,7 +89,7 @@ class FleetView:
 
     @cached_property
     def _by_label(self) -> dict[tuple[str, int], list[Broker]]:
-        """The brokers by the first label of their address and by port."""
+        """The brokers of the fleet by the first label of their address and by port."""
         brokers: dict[tuple[str, int], list[Broker]] = {}
         for (address, port), broker in self._by_address.items():
             brokers.setdefault((address.lower().partition(".")[0], port), []).append(broker)
@@ -119,10 +120,7 @@ class FleetView:
 
     @cached_property
     def bridges(self) -> FleetBridges:
-        """The network bridges of the fleet.
-
-        They form a graph between pairs.
-        """
+        """The network bridges of the fleet as a graph between pairs."""
         return FleetBridges(self.brokers_by_pair, self.broker_document, self.broker_at)
 
     @cached_property
@@ -132,10 +130,7 @@ class FleetView:
 
     @cached_property
     def refused_links(self) -> tuple[RefusedConnector, ...]:
-        """The network links that their target broker refuses.
-
-        Links that it may refuse are included.
-        """
+        """The network links that their target broker refuses or may refuse."""
         touched = {
             b.host: self.documents[b.host]
             for b in self.brokers
@@ -155,8 +150,8 @@ def fleet_findings(
 ) -> tuple[Finding, ...]:
     """Return all lint findings about a fleet.
 
-    ``documents`` are the brokers' activemq.xml by inventory name. A file that is not XML is passed over: the schema
-    check reports it. Trees are forgotten.
+    ``documents`` are the brokers' activemq.xml by inventory name. A file that is not XML is skipped, because the schema
+    check reports it. The XML trees of the documents are discarded.
     """
     view = FleetView(fleet, documents)
     findings: list[Finding] = []
@@ -167,7 +162,10 @@ def fleet_findings(
 
 
 def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the lint findings of the file rules and the release rules about one broker of a fleet."""
+    """Return the lint findings about one broker of a fleet.
+
+    They are those of the file rules and of the release rules.
+    """
     release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
     by_file = broker_file_findings(broker, view.documents[broker.host], selection)
     if _is_changed_by_hand(broker):

@@ -91,7 +91,7 @@ def _have_same_id(facts: MachineFacts, peer: MachineFacts) -> bool:
 
 
 def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None, last_step: str) -> str:
-    """Return an instruction to change the ids of the broker's account; without a command for an id None.
+    """Return an instruction to change the numeric ids of the broker's account; None without a command for an id.
 
     ``last_step`` is the instruction after the commands.
     """
@@ -163,7 +163,7 @@ def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
 
 
 def _actual_ids(host: HostView) -> str:
-    """Return the variables that the inventory sets for the account's ids, each with the id that the account has."""
+    """Return the inventory variables that set the ids of the broker's account, each with the account's actual id."""
     broker, facts = host.broker, host.facts
     actual = (("uid", broker.uid, facts.account_uid), ("gid", broker.gid, facts.account_gid))
     return " and ".join(

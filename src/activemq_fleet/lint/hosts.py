@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """A view of a broker's host for lint rules.
-
-    It has the broker, its machine, and the machine of its peer.
-    """
+    """The facts about a broker, its host and its peer's host that a host lint rule checks."""
 
     broker: BrokerFacts
     facts: MachineFacts
@@ -27,7 +24,7 @@ class HostView:
 
     @property
     def shared_store_filesystem_type(self) -> str | None:
-        """The type of the file system on which the store directory of both nodes is located.
+        """The type of the file system, such as nfs4, that holds the store directory of both nodes of a pair.
 
         It is None without a shared store directory, and if the type is not known.
         """
@@ -35,15 +32,12 @@ class HostView:
 
     @property
     def store_description(self) -> str:
-        """The text by which messages name the broker's store.
-
-        It is the store's directory, or "the store" without a directory.
-        """
+        """The text by which messages name a broker's message store: its directory, or "the store" without one."""
         return self.broker.directory or "the store"
 
     @property
     def shared_store_description(self) -> str:
-        """The text by which messages name the store that both nodes of a pair share.
+        """The text by which messages name the message store that both nodes of a pair share.
 
         It contains the store's directory, if any.
         """
@@ -51,9 +45,9 @@ class HostView:
 
 
 def host_findings(broker: BrokerFacts, facts: MachineFacts, peer: MachineFacts | None = None) -> tuple[Finding, ...]:
-    """Return the findings of the host lint rules about a broker's machine.
+    """Return the findings of the host lint rules about a broker's host and the host of its peer.
 
-    The machine of its peer is checked with it. ``peer`` is None if the facts about the peer's machine are not known.
+    ``peer`` is None if the facts about the peer's host are not known.
     """
     # Imported here: checks of files and fleets do not need the modules of hosts that it brings along.
     from activemq_fleet.node.state.evidence import MachineFacts

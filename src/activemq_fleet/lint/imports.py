@@ -13,7 +13,7 @@ _MOST = 50
 
 @once_per_document
 def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
-    """Return the import elements of an XML file, each with the path of the imported file.
+    """Return the ``<import>`` elements of an XML file, each with the path of the imported file.
 
     The path is relative to the directory of the activemq.xml. Spring resolves a relative resource against the directory
     of the importing file.
@@ -30,10 +30,9 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
 
 
 def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
-    """Yield the path and the parsed content of each file that an activemq.xml imports.
+    """Yield (path, parsed content) of each file that an activemq.xml imports, directly or indirectly.
 
-    It can import them directly or indirectly. Only files below its directory are returned. With it the parsed file, or
-    None for one that is not XML. The first 50 are followed.
+    Only files below its directory are returned, at most 50. The content is None for a file that is not XML.
     """
     waiting, seen = [document], {document.file}
     while waiting and len(seen) <= _MOST:
@@ -48,10 +47,9 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
 
 
 def imports_outside_directory(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield (import element, file name) for each import of a file outside the document's directory.
+    """Yield (import element, file name) for each import of a file outside the directory of an activemq.xml.
 
-    The imports of the imported files are included. The imports of the imported files are included. Yields the import
-    element and the name of the file.
+    The imports of the imported files are included.
     """
     for page in (document, *(page for _, page in imported_files(document) if page)):
         for node, name in import_elements_with_paths(page):

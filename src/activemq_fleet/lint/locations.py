@@ -21,16 +21,17 @@ _LONGEST, _MOST = 200, 200
 
 
 def is_below_file_directory(location: str) -> bool:
-    """Return whether a resource location is below the directory of the file that names it.
+    """Return whether a Spring resource location is below the directory of the file that names it.
 
-    Such locations are relative, on the class path, or in ``${activemq.conf}``.
+    A resource is for example an imported file. Such locations are relative, on the class path, or in
+    ``${activemq.conf}``.
     """
     rest = _without_conf(location)
     return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
 
 
 def path_below_file_directory(location: str) -> str:
-    """Return a resource location as a path relative to the directory of the file that names it.
+    """Return the path of a Spring resource location, relative to the directory of the file that names it.
 
     The directory is on the broker's class path. For a location elsewhere only the last part is returned.
     """
@@ -45,7 +46,7 @@ def _without_conf(location: str) -> str:
 
 
 def referenced_file_names(text: str) -> Iterator[str]:
-    """Yield the relative paths of files to which an activemq.xml's text may refer.
+    """Yield the names of files to which the text of an activemq.xml may refer, as relative paths.
 
     They are properties files, schemas and other XML files.
     """
@@ -59,12 +60,12 @@ def referenced_file_names(text: str) -> Iterator[str]:
 
 
 def scheme_service_file_path(scheme: str, directory: str) -> str:
-    """Return the path inside a jar of the service file that registers the code of a URI scheme."""
+    """Return the path of the service file (below META-INF in a jar) that registers a URI scheme."""
     return f"{directory}/{scheme}"
 
 
 def service_files_of_unknown_schemes(text: str) -> set[str]:
-    """Return the service files that may register unknown URI schemes of an activemq.xml.
+    """Return the service files in jars that would register the unknown URI schemes of an activemq.xml.
 
     No release has these schemes.
     """

@@ -206,7 +206,10 @@ def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
 
 @once_per_document
 def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
-    """Yield stores in a shared directory with a file lock: (store, why it counts as shared, whether certain)."""
+    """Yield (store, reason, certainty) for each store in a shared directory with a file lock.
+
+    The reason is why the store counts as shared.
+    """
     for store in message_store_elements(document):
         locker = locker_of(store)
         if store.name not in FILE_STORES or store.has_attribute("locker"):

@@ -93,7 +93,7 @@ def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
 
 
 def _lease_length(store: Element, locker: Element) -> int | None:
-    """Return the length of the lease in ms; None where it is not known."""
+    """Return the length of the lease of a store's lock in ms; None where it is not known."""
     if not store.document.release.has_adjustable_lease:
         return _FIXED_LEASE
     for node in (locker, store):
@@ -103,7 +103,10 @@ def _lease_length(store: Element, locker: Element) -> int | None:
 
 
 def _renewal_interval(store: Element) -> int | None:
-    """Return the interval in ms at which the lease is renewed; 0 means never, None not known."""
+    """Return the interval in ms at which the lease of a store's lock is renewed.
+
+    0 means never; None means not known.
+    """
     if store.has_attribute("lockKeepAlivePeriod"):
         return store.integer_attribute("lockKeepAlivePeriod")
     return _JDBC_KEEP_ALIVE if store.name == "jdbcPersistenceAdapter" else 0

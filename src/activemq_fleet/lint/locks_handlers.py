@@ -38,7 +38,7 @@ class IoExceptionHandler:
     kind: str
 
     def boolean_setting(self, name: str, *, default: bool) -> bool | None:
-        """Return an attribute or property of the ioExceptionHandler as a boolean.
+        """Return an attribute or property of a broker's ioExceptionHandler as a boolean.
 
         The result is None for a value that is not a boolean.
         """
@@ -52,7 +52,7 @@ class IoExceptionHandler:
 
     @property
     def closes_connectors_until_store_answers(self) -> bool:
-        """Whether an I/O error handler closes the broker's connectors until the store answers.
+        """Whether an ioExceptionHandler closes the broker's connectors until the store answers.
 
         Otherwise it stops the broker.
         """
@@ -178,7 +178,10 @@ def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Proble
 
 
 def _stores_with_handler(document: Document) -> Iterator[tuple[Element, IoExceptionHandler]]:
-    """Yield (store, handler) of brokers with a store on a disk or in a database and a handler of ActiveMQ's classes."""
+    """Yield (store, ioExceptionHandler) for each store on a disk or in a database.
+
+    The handler is of ActiveMQ's classes.
+    """
     for store in message_store_elements(document):
         broker = store.nearest_ancestor("broker")
         handler = io_exception_handler_of(broker) if broker else None

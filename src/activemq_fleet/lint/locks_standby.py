@@ -56,7 +56,10 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
 
 
 def _root(directory: str) -> tuple[str, ...]:
-    """Return the beginning that two directories of one share have in common: a variable, or two path parts."""
+    """Return the beginning of a directory's path that identifies its share: a variable, or two path parts.
+
+    Directories of one share have the same beginning.
+    """
     variable = _VARIABLE.match(directory)
     if variable:
         return (variable[0],)
@@ -127,7 +130,10 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
 
 
 def _begins_empty(broker: Element) -> bool:
-    """Return whether a broker has nothing to lose at its start: a pure slave must begin empty, memory always does."""
+    """Return whether a broker has no messages to lose at its start.
+
+    A pure slave must begin empty, and a memory store always does.
+    """
     slave = broker.has_attribute("masterConnectorURI") or bool(broker.descendants("masterConnector"))
     pure = broker.document.release.has_pure_master_slave
     return (slave and pure) or bool(broker.descendants("memoryPersistenceAdapter"))

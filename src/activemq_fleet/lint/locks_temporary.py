@@ -26,7 +26,7 @@ _REMAINING_FILES = "no node deletes the files of a <tempDataStore> that a failed
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The attribute that decides the directory of a broker's temporary storage, and the directory as written."""
+    """The directory of a broker's temporary storage as written, and the attribute that sets it."""
 
     node: Element
     attribute: str
@@ -100,7 +100,10 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
 
 
 def _place_of_temporary_storage(broker: Element) -> _Place | None:
-    """Return what decides the directory of the temporary storage; None where it is the default or not known."""
+    """Return the attribute that sets the directory of a broker's temporary storage; None where it is not known.
+
+    The result is also None for the default directory.
+    """
     if broker.has_attribute("tempDataStore") or broker.first_child("tempDataStore"):
         return next(_places_of_defined_store(broker), None)
     if any(usage.has_attribute("store") or usage.first_child("store") for usage in broker.descendants("tempUsage")):
@@ -112,7 +115,7 @@ def _place_of_temporary_storage(broker: Element) -> _Place | None:
 
 
 def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
-    """Yield the directory of the temporary store that the file defines as an element or as a bean."""
+    """Yield the directory of the temporary store that an activemq.xml defines as an element or as a bean."""
     name = broker.get("tempDataStore").removeprefix("#")
     holder = broker.first_child("tempDataStore")
     nested = holder.children() if holder else []
@@ -126,7 +129,7 @@ def _places_of_defined_store(broker: Element) -> Iterator[_Place]:
 
 
 def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
-    """Return why the directory of a broker's temporary storage is one that both nodes use; None without a sign."""
+    """Return the reason why both nodes of a pair use the directory of a temporary storage; None without one."""
     directory = _normalized_directory(place.directory)
     if store.name in FILE_STORES and store.has_attribute("directory"):
         shared = _normalized_directory(store.get("directory"))
@@ -143,10 +146,7 @@ def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
 
 
 def _normalized_directory(directory: str) -> str:
-    """Return a directory path in normalized form.
-
-    It is without ``file:``, doubled slashes, dots and a slash at the end.
-    """
+    """Return a directory path without ``file:``, doubled slashes, dots and a slash at the end."""
     return posixpath.normpath(_REPEATED.sub("/", _FILE_URI.sub("", directory.strip())))
 
 

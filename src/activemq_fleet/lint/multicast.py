@@ -17,14 +17,17 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
-    """Yield each multicast: URI of the file as (element, attribute, URI), links first."""
+    """Yield (element, attribute, URI) for each multicast: URI in an activemq.xml, links first."""
     for node, attribute in document.discovery_uri_attributes:
         for uri in node.uri_attribute(attribute).find_uris_by_scheme("multicast"):
             yield node, attribute, uri
 
 
 def _meeting_point(uri: Uri) -> tuple[str, str]:
-    """Return address and group of a multicast: URI; ``multicast://default`` counts as a separate address."""
+    """Return the multicast address and the group of a multicast: URI.
+
+    ``multicast://default`` counts as a separate address.
+    """
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 

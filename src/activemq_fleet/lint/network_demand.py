@@ -21,7 +21,7 @@ _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*
 
 
 def wildcard_covers(pattern: str, name: str) -> bool:
-    """Return whether a destination wildcard matches a destination name, or everything that another wildcard matches."""
+    """Return whether a destination wildcard matches a destination name, or all names that another wildcard matches."""
     for part, level in zip_longest(pattern.split("."), name.split(".")):
         if part == ">":
             return True
@@ -109,7 +109,7 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
 
 
 def _leaves_out(link: Element, kind: str) -> bool:
-    """Return whether a link subscribes to no destination of a kind (queue or topic)."""
+    """Return whether a network link forwards no destination of a kind (queue or topic)."""
     included = _destinations_in_child_element(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
     excluded = [
@@ -203,7 +203,10 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
 
 
 def _groups_of(broker: Element, users: set[str]) -> set[str]:
-    """Return the groups of the links' users among the broker's own accounts; bridges of peers use the same accounts."""
+    """Return the groups of the users of a broker's network links among the broker's own accounts.
+
+    Bridges of peers use the same accounts.
+    """
     accounts = broker.descendants("authenticationUser")
     texts = [account.known_value("groups") for account in accounts if account.get("username") in users]
     return {name.strip() for text in texts if text for name in text.split(",")}
@@ -264,7 +267,7 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
 
 
 def _static_include_reason(later: bool, whole: bool) -> str:
-    """Return what a bridge does with an excluded static include, from 5.14 on (``later``) or before."""
+    """Return the effect of an excluded static include on a bridge, from 5.14 on (``later``) or before."""
     if not later:
         return "before 5.14 excludedDestinations has no effect on staticallyIncludedDestinations"
     if whole:

@@ -12,12 +12,15 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 
 def _queue_policies(document: Document) -> list[Element]:
-    """Return the policyEntry elements about queues."""
+    """Return the policyEntry elements about queues in an activemq.xml."""
     return [entry for entry in document.elements_named("policyEntry") if entry.has_attribute("queue")]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:
-    """Return the bridge filter of a policyEntry, also one without its wrapper; None without a filter."""
+    """Return the network bridge filter of a policyEntry; None without one.
+
+    A filter without its wrapper is also returned.
+    """
     return next(iter(entry.descendants(FILTER)), None)
 
 
@@ -27,10 +30,10 @@ def _replay_flag(entry: Element) -> bool | None:
 
 
 def _forwarding_links(document: Document) -> list[Element]:
-    """Return the links to other units, without those between the two nodes of a pair.
+    """Return the network links of an activemq.xml to other pairs or brokers.
 
-    Of a file of no fleet the one-way static bridges are left out: nothing comes back over them, and their peers are
-    not known to have bridges.
+    Links between the two nodes of a pair are omitted. Of a file of no fleet the one-way static bridges are omitted,
+    too: nothing comes back over them, and their peers are not known to have bridges.
     """
     broker = document.broker
     if broker is None:

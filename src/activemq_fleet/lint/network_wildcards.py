@@ -65,7 +65,7 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
 
 
 def _remedy_of(path: str, element: str) -> str:
-    """Return what to write instead of a name element that contains a wildcard."""
+    """Return an instruction to replace a part of a destination name that contains a wildcard."""
     prefix = path.removesuffix(">")
     is_last = path.endswith(element) and element.endswith(">")
     if is_last and not any(wildcard in element[:-1] for wildcard in _WILDCARDS):

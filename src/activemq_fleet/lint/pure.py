@@ -12,10 +12,7 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 
 def master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
-    """Yield the attributes whose URI is the address at which a slave connects to its master.
-
-    Each is (element, attribute).
-    """
+    """Yield the attributes that contain the URI of a slave's master, as (element, attribute)."""
     for connector in document.elements_named("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
     yield from (

@@ -22,9 +22,9 @@ Check = Callable[[bytes], Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class WithheldRepair:
-    """A repair of a finding that was withheld, because it would cause an error.
+    """A repair of a finding that was withheld (not applied).
 
-    It has the finding and the error.
+    It would cause ``error``, a finding that the file does not have.
     """
 
     finding: Finding
@@ -33,10 +33,9 @@ class WithheldRepair:
 
 @dataclass(frozen=True, slots=True)
 class FileRepair:
-    """The automatic repair of a file.
+    """The automatic repair of an XML file: the content before and after, and the repaired findings.
 
-    It has the file before and after, and the findings that the repair removes. It also has the findings whose repair
-    was withheld.
+    ``withheld`` are the findings whose repair was not applied.
     """
 
     original: bytes
@@ -45,7 +44,7 @@ class FileRepair:
     withheld: tuple[WithheldRepair, ...] = ()
 
     def difference(self, name: str) -> str:
-        """Return the changes of a file's repair as a unified diff.
+        """Return a unified diff of a file before and after its repair.
 
         ``name`` is the file name in the diff.
         """
@@ -57,7 +56,7 @@ class FileRepair:
 
 
 def repair_content(content: bytes, check: Check, is_selected: Callable[[Finding], bool]) -> FileRepair:
-    """Repair the content of a file, and return the repair.
+    """Repair the content of an XML file by the edits of its lint findings, and return the result.
 
     Every fix is applied that does not cause a new error. ``check`` returns all findings about a content,
     ``is_selected`` whether a finding is to be repaired. A repair after which a rule reports more errors is withheld,
@@ -87,7 +86,7 @@ def _withheld(
     check: Check,
     is_selected: Callable[[Finding], bool],
 ) -> Iterator[WithheldRepair]:
-    """Yield the findings whose repair causes an error without the repairs of the others."""
+    """Yield the lint findings whose repair alone causes an error, without the repairs of the others."""
     identities = frozenset(map(_identity, candidates))
     for identity in dict.fromkeys(map(_identity, candidates)):
         same = [finding for finding in candidates if _identity(finding) == identity]
@@ -104,9 +103,10 @@ def _applied(
     is_selected: Callable[[Finding], bool],
     excluded: frozenset[tuple[str, str]],
 ) -> tuple[bytes, Sequence[Finding]]:
-    """Return a content with its repairs, and with those of the mistakes that show only after the first repairs.
+    """Return a file's content after its repairs, and the findings about the repaired content.
 
-    ``findings`` are those about the content; the second result are those about the repaired content.
+    The repairs include those of mistakes that show only after the first repairs. ``findings`` are those about the
+    original content.
     """
     for _ in range(_ROUNDS):
         selected = [finding for finding in findings if finding.edits and is_selected(finding)]
@@ -123,7 +123,7 @@ def _identity(finding: Finding) -> tuple[str, str]:
 
 
 def _apart(repairs: Iterable[tuple[TextEdit, ...]]) -> Iterator[TextEdit]:
-    """Yield the edits that do not overlap, the shortest first; the next round has the others."""
+    """Yield the edits of a file that do not overlap, the shortest first; the next round applies the others."""
     chosen: list[TextEdit] = []
     for edits in sorted(set(repairs), key=lambda edits: (edits[-1].end - edits[0].begin, edits)):
         if all(edit.end <= other.begin or other.end <= edit.begin for edit in edits for other in chosen):
@@ -132,7 +132,10 @@ def _apart(repairs: Iterable[tuple[TextEdit, ...]]) -> Iterator[TextEdit]:
 
 
 def _new_error(before: Sequence[Finding], repaired: Sequence[Finding], after: Sequence[Finding]) -> Finding | None:
-    """Return an error of a rule with more errors than before without the repaired ones; None where no rule has."""
+    """Return an error that a repair of a file causes; None without one.
+
+    It is an error of a rule that reports more errors after the repair than before, without the ``repaired`` ones.
+    """
     expected = Counter(finding.rule for finding in before if finding.severity == "error")
     expected -= Counter(finding.rule for finding in repaired if finding.severity == "error")
     seen: Counter[str] = Counter()

@@ -84,7 +84,7 @@ def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
 
 
 def _checked(document: Document) -> Iterator[Element]:
-    """Yield the elements whose namespace the broker must know, without the content of foreign elements."""
+    """Yield the elements whose XML namespace the broker must know, without the content of foreign elements."""
     foreign: set[Element | None] = set()
     for element in document.nodes:
         if element.parent in foreign:

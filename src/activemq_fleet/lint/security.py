@@ -40,16 +40,13 @@ _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqt
 
 
 def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
-    """Return the transportConnectors that clients outside the broker's process can reach.
-
-    Each has its URI.
-    """
+    """Return the transportConnectors that clients outside the broker's process can reach, each with its URI."""
     connectors = [(connector, listener_uri(connector)) for connector in broker.descendants("transportConnector")]
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
 
 
 def has_authentication(broker: Element) -> bool:
-    """Return whether a broker has a plugin that authenticates clients.
+    """Return whether a broker in activemq.xml has a plugin that authenticates clients.
 
     A plugin that is not known counts as authenticating.
     """
@@ -116,7 +113,10 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
 
 
 def _severity(document: Document, local: bool) -> Severity:
-    """Return the severity of an open broker, lower for a file of no fleet, where a firewall may guard the broker."""
+    """Return the severity of a finding about a broker without authentication.
+
+    It is lower for a file of no fleet, where a firewall may protect the broker.
+    """
     if document.broker is None:
         return "info" if local else "warning"
     return "warning" if local else "error"
@@ -222,7 +222,10 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
 
 
 def _largest_frame(uri: Uri, release: Release) -> str:
-    """Return the frames that a connector accepts without the option, as text; "" where the release limits them."""
+    """Return the size of the largest frame that a connector accepts without maxFrameSize, as text.
+
+    The result is "" where the release limits frames.
+    """
     if is_openwire(uri.scheme):
         unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
         return "of any size" if unlimited else ""

@@ -36,7 +36,7 @@ _CONSOLE_ACCOUNT = ("activemq.username", "activemq.password")
 
 
 class PropertiesLine(NamedTuple):
-    """One line of a properties file next to activemq.xml.
+    """One ``name=value`` line of a properties file next to activemq.xml, such as users.properties.
 
     It has the position of its name, and its value in clear text.
     """
@@ -48,9 +48,9 @@ class PropertiesLine(NamedTuple):
     value: str
 
     def problem(self, message: str, *, used: bool = True) -> Problem:
-        """Return a lint problem at the name in a line of a properties file.
+        """Return a lint problem at a line of a properties file.
 
-        The problem is less severe for a line that is not ``used``.
+        It is at the name in the line, and less severe for a line that is not ``used``.
         """
         return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
 
@@ -146,11 +146,10 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
 
 
 class ClearTextAccount(NamedTuple):
-    """An account with a password in clear text.
+    """An account with a password in clear text, in activemq.xml or in a file of its directory.
 
-    It is defined in activemq.xml or in a file of its directory. ``subject`` names the account in a message, and
-    ``note`` follows the words about its password. ``used`` is False where nothing here uses the account. The position
-    is ``entry``, or ``attribute`` of ``node``.
+    ``subject`` names the account in a message, and ``note`` follows the words about its password. ``used`` is False
+    where nothing here uses the account. The position is ``entry``, or ``attribute`` of ``node``.
     """
 
     username: str
@@ -163,7 +162,7 @@ class ClearTextAccount(NamedTuple):
     attribute: str = ""
 
     def problem(self, password: str) -> Problem:
-        """Return a lint problem at an account's password.
+        """Return a lint problem at the password of an account in clear text.
 
         ``password`` describes the password.
         """
@@ -175,9 +174,9 @@ class ClearTextAccount(NamedTuple):
 
 @once_per_document
 def configured_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    """Yield the accounts that a broker's files configure: those of the broker, its links and its console.
+    """Yield the accounts that activemq.xml and the files of its directory configure.
 
-    They are defined in activemq.xml and in the files of its directory.
+    They are those of the broker, its links and its console.
     """
     yield from _broker_accounts(document)
     if document.other_files:
@@ -187,7 +186,7 @@ def configured_accounts(document: Document) -> Iterator[ClearTextAccount]:
 
 
 def is_weak_account(node: Element, password_attribute: str) -> bool:
-    """Return whether an account in activemq.xml has a default or guessable password.
+    """Return whether an account in activemq.xml has a weak (default or guessable) password.
 
     ``node`` is the element of the account, and ``password_attribute`` is the attribute with its password. Rules S004
     (default) and S050 (guessable) report such accounts.
@@ -200,7 +199,7 @@ def is_weak_account(node: Element, password_attribute: str) -> bool:
 
 
 def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    """Yield the accounts in activemq.xml, also those taken from the credentials files that it loads."""
+    """Yield the accounts in activemq.xml, including those from the credentials files that it loads."""
     properties = {
         entry.name: entry
         for file in _CREDENTIALS
@@ -228,7 +227,10 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
 def _resolve_reference(
     node: Element, attribute: str, properties: dict[str, PropertiesLine]
 ) -> tuple[str, PropertiesLine | None]:
-    """Return an attribute's value with its placeholder resolved, and the properties line it comes from, or None."""
+    """Return the value of an XML attribute, with its placeholder resolved from properties files.
+
+    The properties line that the value comes from is also returned, or None.
+    """
     text = node.get(attribute)
     match = _PLACEHOLDER.fullmatch(text.strip())
     entry = properties.get(match[1]) if match else None
@@ -251,7 +253,10 @@ def _console_accounts(document: Document) -> Iterator[ClearTextAccount]:
 
 
 def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    """Yield the accounts of users.properties where the broker or, from 6.0 on, the console authenticates by JAAS."""
+    """Yield the accounts of users.properties where the broker or its console authenticates by JAAS.
+
+    The console does so from 6.0 on.
+    """
     broker = bool(document.elements_named("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(console_import_elements(document))
     login = document.other_files.get("login.config")

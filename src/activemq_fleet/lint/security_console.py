@@ -36,11 +36,14 @@ class BeanProperty(NamedTuple):
 
     @property
     def value(self) -> str:
-        """The value of the Spring bean's property, without surrounding white space."""
+        """The value of a Spring bean's property, without white space around it."""
         return (self.node.get(self.attribute) if self.attribute else self.node.leading_text).strip()
 
     def problem(self, message: str, *, fix: str = "") -> Problem:
-        """Return a lint problem at the value of a Spring bean's property."""
+        """Return a lint problem at a Spring bean's property.
+
+        It is at the value of the property.
+        """
         return self.node.problem(message, self.attribute, fix=fix)
 
 
@@ -56,7 +59,7 @@ def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
 
 @once_per_document
 def console_import_elements(document: Document) -> list[tuple[Element, str]]:
-    """Return the elements of an XML file that import a web console's file, each with the path of the imported file.
+    """Return the ``<import>`` elements of an XML file that import the web console's file, with the file's path.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
     has "jetty" in it.
@@ -102,7 +105,7 @@ def properties_of(page: Document, bean_class: str, name: str) -> list[BeanProper
 
 
 def open_constraint_authenticate_properties(page: Document) -> list[BeanProperty]:
-    """Return the property ``authenticate`` of each Jetty security constraint that does not require a login."""
+    """Return the property ``authenticate`` of each Jetty security constraint that is open (requires no login)."""
     return [
         authenticate
         for authenticate in properties_of(page, "Constraint", "authenticate")
@@ -182,7 +185,10 @@ def _remedy_of_open_paths(page: Document) -> str:
 
 
 def _guarded_paths(page: Document) -> tuple[str, ...] | None:
-    """Return the paths that require a login; None where anything but Jetty's own constraints may protect them."""
+    """Return the paths of the web console that require a login.
+
+    The result is None where anything but Jetty's own constraints may protect them.
+    """
     mappings = _beans_of_classes(page, "ConstraintMapping")
     if not mappings and any("ecurity" in _unqualified_class_name(bean) for bean in page.elements_named("bean")):
         return None
@@ -273,7 +279,10 @@ def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
 
 
 def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
-    """Yield a problem for a connector or port of the console that has no property ``host``, or the wildcard there."""
+    """Yield a problem for a connector or port of the web console that listens on all interfaces.
+
+    It has no property ``host``, or the wildcard there.
+    """
     host = _property_of(bean, "host")
     if host is None:
         yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
