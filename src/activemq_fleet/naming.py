@@ -46,9 +46,10 @@ _FOREIGN_MARK = re.compile(
 
 
 class UnclearNameError(InputError):
-    """An error for a broker whose group, number or node is clear neither from its name nor from its variables.
+    """An error for a broker with an unclear name, which does not show its group, number or node.
 
-    ``reason`` names the part, ``fix`` is the instruction, and ``problem`` has both.
+    The broker's variables do not state the part either. ``reason`` names the part, ``fix`` is the instruction, and
+    ``problem`` has both.
     """
 
     def __init__(self, host: str, reason: str, fix: str) -> None:
@@ -84,7 +85,7 @@ class Identity:
 
     @property
     def host_label(self) -> str:
-        """The first label of the broker's host name, such as ``orders-mq01-a``."""
+        """The host label of a broker: the first label of its host name, such as ``orders-mq01-a``."""
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
@@ -97,7 +98,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class _ParsedName:
-    """The parts that a name itself has, empty where it lacks one, and the other node as in ``Identity``."""
+    """The parts of a parsed host name, empty where the name lacks one, and the other node as in ``Identity``."""
 
     group: str = ""
     number: str = ""

@@ -190,7 +190,7 @@ def listener_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 def is_understood_option(name: str, known: frozenset[str]) -> bool:
-    """Return whether a URI option is among the known ones, by its name.
+    """Return whether a URI option is known, by its name.
 
     The first letter after a prefix may have either case.
     """

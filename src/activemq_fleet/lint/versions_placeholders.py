@@ -201,10 +201,10 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
 
 
 def placeholder_fix(document: Document, matches: Sequence[re.Match[str]]) -> str:
-    """Return what to do about placeholders that nothing replaces, from the matches of PLACEHOLDER_OF_SPRING.
+    """Return the fix for placeholders in an activemq.xml that no Spring configurer replaces, as an instruction.
 
-    A configurer alone replaces a placeholder with a default, a system property or an environment variable. It reads
-    other names from a properties file.
+    ``matches`` are those of PLACEHOLDER_OF_SPRING. A configurer alone replaces a placeholder with a default, a system
+    property or an environment variable. It reads other names from a properties file.
     """
     system = _start_properties(document)
     sources, undefined = dict[str, None](), list[str]()

@@ -35,7 +35,7 @@ class _NumberType:
 
     @property
     def largest_result(self) -> int:
-        """The largest number of bytes that a property of this type can hold."""
+        """The largest number of bytes that a property of a Java integer type can hold."""
         return (1 << (self.property_bits - 1)) - 1
 
     def product_with_java_overflow(self, number: int, unit: str) -> int:

@@ -36,7 +36,7 @@ def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
 
 
 def offset_of_last_record(data: bytes | memoryview) -> int:
-    """Return the byte offset at which the last log record begins.
+    """Return the byte offset at which the last log record in a piece of a log begins.
 
     The result is 0 if the data contains at most one record.
     """

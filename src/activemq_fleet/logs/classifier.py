@@ -73,9 +73,9 @@ class LogMessageClassifier:
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
     def kind_and_values(self, message: str) -> Found:
-        """Return the code of a log message's kind and the values in the message.
+        """Return the kind of a log message, and the values in the message.
 
-        The code is an index into ``KINDS``. Results are cached.
+        The kind is an index into ``KINDS``. Results are cached.
         """
         message = message[:COMPARED]
         known = self._remembered.get(message)

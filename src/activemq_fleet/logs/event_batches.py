@@ -72,7 +72,7 @@ class LogSource:
 
 
 class LogScanner:
-    """A scanner of one log file, which converts it to record batches of events.
+    """A scanner of one log file, which converts the file's log records to events in Arrow record batches.
 
     It reads chunks one after the other. ``line`` is the number of the next line. A record ends at the latest with its
     chunk: a caller cuts a log where records begin, or passes the rest of the record as ``after``.
@@ -85,7 +85,7 @@ class LogScanner:
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Scan a chunk of the log, and yield its events as record batches.
+        """Scan a chunk of a log file, and yield its events as Arrow record batches.
 
         They have the schema ``SCHEMA``. A record batch has a few megabytes. ``after`` is the rest of the last event,
         from the next file; it is added to the event, and its lines are not counted.
@@ -129,7 +129,10 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
 
 
 def _has_other_layout(text: bytes, bounds: RecordBounds) -> bool:
-    """Return whether a line that is no record of the default layout is a record of another one."""
+    """Return whether a log contains a record in a layout other than the default one.
+
+    ``bounds`` has the lines that are no record of the default layout.
+    """
     rewriter = LogLineRewriter()
     for begin in bounds.others.tolist():
         line = text[begin : _line_end(text, begin)].decode()
@@ -144,7 +147,7 @@ def _line_end(text: bytes, begin: int) -> int:
 
 
 def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
-    """Return a log's text in the default layout, and for each of its lines the line, from 0, that it was made of."""
+    """Return a log's text in the default layout, and the number of the original line of each of its lines, from 0."""
     rewriter = LogLineRewriter(time_zone_of(zone or "UTC"))
     lines: list[str] = []
     origins: list[int] = []
@@ -256,7 +259,7 @@ def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: LogMess
 
 
 def _replaced(bounds: RecordBounds, *columns: pa.Array) -> list[pa.Array]:
-    """Return the columns with the values of records that were read one by one in their places."""
+    """Return the columns of events, with the values of records of unusual shape, which were parsed one by one."""
     order = np.arange(len(bounds.parsed))
     order[bounds.odd] = len(order) + np.arange(len(bounds.odd))
     texts = [
@@ -276,7 +279,7 @@ def _replaced(bounds: RecordBounds, *columns: pa.Array) -> list[pa.Array]:
 def _kinds(
     message: pa.Array, logger: pa.Array, thread: pa.Array, parsed: NDArray[np.bool_], kinds: LogMessageClassifier
 ) -> tuple[pa.Array, pa.Array]:
-    """Return kind and fields of every message.
+    """Return the kind of every log message, and its fields.
 
     The kind is UNKNOWN and the fields are null for messages that could not be read, or that another class wrote than
     the kind's.

@@ -34,7 +34,7 @@ class LogFile:
 
 
 def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield the events in the log files of one host as record batches.
+    """Yield the events in the log files of one host as Arrow record batches.
 
     They are yielded file by file. The files are given with their contents. Files without a place have to be all files
     of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and ``release``, and

@@ -26,9 +26,9 @@ the previous file.
 
 @dataclass(frozen=True, slots=True)
 class LogBeginning:
-    """The beginning of a log file.
+    """The beginning of a log file: the bytes before its first record, and the date of that record.
 
-    It has the bytes before its first record, and the date of that record. The date is None without a record.
+    It shows whether a record continues from an earlier file. The date is None without a record.
     """
 
     head: bytes
@@ -76,9 +76,9 @@ class RolledFile:
 
 
 def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
-    """Return the beginning of a log file, given its first bytes.
+    """Return the beginning of a log file: the bytes before its first record, and that record's date.
 
-    It contains the bytes before the first record, and that record's date.
+    ``part`` has the first bytes of the file.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
     return LogBeginning(data[: bytes_before_first_record(data)], first_record_time(data))
@@ -139,7 +139,7 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
 
 
 def missing_rolled_files(files: Iterable[str]) -> list[str]:
-    """Return the rolled log files that are missing, as texts.
+    """Return a message for each rolled log file that is missing from a host's log files.
 
     The numbers in the given file names show it.
     """

@@ -21,10 +21,11 @@ Seconds = NDArray[np.int64]
 
 @lru_cache(maxsize=1 << 14)
 def _offsets(name: str, quarter: int) -> tuple[float, float]:
-    """Return a zone's offset, in seconds, in a quarter of an hour of local time since 1970, and what it is afterwards.
+    """Return a time zone's offset from UTC, in seconds, before and after a change of its clocks.
 
-    They differ where clocks go back, in the hour that occurs twice, and where they go forward, in the skipped hour.
-    The first is the offset from before the change, as in Java's and Python's calendars.
+    ``quarter`` is a quarter of an hour of local time since 1970. The two offsets differ only where clocks go back, in
+    the hour that occurs twice, and where they go forward, in the skipped hour. The first is the offset from before the
+    change, as in Java's and Python's calendars.
     """
     local = _BEGINNING_OF_TIME + timedelta(seconds=quarter * _QUARTER)
     zone = time_zone_of(name)

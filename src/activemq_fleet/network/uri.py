@@ -61,7 +61,7 @@ class Uri:
         return (self, *(inner for part in self.parts for inner in part._with_parts))
 
     def find_uris_by_scheme(self, *schemes: str) -> Iterator[Uri]:
-        """Yield those of the URI and its nested URIs that have one of the given schemes."""
+        """Yield the URIs with one of the given schemes, among a URI and its nested URIs."""
         return (part for part in self.uri_and_nested_uris() if part.scheme in schemes)
 
     @cached_property
@@ -114,7 +114,10 @@ def _transport(text: str, scheme: str, rest: str) -> Uri:
 
 
 def _bracket(rest: str) -> tuple[str, str]:
-    """Return the text inside the outer brackets and the text after them; all is inside where there are no brackets."""
+    """Return the text inside the outer brackets of a URI, and the text after them.
+
+    Without brackets, all text counts as inside.
+    """
     if not rest.startswith("("):
         return rest, ""
     depth = 0

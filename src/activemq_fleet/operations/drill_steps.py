@@ -35,7 +35,7 @@ class DrillStep(OperationStep):
 
 
 def is_drill_allowed(value: Any) -> bool:
-    """Return whether a value of ``activemq_drill_allowed`` allows drills.
+    """Return whether a value of the variable ``activemq_drill_allowed`` allows drills (tests with injected faults).
 
     From a command line the value comes as text.
     """
@@ -43,7 +43,7 @@ def is_drill_allowed(value: Any) -> bool:
 
 
 def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
-    """Raise InputError if one of the groups forbids drills.
+    """Raise InputError if a group of brokers forbids drills (failover tests with injected faults).
 
     ``groups`` maps names to their ``activemq_drill_allowed``.
     """
@@ -58,7 +58,7 @@ def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
 def schedule_faulted_pairs(
     fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Choose the pair that gets each fault of a drill.
+    """Schedule the faults of a drill: choose the pair of brokers that gets each fault.
 
     Return the names of the pairs in the order of the faults. Each pair is chosen once before any pair twice. ``seed``
     decides the order. Unless a ``resync`` follows each fault, a pure pair gets at most one fault, and one pure pair of
@@ -107,7 +107,7 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
 
 
 def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
-    """Return the reason why a drill of a pair is refused, as a sentence, or None."""
+    """Return the reason why a drill (a test with injected faults) of a pair is refused, as a sentence, or None."""
     if len(pair.brokers) < 2 or not pair.profile.has_peer:
         return f"pair {pair.name} has no second node that could take over"
     if pair.profile.needs_resync and what not in ("kill", "crash"):

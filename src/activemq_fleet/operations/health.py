@@ -46,7 +46,7 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the node is serving clients.
+        """Whether the observed node is serving clients.
 
         It has its pair's store, and is healthy or not.
         """
@@ -59,7 +59,7 @@ class ObservedNode(BrokerEvidence):
 
     @property
     def writable_and_newest_generation_numbers(self) -> StoreAccess:
-        """The numbers of the writable and the newest generation (numbered copy) of the node's store."""
+        """The numbers of the writable and the newest generation (numbered copy) of a node's fenced store."""
         return StoreAccess(self.generation, self.generation_in_force)
 
     @property

@@ -77,7 +77,7 @@ def release_change_effects(
 
 
 def downgrade_possibility_of_store(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
-    """Return whether a store can be used after a downgrade to an old release.
+    """Return the possibility of a downgrade: whether an old release can use a newer release's message store.
 
     The result is ``open``, ``rebuilds`` or ``closed``. The store is used as it is (``open``), with a new index
     (``rebuilds``), or not at all. A store of JDBC has no index: its rows are read as long as both use one OpenWire

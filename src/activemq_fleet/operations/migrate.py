@@ -38,7 +38,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9.-]")  # what an old broker replaces in the n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreBacklog:
-    """The backlog in the store of an old broker.
+    """The backlog in the message store of a broker that a migration empties: messages, subscriptions, transactions.
 
     ``subscriptions`` are (topic, client, name, messages); ``prepared`` is the number of XA transactions in doubt;
     ``clients`` are (client, address, connector); ``bridges`` are the names of the brokers at the far ends of its
@@ -57,7 +57,7 @@ class StoreBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigratedBrokerEvidence:
-    """The evidence about one broker in a migration.
+    """The evidence about one broker in a migration from old pairs of brokers to new ones.
 
     It has the broker's state, links and numbers of messages. ``broker_name`` is its ``brokerName``. ``held`` is known
     of pure masters only; ``counts`` are the results of successive counts of its messages, oldest first.
@@ -76,7 +76,7 @@ class MigratedBrokerEvidence:
 
     @property
     def counted_store_backlog(self) -> StoreBacklog:
-        """The backlog in the broker's store.
+        """The counted backlog in the message store of a broker that a migration empties.
 
         Raises InputError if it was not counted.
         """
@@ -177,7 +177,7 @@ def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence
 
 
 def _reason(node: MigratedBrokerEvidence) -> str:
-    """Return the reason of a broker's state in parentheses; "" where none is known."""
+    """Return the reason for a broker's state in parentheses; "" if none is known."""
     return f" ({node.how})" if node.how else ""
 
 
@@ -221,7 +221,10 @@ def _links_missing(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBr
 
 
 def _is_of_link(client: str, link: str) -> bool:
-    """Return whether a connection is one of a link: its client id is the link's name, and more after an underscore."""
+    """Return whether a client connection of a broker belongs to a network link.
+
+    Its client id is then the link's name, and more after an underscore.
+    """
     return client.startswith((f"{link}_", f"{_ILLEGAL.sub('_', link)}_"))
 
 
@@ -264,7 +267,7 @@ def _is_stalled(master: MigratedBrokerEvidence) -> bool:
 
 
 def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]) -> None:
-    """Raise InputError for what no link can take: the backlog of durable subscriptions, and transactions in doubt."""
+    """Raise InputError for a backlog that no link can move: of durable subscriptions, or transactions in doubt."""
     links = {link.name for look in evidence for link in look.links}
     for master in masters:
         held = master.counted_store_backlog
@@ -340,7 +343,7 @@ def _drained(
 
 
 def _clients(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
-    """Yield a description of each connection that is neither a link's nor the slave's."""
+    """Yield a description of each client connection to an old broker that is neither a link's nor the slave's."""
     links = [link.name for look in evidence for link in look.links]
     for client, address, connector in master.counted_store_backlog.clients:
         if connector != "replication" and not any(_is_of_link(client, link) for link in links):
@@ -376,7 +379,7 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
 
 @register_operation("migration")
 def decide_migration_target(request: OperationRequest) -> Decision:
-    """Return the target (hosts and pairs) of a migration.
+    """Return the target of a migration from old pairs to new ones: the hosts and pairs on which it acts.
 
     Hosts of the new pairs that drain the old ones are added. ``options["reach"]`` lists the hosts that the run may
     change (all, if it is missing). Raises InputError if no target is set, or if the run excludes a host that drains the
@@ -399,7 +402,7 @@ def decide_migration_target(request: OperationRequest) -> Decision:
 
 @register_operation("migrate")
 def decide_migration_step(request: OperationRequest) -> Decision:
-    """Return the next step of a migration.
+    """Return the next step of a migration from old pairs of brokers to new ones.
 
     ``options["held"]`` maps hosts to the messages, subscriptions and clients that their brokers hold, as far as these
     are known. ``options["retire"]`` is True if empty old brokers are to be retired. The step has the ``counts`` of

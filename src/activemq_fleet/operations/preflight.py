@@ -35,7 +35,7 @@ _UNMET = (
 
 @register_operation("preflight", read=MachineFacts.from_module_result)
 def host_rule_findings(request: OperationRequest) -> Decision:
-    """Return the findings of host rules about machines.
+    """Return the findings of host rules, which check the machines of brokers before a playbook changes them.
 
     The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
     replace directories from which brokers run, ``stores``, the results of the module ``store_marker`` by host, and the
@@ -142,23 +142,21 @@ class ReleaseDirectory:
 
     @property
     def has_wanted_release(self) -> bool:
-        """Whether the directory holds the release that the inventory requires.
-
-        It holds no other release.
-        """
+        """Whether a release directory holds the wanted release, which the inventory requires, and no other."""
         return self.home_releases == (self.release,)
 
     @property
     def needs_archive(self) -> bool:
-        """Whether the release must be installed from the file ``activemq_archive``."""
+        """Whether a release directory needs the archive ``activemq_archive`` for the installation of its release."""
         return self.install in ("archive", "jars") and not self.has_wanted_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseArchive:
-    """An observed release archive: the ActiveMQ releases in it, and its SHA-512.
+    """An archive of an ActiveMQ release, as observed on the controller.
 
-    ``problem`` is a sentence with the problem and the remedy if the archive cannot be read, else empty.
+    It has the releases whose jars the archive contains, and its SHA-512. ``problem`` is a sentence with the problem and
+    the remedy if the archive cannot be read, else empty.
     """
 
     found: tuple[str, ...] = ()

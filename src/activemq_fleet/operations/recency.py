@@ -41,7 +41,7 @@ _SET_RESYNC_FROM = (
 
 
 class ResyncRefusedError(FleetError):
-    """An error that refuses a resync of a pair's stores.
+    """An error that refuses a resync, which copies the store of one node of a pair to the other node.
 
     For instance it is not known which store is newer.
     """
@@ -66,13 +66,13 @@ class LoggedBrokerRun:
 
 @dataclass(frozen=True)
 class ReplicatedNodeStore:
-    """What is known of the message store of one node of a pure master/slave pair (5.5 to 5.7).
+    """The message store of one node of a pure master/slave pair (5.5 to 5.7), as evidence shows it.
 
-    Its journal and the broker's log show it. ``order`` is every record of the journal: kind and key, oldest first.
-    ``live`` maps the key of each message or subscription that is still in the store to the key of the record which
-    brought it. ``state`` is a hash of what the store holds. ``seen``: the journal was read. ``cleaned``: older records
-    may be missing. ``damaged`` counts places that cannot be read. ``loads`` are the journal's entries about starts of a
-    broker, ``runs`` the log's.
+    The store's journal and the broker's log are the evidence. ``order`` is every record of the journal: kind and key,
+    oldest first. ``live`` maps the key of each message or subscription that is still in the store to the key of the
+    record which brought it. ``state`` is a hash of what the store holds. ``seen``: the journal was read. ``cleaned``:
+    older records may be missing. ``damaged`` counts places that cannot be read. ``loads`` are the journal's entries
+    about starts of a broker, ``runs`` the log's.
     """
 
     host: str
@@ -88,7 +88,10 @@ class ReplicatedNodeStore:
 
     @classmethod
     def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> ReplicatedNodeStore:
-        """Return a node's store from evidence, the result of ``activemq.fleet.store_info``."""
+        """Return the store of a pure pair's node from evidence.
+
+        The evidence is the result of the module ``activemq.fleet.store_info``.
+        """
         numbers = [number for number, _ in evidence["files"]]
         return dataclass_from_mappings(
             cls,
@@ -103,20 +106,20 @@ class ReplicatedNodeStore:
 
     @cached_property
     def message_and_subscription_keys(self) -> frozenset[int]:
-        """The keys of every message and subscription that the store journal mentions."""
+        """The keys of every message and subscription that the journal of a node's store mentions."""
         return frozenset(key for kind, key in self.order if kind != _TRACE)
 
     @property
     def was_never_used(self) -> bool:
-        """Whether the store was never used.
+        """Whether a node's store was never used: it never held a message or a subscription.
 
-        Such a store never held a message or a subscription. The store journal may not reach back to the beginning.
+        The store journal may not reach back to the beginning.
         """
         return not self.message_and_subscription_keys and not self.cleaned
 
     @property
     def last_writer_run(self) -> LoggedBrokerRun | None:
-        """The last run of the broker that wrote to the store.
+        """The last run of the broker that wrote to a node's store.
 
         None is returned if the log does not prove which run did. The journal names the start of each run by the same
         clock as the log does.
@@ -368,7 +371,7 @@ def _unknown(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[li
 
 
 def _shared(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[int, int]:
-    """Return the first and last index of the records that were in the other store too, whatever it holds now."""
+    """Return the first and last index of a store's records that the other store once had, too."""
     service = store.last_serving_run
     start = store.run_start_index(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
@@ -385,7 +388,7 @@ def _shared(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[int
 
 
 def _done(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> int:
-    """Return how many messages the other store still has that this one has delivered."""
+    """Return the number of messages that one store has delivered and the other store still has."""
     return sum(
         1
         for key, brought in other.live.items()
@@ -395,7 +398,10 @@ def _done(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> int:
 
 
 def _is_in_flight(master: ReplicatedNodeStore, slave: ReplicatedNodeStore, only_slave: Collection[int]) -> bool:
-    """Return whether what only an attached slave has can be what its master had not acknowledged yet."""
+    """Return whether messages that only the slave of a pure pair has can be in flight.
+
+    The slave is attached, and its master has not acknowledged them yet.
+    """
     service = master.last_serving_run
     if service is None or not service.attached:
         return False

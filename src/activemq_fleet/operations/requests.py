@@ -22,7 +22,7 @@ _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
 class RefusalError(FleetError):
-    """An error that refuses an operation.
+    """An error that refuses an operation on brokers, such as a restart or an upgrade.
 
     Nothing more is changed. ``problems`` has a line for each reason.
     """
@@ -36,7 +36,7 @@ class RefusalError(FleetError):
 
 @dataclass(frozen=True, slots=True)
 class OperationStep:
-    """A step of an operation.
+    """A step of an operation on brokers: an act on hosts, a wait, or the end.
 
     It is an ``act`` on ``hosts``, or ``wait`` for ``seconds``, or ``done``. ``say`` describes the step in one line.
     """
@@ -69,9 +69,9 @@ class HostProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """The progress of an operation's run.
+    """The progress of an operation's run: what it has done on each host, and the seconds waited.
 
-    It has the seconds waited since the last act, and a record per host.
+    The seconds are those since the last act.
     """
 
     waited: float = 0.0
@@ -79,7 +79,7 @@ class RunProgress:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress of an operation from a mapping.
+        """Return the progress of an operation's run from a mapping.
 
         ``as_dict`` returned the mapping; an empty mapping is the start of a run.
         """
@@ -94,7 +94,7 @@ class RunProgress:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the progress of an operation as a dictionary.
+        """Return the progress of an operation's run as a dictionary.
 
         Playbooks hand it to the next decision.
         """
@@ -114,7 +114,7 @@ class RunProgress:
         return self.hosts.get(host) or HostProgress()
 
     def hosts_acted_on(self, act: str | None = None) -> set[str]:
-        """Return the hosts on which the operation has performed an act.
+        """Return the hosts on which an operation has performed an act.
 
         None matches any act.
         """
@@ -139,7 +139,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRequest:
-    """The request for an operation's next decision.
+    """A request to decide the next step of an operation on brokers, such as an upgrade.
 
     It has the fleet, what its hosts returned, and what the run has done so far. ``fleet``: what the module ``compile``
     computed. ``evidence``: by host the result of ``broker_info``, ``machine_info`` or ``store_marker``, depending on
@@ -147,7 +147,7 @@ class OperationRequest:
     ``configure``. ``target``: what the operation ``target`` returned. ``progress``: what the run has done so far.
     ``options``: the values that only one operation uses, by name. ``warn`` shows a line to the operator.
     ``inspect_release_archive`` returns what the controller sees of the archive of a release, as the fields of
-    ``Archive``, or None if it cannot see the archive.
+    ``ReleaseArchive``, or None if it cannot see the archive.
     """
 
     fleet: CompiledFleet
@@ -161,11 +161,11 @@ class OperationRequest:
 
     @property
     def broker_facts_by_host(self) -> Mapping[str, BrokerFacts]:
-        """The facts of every broker, by host."""
+        """The facts about every broker of the fleet from its inventory, by host."""
         return self.fleet.brokers
 
     def decide_and_show_notes(self, step: OperationStep) -> Decision:
-        """Show a step's notes to the operator, and return the decision with this step."""
+        """Return the decision of an operation with its next step, and show the step's notes to the operator."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -202,7 +202,9 @@ def register_operation(
 def read_evidence_by_host(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
-    """Return the evidence of each host, by host.
+    """Return the evidence about each host, read from the result that a module returned for it, by host.
+
+    ``read`` makes the evidence of the result.
 
     ``read`` makes it of the result that a module returned for the host.
 

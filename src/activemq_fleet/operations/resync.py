@@ -34,7 +34,7 @@ _SPARE = 64 << 20
 
 @dataclass(frozen=True)
 class PurePairNode:
-    """A node of a pure (replicating) pair.
+    """A node of a pure pair, in which the master replicates its messages to the slave.
 
     It has its broker's state and its store. ``state`` is the state from ``broker_info``; ``unit`` is systemd's
     ActiveState, empty if the broker has no unit. ``phase`` is the phase that the log shows, ``age`` the age of the
@@ -85,12 +85,12 @@ class PurePairNode:
 
     @property
     def host(self) -> str:
-        """The inventory name of the node's host."""
+        """The inventory name of a node's host."""
         return self.store.host
 
     @property
     def is_down(self) -> bool:
-        """Whether the node is down: it has no broker process.
+        """Whether a node of a pure pair is down: it has no broker process.
 
         Systemd is not about to start one either.
         """
@@ -98,7 +98,7 @@ class PurePairNode:
 
     @property
     def waits_for_slave(self) -> bool:
-        """Whether the node is a master that waits for its slave.
+        """Whether a node is a master that waits for its slave.
 
         It has opened its store and accepts no clients yet.
         """

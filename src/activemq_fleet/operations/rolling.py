@@ -28,7 +28,7 @@ from activemq_fleet.operations.requests import (
 
 @dataclass(frozen=True, slots=True)
 class RollingStep(OperationStep):
-    """A step of a rolling operation on pairs of brokers.
+    """A step of a rolling operation, which changes one node of a pair of brokers at a time.
 
     It is an action on one node of a pair, a wait, or the end. ``peer`` is the node that serves meanwhile, None for a
     single broker. ``was`` is the state of the host before. ``notes`` are warnings. ``accept``: the states of a host
@@ -43,12 +43,12 @@ class RollingStep(OperationStep):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingProgress:
-    """The progress of a rolling operation.
+    """The progress of a rolling operation: the hosts to act on, the hosts done, and the seconds waited.
 
-    It has hosts to act on, hosts done, and seconds waited. ``chosen`` are the hosts that may be changed. ``done`` are
-    the hosts that need no further change. ``acted`` are the hosts that were changed in the run; if such a host is not
-    done, repeating the act would not help. ``waited`` are the seconds since the last act; ``window`` the seconds within
-    which the evidence was collected. ``act`` is the name of the action on a node.
+    ``chosen`` are the hosts that may be changed. ``done`` are the hosts that need no further change. ``acted`` are the
+    hosts that were changed in the run; if such a host is not done, repeating the act would not help. ``waited`` are the
+    seconds since the last act; ``window`` the seconds within which the evidence was collected. ``act`` is the name of
+    the action on a node.
     """
 
     act: str
@@ -60,14 +60,14 @@ class RollingProgress:
     settle: float = SETTLE
 
     def refusal_error(self, *problems: str) -> RefusalError:
-        """Return the error that refuses to continue an operation because of problems.
+        """Return the error that refuses to continue a rolling operation because of problems.
 
         It reports whether any host was changed.
         """
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
     def wait_step(self, text: str) -> RollingStep:
-        """Return a step that waits for a problem to resolve.
+        """Return a step of a rolling operation that waits for a problem to resolve.
 
         It waits 1 to 10 s; the pause grows with the time already waited.
         """
@@ -91,7 +91,7 @@ def next_rolling_step(
     step_of: Callable[[Sequence[ObservedNode]], RollingStep | None],
     done: Callable[[Sequence[Sequence[ObservedNode]]], str],
 ) -> RollingStep:
-    """Return the next step of a rolling operation.
+    """Return the next step of a rolling operation, which changes one node of a pair at a time.
 
     The pairs are not ``pure``; the step is ``wait`` while a problem may still resolve. Otherwise the step is the first
     one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the text that ``done`` returns for
@@ -235,7 +235,7 @@ def decide_restart_step(request: OperationRequest) -> Decision:
 
 @register_operation("switchover")
 def decide_switchover_step(request: OperationRequest) -> Decision:
-    """Return the next step of a switchover.
+    """Return the next step of a switchover, in which the standby nodes of pairs take over.
 
     Raises InputError if the target is a host, not a pair.
     """

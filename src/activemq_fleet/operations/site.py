@@ -34,7 +34,7 @@ _RISING = ("standby", "starting")
 def pending_actions(
     pair: Sequence[ObservedNode], chosen: Collection[str], acted: Collection[str] = ()
 ) -> list[tuple[str, ObservedNode]]:
-    """Return the pending actions of the playbook site on a pair's nodes, in order.
+    """Return the pending starts and restarts of a pair's nodes in a run of the playbook site, in order.
 
     An action is ``start`` or ``restart``, and the node. ``chosen`` are the hosts that may be changed, ``acted`` those
     that were changed in the run.
@@ -52,9 +52,9 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
-    """Return notes on nodes that the playbook site skips.
+    """Return notes on skipped nodes, which the playbook site neither starts nor restarts although they require it.
 
-    They have the reason. It should start or restart them and does not.
+    Each note has the reason.
     """
     if not pair[0].profile.needs_resync:
         return [
@@ -84,7 +84,7 @@ def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]
 def next_site_step(
     nodes: Sequence[ObservedNode], run: RollingProgress, unseen: Mapping[str, str] | None = None
 ) -> RollingStep:
-    """Return the next step of the playbook site.
+    """Return the next step of the playbook site, which starts and restarts brokers with new configurations.
 
     ``unseen`` maps hosts to a peer from which there is no evidence.
 
@@ -172,11 +172,10 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
 
 @register_operation("roll")
 def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
-    """Return the brokers that the playbook site must roll out.
+    """Return the brokers to roll out, which a run of the playbook site must start or restart.
 
-    They are started or restarted, and returned with their pairs. ``configured``: of every broker whose files were
-    installed. ``options``: the hosts of the play, ``all``, and those of them that are not lost, ``remaining``. Raises
-    RefusalError for lost ones.
+    They are returned with their pairs. ``configured``: of every broker whose files were installed. ``options``: the
+    hosts of the play, ``all``, and those of them that are not lost, ``remaining``. Raises RefusalError for lost ones.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     lost = [
@@ -216,7 +215,7 @@ def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
 
 @register_operation("site", has_table=False)
 def decide_site_step(request: OperationRequest) -> Decision:
-    """Return the next step of the playbook site.
+    """Return the next step of the playbook site, which starts and restarts brokers with new configurations.
 
     It is to refuse, wait, restart a broker or finish, for the hosts of a request. ``options``: ``peers``, by host the
     result of ``broker_info`` on a peer that the run is not for, and ``settle``.
@@ -243,7 +242,7 @@ def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
 
 @register_operation("outcome", read=_evidence_if_any)
 def summarize_site_run(request: OperationRequest) -> Decision:
-    """Return a table that summarizes a run of the playbook site.
+    """Return a table that summarizes a run of the playbook site, which deploys brokers.
 
     ``evidence`` is the latest of each broker, None where none is. ``options``: by host ``decisions``, the last decision
     of its batch, and ``verified``, the comparison of the release.

@@ -114,9 +114,9 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 @register_operation("stores", read=StoreMarkerEvidence.from_module_result)
 def decide_store_markers(request: OperationRequest) -> Decision:
-    """Return which shared stores get a marker file.
+    """Return the hosts that write or check the marker files of shared stores.
 
-    The result has the host that writes it. Raises RefusalError for an unusable store.
+    A marker file assigns a store to its pair. Raises RefusalError for an unusable store.
     """
     claims = marker_hosts_by_pair(_observed_stores(request, request.evidence), _pair_sizes(request)).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
@@ -124,7 +124,10 @@ def decide_store_markers(request: OperationRequest) -> Decision:
 
 
 def shared_store_problems(request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence]) -> list[str]:
-    """Return a line for each pair whose shared store cannot be used, according to the ``evidence`` by host."""
+    """Return the problems of shared stores: a line for each pair whose store cannot be used.
+
+    ``evidence`` is by host.
+    """
     return _problems(_stores_by_pair(_observed_stores(request, evidence)), _pair_sizes(request))
 
 

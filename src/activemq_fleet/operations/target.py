@@ -19,7 +19,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 @dataclass(frozen=True, slots=True)
 class TargetHost:
-    """A host on which an operation may act.
+    """A host on which an operation on brokers may act.
 
     It has its broker's pair, group and preferred role.
     """
@@ -32,7 +32,7 @@ class TargetHost:
 
 @dataclass(frozen=True, slots=True)
 class TargetHostsAndPairs:
-    """The target of an operation: the hosts and pairs on which it acts.
+    """The target of an operation on brokers: the hosts and pairs on which it acts.
 
     ``hosts`` are all nodes of the target's pairs; evidence of each is required. ``chosen`` are the hosts that may be
     changed, which are fewer than ``hosts`` only if the target is a single host. ``pairs`` are sorted by name, each with

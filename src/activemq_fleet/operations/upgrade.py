@@ -78,7 +78,7 @@ def _upgrade_changes_by_pair(
 def upgrade_readiness_step_and_changes(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> tuple[RollingStep, dict[str, ReleaseChangeEffects]]:
-    """Return the step that waits for readiness, and the changes of an upgrade.
+    """Return the step that waits until all pairs are ready for an upgrade, and the upgrade's changes.
 
     The step is ``done`` if every pair is healthy, else ``wait``; changes are listed by pair. It is called before
     anything is installed.
@@ -96,7 +96,7 @@ def next_upgrade_step(
     run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
-    """Return the next step of an upgrade.
+    """Return the next step of an upgrade of brokers to another ActiveMQ release.
 
     ``switched`` counts the switchovers of each host in the run. ``act`` is ``upgrade`` (the host gets the inventory's
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
@@ -113,7 +113,7 @@ def next_upgrade_step(
 
 
 def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange]) -> bool:
-    """Return whether a host may roll back to its old release.
+    """Return whether the broker of a host may roll back to its old release during an upgrade.
 
     This applies if the new release does not start. It may not when its peer has the store open as a release whose store
     the old one cannot read: it would be a standby that cannot take over, or takes over without the messages. A broker
@@ -225,7 +225,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
 
 @register_operation("upgrade")
 def decide_upgrade_step(request: OperationRequest) -> Decision:
-    """Return the next step of an upgrade.
+    """Return the next step of an upgrade of brokers to another ActiveMQ release.
 
     ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
     """

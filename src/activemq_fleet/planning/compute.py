@@ -51,7 +51,7 @@ class FleetComponentHost(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The context of planning that all fleet components share.
+    """The context of a plan of a fleet: what all of its components (hosts that are planned together) share.
 
     It has the division of the fleet, and the compressed XSD of each release. ``content``: whether rows of files have
     their content. ``largest``: the number of brokers above which a component is only listed. ``earlier``: fingerprints
@@ -153,9 +153,9 @@ def plan_fleet_component(
 
 
 def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
-    """Return the fingerprint (hash) of a fleet component.
+    """Return the fingerprint of a fleet component: a hash of everything that its planned rows depend on.
 
-    It covers everything that the rows of the component depend on. These are variables, links, waivers and the version
+    A component is a set of hosts that are planned together. The hash covers variables, links, waivers and the version
     of the package.
     """
     hashed, division = hashlib.sha256(), context.division

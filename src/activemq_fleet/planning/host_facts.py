@@ -179,7 +179,7 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 @lru_cache(maxsize=1024)
 def parsed_settings_and_problems(text: str) -> _Variables:
-    """Return the parsed settings and the problems of a host's variables.
+    """Return the settings parsed from a host's variables, and the problems of these variables.
 
     The variables are JSON text. The release is also returned. The result is cached, so that hosts with equal text share
     it.

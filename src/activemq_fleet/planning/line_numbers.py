@@ -15,7 +15,7 @@ from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_host_recor
 
 
 def error_with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return an error with the line number of the first wrong record.
+    """Return an error with the line number of the first invalid record of a JSON-lines file.
 
     It replaces an error without a host, and names the file. Other errors are returned unchanged. ``lines`` is the path
     of the JSON lines, None where they are not on this machine.

@@ -33,7 +33,7 @@ _MOST_SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class HostRecord:
-    """One host in the input of the command ``plan``.
+    """The record of one host in the input of the command ``plan``.
 
     It has its ``activemq_*`` variables and its inventory groups.
     """
@@ -192,7 +192,7 @@ def _is_representable(value: object) -> bool:
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
-    """Return the variables that ``variables_to_json`` wrote as JSON."""
+    """Return the variables of a host from JSON text, which ``variables_to_json`` wrote."""
     variables: dict[str, Any] = json.loads(text)
     return {name: _decoded_value(value) for name, value in variables.items()} if _MARKED in text else variables
 

@@ -11,7 +11,10 @@ from activemq_fleet.releases import Release
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseRequirement:
-    """A condition that a broker's release must meet, and the finding that is reported for other releases."""
+    """A requirement for a broker's ActiveMQ release: a condition that the release must meet.
+
+    It has the finding that is reported for other releases.
+    """
 
     is_met_by: Callable[[Release], bool]
     rule: str
@@ -56,7 +59,7 @@ class Profile:
 
     @property
     def shares_store(self) -> bool:
-        """Whether both nodes of a pair use one message store in the high-availability profile.
+        """Whether both nodes of a pair share one message store with a high-availability profile.
 
         The node with the lock or lease is active, and the other waits.
         """

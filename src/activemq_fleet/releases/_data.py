@@ -45,7 +45,7 @@ class Advisory:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseData:
-    """The content of the data files about ActiveMQ releases: releases.toml and advisories.toml.
+    """The data about ActiveMQ releases and their vulnerabilities, from releases.toml and advisories.toml.
 
     Spans of versions are parsed.
     """
@@ -139,9 +139,9 @@ def _read_toml(name: str) -> dict[str, Any]:
 
 @cache
 def load_release_data() -> ReleaseData:
-    """Return the content of releases.toml and advisories.toml.
+    """Return the data about ActiveMQ releases and their vulnerabilities, loaded from the package's data files.
 
-    The files are read once per process (5 ms).
+    The files are releases.toml and advisories.toml. They are read once per process (5 ms).
     """
     raw = _read_toml("releases.toml")
     return ReleaseData(
@@ -165,7 +165,7 @@ def load_release_data() -> ReleaseData:
 
 @dataclass(frozen=True, slots=True)
 class BeanClass:
-    """A Java class that Spring beans may name.
+    """A Java class that a Spring bean in an ``activemq.xml`` may name.
 
     It has the releases that contain it, its properties, and their other names. ``releases``: a span. ``instead``: the
     class to write in other releases. ``properties``: the properties of all these releases, ``since``: those of some, by
@@ -182,7 +182,7 @@ class BeanClass:
 
     @property
     def has_known_properties(self) -> bool:
-        """Whether the properties of the bean class are known.
+        """Whether the properties of a Java class of beans are known.
 
         Otherwise only the names in ``renamed`` are known to be wrong.
         """
@@ -248,7 +248,7 @@ class SchemaSpans:
 
 @cache
 def load_schema_spans() -> SchemaSpans:
-    """Load the spans of versions of schema elements and attributes.
+    """Load the spans of ActiveMQ versions in which each schema element and attribute exists.
 
     They are in attributes.toml. The file is read on first use (3 ms).
     """

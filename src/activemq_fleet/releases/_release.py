@@ -206,11 +206,9 @@ class Release:
         return _has_in_schema(element, attribute, self.data_release)
 
     def xml_attribute_for_key(self, element: str, key: str) -> str | None:
-        """Return the XML attribute for a snake-case key of an element.
+        """Return the XML attribute of an element for a key in snake case: ``queuePrefetch`` for ``queue_prefetch``.
 
-        An example is ``queuePrefetch`` for ``queue_prefetch``.
-
-        None when the release's element has no such attribute, or when its attributes are not in the data.
+        The result is None when the release's element has no such attribute, or when its attributes are not in the data.
         """
         names = _spellings(element).get(key.replace("_", ""), ())
         return next((name for name in names if self.supports(element, name)), None)
@@ -263,7 +261,7 @@ def describe_releases_with(element: str, key: str | None = None) -> str:
 
 
 def example_release(line: str) -> str:
-    """Return a release of three parts for a release line such as 6.3, or for a major version such as 6.
+    """Return an example of an ActiveMQ release for a release line such as 6.3, or for a major version such as 6.
 
     It is the newest known one of the line. A line without data has the newest release of its major version, or the
     newest known release. YAML reads 5.10 as the number 5.1, so ``5.1`` gives a release of the line 5.10.
@@ -303,17 +301,17 @@ def supported_release_lines() -> tuple[str, ...]:
 
 
 def releases_to_download() -> tuple[Release, ...]:
-    """Return the ActiveMQ releases whose jars can be downloaded through Maven.
+    """Return the ActiveMQ releases whose jars can be downloaded through Maven, oldest first.
 
-    They are in order, oldest first. The list shows the state of the last measurement.
+    The list shows the state of the last measurement.
     """
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 
 
 def releases_with_schema(line: str) -> tuple[Release, ...]:
-    """Return the releases of a line whose XML schema can be downloaded through Maven.
+    """Return the releases of a release line that have a published XML schema, newest first.
 
-    They are in order, newest first. The list shows the state of the last measurement.
+    The schema can be downloaded through Maven. The list shows the state of the last measurement.
     """
     data = load_release_data()
     releases = (Release.of(text) for text in data.jars | data.schemas)

@@ -140,7 +140,7 @@ def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, byte
 
 
 def render_agent(agent: Agent, *, reveal: bool = False) -> dict[str, bytes]:
-    """Return the rendered files of an agent's host, by relative path.
+    """Return the rendered files of the host of an agent, a program that sends events to brokers, by relative path.
 
     They are bytes, and sorted; secrets are hidden unless ``reveal``.
     """
@@ -156,7 +156,7 @@ def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, by
 
 
 def render_java_client_files(fleet: Fleet) -> dict[str, bytes]:
-    """Return the rendered files for Java clients of every group, by path.
+    """Return the rendered files for Java clients of every group of brokers, by path.
 
     They are ``clients/GROUP/jndi.properties``, with addresses of brokers.
     """

@@ -20,7 +20,7 @@ _STATES = "/var/lib/"
 
 
 def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the rendered files of an agent's host, by path.
+    """Return the rendered files of the host of an agent, a program that sends events to brokers, by path.
 
     ``mb.urls`` lists the brokers of its home pair, preferred master first.
     """
@@ -96,7 +96,7 @@ def _jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
 
 
 def java_client_files(group: Group) -> dict[str, bytes]:
-    """Return the files for a group's Java clients, by path.
+    """Return the files for Java clients of a group of brokers, by path.
 
     They list every broker that accepts clients, masters first.
     """

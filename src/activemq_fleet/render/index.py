@@ -12,7 +12,7 @@ _text = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def fleet_json(fleet: Fleet, files: Mapping[str, bytes]) -> bytes:
-    """Return the content of fleet.json: the index of a fleet and its files.
+    """Return the content of fleet.json: the index of a fleet of brokers and its rendered files.
 
     It has brokers, findings, waivers, and the SHA-256 of each file with secrets hidden. The list ``balancers`` is
     included where the inventory has any.

@@ -11,7 +11,7 @@ _HEADER_BYTES = 4096
 
 
 class RenderedHeader(NamedTuple):
-    """The header of a rendered ``activemq.xml``: what it shows about its broker."""
+    """The header of a rendered ``activemq.xml``: its release, and whether its broker is a preferred master."""
 
     release: str
     is_preferred_master: bool

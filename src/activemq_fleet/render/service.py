@@ -90,7 +90,7 @@ class BrokerPaths:
 
 
 def broker_directory_paths(broker: Broker) -> BrokerPaths:
-    """Return the paths of a broker's directories.
+    """Return the absolute paths of a broker's directories on its host.
 
     Two brokers on one machine share only ``home``.
     """

@@ -45,7 +45,7 @@ class ChartSection:
 
 
 def audit_html_page(result: AuditResult, picture: AuditReportData) -> str:
-    """Return the report of an audit as an HTML page."""
+    """Return the report of an audit of brokers' logs as an HTML page."""
     takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
     drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
     return render_html_page(
@@ -99,7 +99,7 @@ def _chart_over_time(title: str, picture: AuditReportData) -> Chart:
 
 
 def timeline_chart(picture: AuditReportData) -> Chart | None:
-    """Return a timeline chart of the hosts' states for an audit report.
+    """Return a timeline chart of the hosts' states for the report of an audit of brokers' logs.
 
     It shows the numbers of incidents and of log lines.
     """
@@ -138,7 +138,10 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
 
 
 def _add_lines(chart: Chart, picture: AuditReportData) -> None:
-    """Add bars of all lines, of warnings and of errors; their height is a root, so that a few are visible too."""
+    """Add bars for the numbers of all log lines, of warnings and of errors to a chart.
+
+    Their height grows with the square root, so that small numbers are visible too.
+    """
     chart.add_row_name(chart.height + 10, "lines in logs", "warnings, errors")
     slices = picture.lines.line_counts_by_slice
     most = max((counts.all for counts in slices), default=1)
@@ -252,7 +255,7 @@ def _latency_chart(picture: AuditReportData) -> Chart | None:
 
 
 def _power_of_two(power: int) -> str:
-    """Return about so many milliseconds: 1 s for 1.024 s."""
+    """Return a power of two in milliseconds as rounded text, such as 1 s for 1.024 s."""
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 

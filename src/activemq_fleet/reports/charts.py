@@ -75,7 +75,8 @@ class Chart(Canvas):
     def add_pair_name(self, name: str) -> float:
         """Add the name of a pair of brokers to the chart.
 
-        It is above the rows of its hosts. The vertical position of the name is returned, for ``add_mark``.
+        It is above the rows of its hosts. The vertical position of the name is returned, for
+        ``add_vertical_mark_through_pair_rows``.
         """
         self.add_row_name(self.height + 12, name, kind="pair")
         self._free = 0.0
@@ -130,7 +131,7 @@ def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> Non
 
 
 def tick_interval_seconds(length: float, most: int) -> int:
-    """Return the number of seconds between two ticks of an axis.
+    """Return the interval between two ticks of a time axis in seconds.
 
     The axis has at most ``most`` steps, and a long axis steps by whole days.
     """

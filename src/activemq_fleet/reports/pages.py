@@ -30,7 +30,7 @@ def _seconds_text(value: float | None) -> str:
 
 
 def utc_time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
-    """Return a time as text, in UTC.
+    """Return a time in UTC as text.
 
     ``at`` may be a datetime or seconds since the epoch.
     """

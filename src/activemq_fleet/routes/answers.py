@@ -44,7 +44,7 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class MessageReachAnswer:
-    """The answer to the question whether messages reach a consumer.
+    """The answer to the question whether messages from one broker reach a consumer at another broker.
 
     It has the reason and the shortest route. The reason is a sentence. The route is empty if none exists.
     """
@@ -55,7 +55,7 @@ class MessageReachAnswer:
 
     @property
     def always_arrives(self) -> bool:
-        """Whether messages arrive whichever of the possible next brokers each broker on the route chooses."""
+        """Whether messages always arrive, whichever of the possible next brokers each broker on the route chooses."""
         return self.outcome == "reaches"
 
 
@@ -156,7 +156,10 @@ class Routes:
         return reasons.no_bridges_sentence(source, target) + (f": {first[1].refusal_sentence}" if first else "")
 
     def path(self, source: str, target: str, *, down: str | None = None) -> tuple[Hop, ...]:
-        """Return the bridges of the shortest route, in the order in which a message passes them."""
+        """Return the shortest route of a message between two brokers, as bridges.
+
+        They are in the order in which the message passes them.
+        """
         return self.reaches(source, target, down=down).path
 
     def source_target_pairs_lost_without(self, host: str) -> tuple[tuple[str, str], ...]:

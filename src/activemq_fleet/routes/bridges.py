@@ -56,10 +56,10 @@ def has_network_connector_fragments(broker: Broker) -> bool:
 def changed_connectors_by_host(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return, by host, the networkConnectors of brokers whose XML fragments change them.
+    """Return the networkConnectors of brokers whose XML fragments change networkConnectors, by host.
 
-    Fragments that add networkConnectors count, too. Raises InputError for a document that is no XML, or of a host
-    that is no broker.
+    Fragments that add networkConnectors count, too. Raises InputError for a document that is no XML, or of a host that
+    is no broker.
     """
     brokers = {host: fleet.broker(host) for host in documents}
     return {
@@ -83,7 +83,7 @@ def _written_connectors(broker: Broker, document: XmlDocument) -> Iterator[Netwo
 
 
 class Bridge(NamedTuple):
-    """One direction of an open network bridge.
+    """A network bridge between two pairs of brokers, in one direction.
 
     Messages go from the pair ``source`` to the pair ``target``. ``host`` is the broker that carries the connector.
     ``back``: the way that a duplex connector opens for its peer, with the same limits.
@@ -110,7 +110,7 @@ class NetworkWithBrokerDown:
 
     @cached_property
     def number_by_pair(self) -> dict[str, int]:
-        """The number of each pair in the graph of the network, by name of the pair.
+        """The number that each pair has in the network's graph of bridges, by name of the pair.
 
         A broker without a peer counts as a pair. The graph is ``shape``.
         """

@@ -58,7 +58,7 @@ def outcome_of_bridge_choices(
 
 
 class _Walk:
-    """All ways of messages to one consumer's broker."""
+    """A search over all routes by which messages can reach the broker of one consumer."""
 
     def __init__(self, shape: BridgeGraph, target: int, patience: int) -> None:
         self.shape = shape
@@ -68,7 +68,7 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges_forwarding_to_consumer(self, broker: int) -> list[tuple[int, int]]:
-        """Return the bridges from a broker that forward messages for the consumer.
+        """Return the bridges from a broker that forward messages to one consumer's broker.
 
         Each is (peer, messageTTL). The consumer is on the broker ``target``.
         """
@@ -78,9 +78,9 @@ class _Walk:
         return self._bridges[broker]
 
     def always_has_direct_bridge_from(self, source: int) -> bool:
-        """Return whether every broker on any route from ``source`` has a direct bridge to the consumer's broker.
+        """Return whether every forwarding broker has a direct bridge to the broker of the consumer.
 
-        All TTLs must permit the route.
+        Forwarding brokers are those on any route from ``source``. All TTLs must permit the route.
         """
         visited, waiting = {source, self.target}, [source]
         while waiting:

@@ -64,7 +64,7 @@ ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 
 
 def scale_durations(text: str, pace: float) -> str:
-    """Return a text with its durations multiplied by ``pace``.
+    """Return a text, such as a PromQL expression, with its durations scaled by the factor ``pace``.
 
     Durations are in angle brackets, such as ``<5m>`` and ``<300>``. A number without a unit is in seconds, and stays
     without a unit; no duration becomes shorter than a second.

@@ -115,7 +115,7 @@ def _planned_configuration_rules_file(
 
 
 def _login_and_ca_file(broker: Broker) -> tuple[str, str]:
-    """Return what a scrape of a broker needs: its login, and the file of who signed its key; empty where nothing."""
+    """Return the login and the CA certificate file for scrapes of a broker, empty where a scrape needs none."""
     tls = broker.settings.metrics_tls
     return broker.settings.metrics_username or "", (tls.ca_file or "") if tls else ""
 
