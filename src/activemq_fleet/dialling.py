@@ -47,9 +47,9 @@ class BrokerListener(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRefusal:
-    """The reason why a broker's listener refuses a connection of a client or of another broker.
+    """The reason why a broker's listener refuses a connection.
 
-    ``name`` is the connector's name, "" for a closed port.
+    The connection is that of a client or of another broker. ``name`` is the connector's name, "" for a closed port.
     """
 
     kind: Kind

@@ -114,7 +114,7 @@ def text_required_message(subject: str, value: object) -> str:
 
 
 def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text, shortened to the first of them, such as ``a, b, c and 4 more``.
+    """Return names as text, such as ``a, b, c and 4 more``. Only the first of many names are in the text.
 
     The text has the first ``most`` names and the number of the others. ``number`` is the number of all names, where
     ``names`` holds only the first of them.

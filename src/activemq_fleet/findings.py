@@ -107,7 +107,7 @@ _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in
 
 
 def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
-    """Return findings as lines of text, one line for equal findings about several hosts.
+    """Return findings as lines of text. Equal findings about several hosts become one line.
 
     The lines are those of ``Finding.to_line``. ``source_of`` returns the ``FILE:LINE`` of the inventory that a finding
     is about, which ends the line, or "".

@@ -248,7 +248,7 @@ def _release_around(path: Path) -> str | None:
 
 
 def first_entry_names(directory: Path) -> list[str]:
-    """Return the names of the first entries of a directory, at most 5,000.
+    """Return the names of the first entries of a directory. They are at most 5,000.
 
     The list is empty for a directory that cannot be listed.
     """

@@ -90,10 +90,10 @@ def read_help_page(name: str) -> HelpPage:
 
 
 def strip_markdown_links(text: str) -> str:
-    """Return a Markdown text in which links are replaced by their text, and pictures removed.
+    """Return a Markdown text without links and pictures. The texts of links stay.
 
-    Links to web addresses stay. For a page of the documentation the command that prints it is added. Files of a
-    checkout, such as examples and tests, are not installed with the library, and have no address.
+    Links to web addresses stay as they are. For a page of the documentation the command that prints it is added. Files
+    of a checkout, such as examples and tests, are not installed with the library, and have no address.
     """
 
     def replaced(link: re.Match[str]) -> str:

@@ -77,7 +77,7 @@ def lab_command_line(name: str) -> str:
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block, so that started processes are stopped."""
+    """Treat SIGTERM as KeyboardInterrupt inside a ``with`` block. Started processes are then stopped."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -77,7 +77,7 @@ add_color_and_pager_options(fleet_cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line ``activemq-fleet`` and return the exit code.
+    """Run the command line ``activemq-fleet``. Return its exit code.
 
     ``arguments`` default to ``sys.argv[1:]``. A command sets an exit code other than 0 by returning it, by
     ``context.exit`` or by raising an error.

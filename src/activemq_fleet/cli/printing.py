@@ -15,16 +15,16 @@ from activemq_fleet.node.printable import escape_unprintable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print text to stdout, or with ``err`` to stderr, without control characters.
+    """Print text to stdout. Control characters are removed.
 
-    The function is not for colored text.
+    With ``err`` it is printed to stderr. The function is not for colored text.
     """
     with ACTIVITY.without_spinner():
         click.echo(escape_unprintable(text, lines=True), err=err)
 
 
 def echo_to_stderr(text: str) -> None:
-    """Print text, such as the progress of a command, to stderr without control characters."""
+    """Print text, such as the progress of a command, to stderr. Control characters are removed."""
     echo(text, err=True)
 
 

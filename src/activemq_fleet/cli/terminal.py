@@ -22,9 +22,9 @@ _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
 def color_setting_of_environment() -> bool | None:
-    """Return the color setting of environment variables such as NO_COLOR: False for no colors, else None.
+    """Return the color setting of environment variables such as NO_COLOR. It is False or None.
 
-    The setting is False where NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
+    False means no colors: NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
     """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
@@ -91,7 +91,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the width of the output in columns: the width of the terminal on stdout.
+    """Return the width of the output in columns. It is the width of the terminal on stdout.
 
     None is returned if stdout is not a terminal.
     """
@@ -125,7 +125,7 @@ def render_rich_text(shown: RenderableType, *, width: int | None = None) -> str:
 
 
 def print_through_pager(text: str) -> None:
-    """Print text through a pager if it is longer than the terminal, else directly.
+    """Print text through a pager. Text that fits on the terminal is printed directly.
 
     The text may have escape codes of colors.
     """

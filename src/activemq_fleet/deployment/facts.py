@@ -207,9 +207,9 @@ class BrokerFacts:
 
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
-    """Return the facts about a broker that playbooks need, from its settings and its rendered activemq.xml.
+    """Return the facts about a broker that playbooks need. They are derived from its settings.
 
-    The facts about the message store are read from ``activemq_xml``.
+    The facts about the message store are read from ``activemq_xml``, the rendered activemq.xml.
     """
     settings, where = broker.settings, broker_directory_paths(broker)
     directory = None if broker.profile.has_database_lease else broker.store_directory

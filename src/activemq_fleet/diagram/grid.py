@@ -140,7 +140,7 @@ class _Grid:
         ]
 
     def add_straight_lines(self) -> None:
-        """Add the straight lines, which represent connections of neighbouring boxes in the grid.
+        """Add the straight lines to the grid. They represent connections of neighbouring boxes.
 
         The captions of the lines are also added.
         """
@@ -162,7 +162,7 @@ class _Grid:
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
     def add_routed_lines(self) -> None:
-        """Add the routed lines, which represent connections of boxes that are not neighbours in the grid.
+        """Add the routed lines to the grid. They represent connections of boxes that are no neighbours.
 
         The lines run in channels between the boxes. Their captions are also added.
         """

@@ -150,7 +150,7 @@ class PairView:
 
     @property
     def lacks_a_node(self) -> bool:
-        """Whether the pair lacks one of its two nodes (brokers), because only one is in the inventory."""
+        """Whether the pair lacks one of its two nodes (brokers). The inventory then has only the other one."""
         return len(self.nodes) == 1 and self.high_availability_profile.has_peer
 
 
@@ -201,7 +201,10 @@ class GroupView:
 
     @property
     def group_size(self) -> GroupSize:
-        """The size of the group: its number of broker pairs, with the noun for one of them."""
+        """The size of the group: its number of broker pairs.
+
+        The noun for one of them is included.
+        """
         return GroupSize(
             len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
         )

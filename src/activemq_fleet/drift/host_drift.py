@@ -108,9 +108,9 @@ def drift_rows_of_host(records: Sequence[FileRecord]) -> Iterator[Row]:
 
 
 def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
-    """Count the files of a host by drift status (such as changed) and by cause of the difference.
+    """Count the drift of a host: its files by drift status and by cause of the difference.
 
-    ``rows`` are the host's rows of the dataset ``drift``.
+    A status is, for example, changed. ``rows`` are the host's rows of the dataset ``drift``.
     """
     counts = Counter(row["status"] for row in rows) + Counter(row["cause"] for row in rows)
     return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})

@@ -41,7 +41,7 @@ class FileRecord(NamedTuple):
 
 
 def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record of a planned file, which is compared with the collected file.
+    """Return the record of a planned file. It is compared with that of the collected file.
 
     Without its content (``plan --without-content``) only its hash is compared.
     """
@@ -52,7 +52,7 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
 
 
 def rendered_file_record(path: str, content: bytes) -> FileRecord:
-    """Return the record of a rendered file, which is compared with the collected file.
+    """Return the record of a rendered file. It is compared with that of the collected file.
 
     The command ``render`` wrote the file; ``path`` is ``HOST/PATH``.
     """
@@ -61,7 +61,7 @@ def rendered_file_record(path: str, content: bytes) -> FileRecord:
 
 
 def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the records of a collected file, which are compared with the records of planned files.
+    """Yield the records of a collected file. They are compared with those of planned files.
 
     The playbook ``collect`` wrote the file to ``HOST/PATH``. For its manifests there is a record for each listed file.
     Raises InputError naming the host for notes of ``collect`` that cannot be read.

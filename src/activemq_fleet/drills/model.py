@@ -54,7 +54,7 @@ class DeliveryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault that a drill injected, such as a killed broker, with its measured effects.
+    """A fault that a drill injected, such as a killed broker. Its measured effects are included.
 
     Examples of effects are takeover and downtime, in seconds. ``takeover``: the time until the log of the successor
     reported its start. ``silence`` and ``publish_gap``: the longest time around the fault without a handled event, and
@@ -121,7 +121,7 @@ class DrillSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """The result of a drill (faults injected under load): its verdict, reasons, faults and deliveries.
+    """The result of a drill (faults injected under load). It has the verdict, its reasons, and all faults.
 
     ``reasons`` are the sentences behind the verdict, the gravest first. ``scraped``: the times without an active node
     by Prometheus; None if no Prometheus ran during the drill.

@@ -107,9 +107,9 @@ def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
 
 
 def broker_or_pair_noun(broker: Broker) -> str:
-    """Return the noun for a broker in texts about links and routes, ``broker`` or ``pair``.
+    """Return the noun for a broker: ``broker``, or ``pair`` if it has a peer.
 
-    It is ``broker`` for a broker without a peer.
+    Texts about links and routes use the noun.
     """
     return "pair" if broker.profile.has_peer else "broker"
 

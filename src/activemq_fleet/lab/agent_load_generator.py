@@ -61,7 +61,7 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load of the generator, and wait until events are published.
+        """Start the load of the generator. Wait until events are published.
 
         The subscriber is started first, then the publisher. Raises AgentError when an agent is not connected or not
         subscribed within ``timeout`` seconds.
@@ -95,7 +95,7 @@ class AgentLoadGenerator(LoadGenerator):
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of events, so that a fault occurs while events are in flight.
+        """Publish a burst of events. A fault then occurs while events are in flight.
 
         A background thread publishes the ``count`` events.
         """

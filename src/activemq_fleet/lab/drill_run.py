@@ -52,7 +52,7 @@ _CORRECT = "Correct this error, and run the drill again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill (faults injected under load): the pair of each fault, and the event rate.
+    """The plan of a drill (faults injected under load). It has the pair of each fault, and the event rate.
 
     ``order`` has the pairs in the order of the faults; ``rate`` is in events per second on each pair.
     ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair gets only one fault.
@@ -67,7 +67,7 @@ class DrillPlan:
 
     @property
     def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the drilled pairs, into which faults are injected.
+        """The names of the drilled pairs. Faults are injected into these pairs.
 
         Each name is listed once.
         """
@@ -76,7 +76,7 @@ class DrillPlan:
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The next fault that a drill injects: its pair and its number.
+    """The next fault that a drill injects. It has a pair and a number.
 
     The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
     this drill.
@@ -107,7 +107,7 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Begin a drill (faults injected under load), and return the running drill.
+        """Begin a drill (faults injected under load). Return the running drill.
 
         The load on the pairs of its plan is started. The load runs on this machine; events flow when this returns. The
         load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
@@ -167,7 +167,7 @@ class DrillRun:
         return NextFault(None, len(plan.order), faulted)
 
     def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until the load on a pair is steady, with enough events per second for a fault.
+        """Wait until the load on a pair is steady. A steady load has enough events per second for a fault.
 
         The wait ends after ``patience`` seconds. Returns (accepted, handled) events per second, too few of which make a
         fault void. Raises LabError when the load has ended.
@@ -210,7 +210,7 @@ class DrillRun:
             )
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Record a fault that the drill has injected, and return it.
+        """Record a fault that the drill has injected. Return the fault.
 
         The fault is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
         """
@@ -235,7 +235,7 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """Finish the drill, judge it, and return its result with the verdict, such as ``clean``.
+        """Finish the drill and judge it. Return its result with the verdict, such as ``clean``.
 
         The function ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks
         of the brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two

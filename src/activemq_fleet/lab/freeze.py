@@ -25,7 +25,7 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of freezing an active broker like a paused virtual machine.
+    """The result of freezing an active broker. A frozen broker is like a paused virtual machine.
 
     The broker was resumed after the takeover by its peer. Times are in seconds. ``served_after``: from the release of
     the lock until ``successor`` served; None if no lock was released, or the other node did not take over.
@@ -65,11 +65,11 @@ class FreezeResult:
 def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker like a paused virtual machine, resume it, and return the result.
+    """Freeze an active broker. Like a paused virtual machine, it is resumed later.
 
-    The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s after the takeover by its peer.
-    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
-    a broker that shares no store, or does not serve.
+    The function returns the result. The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s
+    after the takeover by its peer. Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not
+    take over. Raises LabError for a broker that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_store_directory is None or broker.peer is None:

@@ -87,7 +87,7 @@ class LabBrokers:
         return self.data_directory(broker) / LOG
 
     def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
-        """Observe a broker of the lab, and return a snapshot of its state.
+        """Observe a broker of the lab. Return a snapshot of its state.
 
         The state comes from the broker's process, its log and its connectors. The function sends a message to the
         broker, which must return within ``timeout`` seconds.
@@ -110,7 +110,7 @@ class LabBrokers:
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all_brokers(self) -> dict[str, BrokerSnapshot]:
-        """Observe all brokers of the lab, and return snapshots of their states.
+        """Observe all brokers of the lab. Return snapshots of their states.
 
         The snapshots are by inventory name, in the order of the inventory.
         """
@@ -133,7 +133,7 @@ class LabBrokers:
         return self._configurations[key]
 
     def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return a broker's access to the generations (numbered directories) of its fenced store.
+        """Return a broker's access to the generations of its fenced store. Generations are numbered directories.
 
         The result has the generation to which the broker can write, and the newest generation, which is in force.
         """
@@ -184,7 +184,7 @@ class LabBrokers:
         return process is not None and listens_on_any_address(process.pid, [(self.loopback_address(broker.host), port)])
 
     def installed_version(self, broker: Broker) -> str | None:
-        """Return the installed version of a broker's files; None if nothing is installed."""
+        """Return the installed version of a broker's files. It is None if nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
         except OSError:

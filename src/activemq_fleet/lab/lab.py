@@ -81,7 +81,7 @@ class Lab(ReadOnlyLab):
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> Self:
-        """Return the lab of an inventory: its fleet as real brokers on loopback addresses.
+        """Open the lab of an inventory. A lab runs a fleet as real brokers on loopback addresses.
 
         No files are read or written. ``directory`` is by default one below the user's state directory, always the same
         for the same inventory. ``progress`` is called with one line for each step. ``heap`` is that of each broker: the
@@ -145,10 +145,11 @@ class Lab(ReadOnlyLab):
     # -- the whole of it ----------------------------------------------------------------------
 
     def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
-        """Prepare the lab: fetch software, claim loopback addresses, and write ``inventory.yml`` for Ansible.
+        """Prepare the lab for its start: fetch software, claim addresses, and write its inventory.
 
-        No broker is started. With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the
-        variables that the lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
+        The addresses are loopback addresses, and the inventory for Ansible is ``inventory.yml``. No broker is started.
+        With ``prometheus`` all brokers have metrics, as with ``up(prometheus=True)``. Returns the variables that the
+        lab substitutes. Raises InputError, SettingsError, ReleaseError, ArtifactError or LabError.
         """
         with self._layout.hold_lab_lock():
             return self._prepare(metrics=prometheus)
@@ -156,7 +157,7 @@ class Lab(ReadOnlyLab):
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
     ) -> tuple[HostStatus, ...]:
-        """Start all brokers of the lab, and wait until they are ready and all links are up.
+        """Start all brokers of the lab. Wait until they are ready and all links are up.
 
         Returns the status of the brokers. Brokers that run with another configuration are restarted. ``fresh`` begins
         with empty stores; ``timeout`` is for each broker, and for all links together. If anything fails while brokers
@@ -192,7 +193,7 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """Stop every process of the lab, and release its addresses.
+        """Stop every process of the lab. Its addresses are released.
 
         Stores and logs stay. Returns the number of processes that ran; 0 where there is no lab.
         """
@@ -213,7 +214,7 @@ class Lab(ReadOnlyLab):
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a stopped broker of the lab, and wait until it is ready.
+        """Start a stopped broker of the lab. Wait until it is ready.
 
         With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
         never ready alone. Raises LabError for a broker that runs already or does not start.
@@ -264,7 +265,7 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Crash a broker of the lab: kill only its Java process, as the out-of-memory killer does.
+        """Crash a broker of the lab. Only its Java process is killed, as by the out-of-memory killer.
 
         The process gets SIGKILL. Returns its time, in epoch seconds. A guard outlives the process, records the death
         and ends; without a guard this is ``kill``.
@@ -307,7 +308,7 @@ class Lab(ReadOnlyLab):
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Record an operation on a host's broker while a ``with`` block runs.
+        """Record an operation on a host's broker. The operation lasts as long as a ``with`` block.
 
         The operation is recorded on both nodes of the host's pair. Returns the context manager, which records begin and
         end.
