@@ -193,7 +193,7 @@ class _GroupedVariables:
         self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
     def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
-        """Return the variables of inventory groups.
+        """Return the variables that Ansible inventory groups define.
 
         Extra variables (``-e``) take precedence.
         """

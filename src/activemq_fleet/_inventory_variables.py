@@ -46,9 +46,10 @@ class InventoryFirstVariableManager:
         return stated | {"hostvars": self.hostvars}
 
     def runtime_override_errors_by_host(self) -> dict[str, list[str]]:
-        """Return, by host, an error line for each variable of the collection that a fact or a task set.
+        """Return, by host, the errors about runtime overrides: variables of the collection that facts or tasks set.
 
-        Only the inventory may set these variables. Hosts without such variables are omitted.
+        There is one line for each variable. Only the inventory may set these variables. Hosts without such variables
+        are omitted.
         """
         problems = {host: list(self._problems(host)) for host in self._inventory.hosts}
         return {host: lines for host, lines in problems.items() if lines}

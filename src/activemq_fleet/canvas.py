@@ -135,9 +135,9 @@ class Canvas:
 
 
 def format_decimal(number: float) -> str:
-    """Return a number as decimal text with at most one decimal place.
+    """Return a number as decimal text, for the coordinates of a picture.
 
-    So the same picture has the same bytes everywhere.
+    It has at most one decimal place, so that the same picture has the same bytes everywhere.
     """
     text = f"{number:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text

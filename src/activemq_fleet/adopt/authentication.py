@@ -16,9 +16,10 @@ _SIMPLE = "simpleAuthenticationPlugin"
 
 
 def propose_authentication(proposal: VariableProposal) -> None:
-    """Propose ``activemq_authentication`` of every host, from its existing activemq.xml.
+    """Propose the authentication of every host's broker from its existing activemq.xml.
 
-    A file without any login stays without one, unless bridges of the fleet log in: those go on doing so.
+    The variable is ``activemq_authentication``. A file without any login stays without one, unless bridges of the fleet
+    log in: those go on doing so.
     """
     bridges_log_in = any(
         node.get("userName")

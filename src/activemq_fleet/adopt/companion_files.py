@@ -148,7 +148,7 @@ def _names_of_other_options(environment: str) -> list[str]:
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
-    """Return whether the Java heap is known for all hosts.
+    """Return whether the Java heap size of the brokers is known for all hosts.
 
     The files next to each host's activemq.xml show it.
     """

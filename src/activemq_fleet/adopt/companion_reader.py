@@ -91,11 +91,11 @@ class CompanionFiles:
 
 
 def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
-    """Return the bytes of a file, and raise InputError if it is too large.
+    """Return the bytes of an activemq.xml or agent.conf unless the file is too large.
 
-    The file is an activemq.xml or agent.conf, and has at most ``largest`` bytes. ``root`` is the named directory below
-    which it was found; None for a file that the operator named. ``instead`` is a sentence on what the operator can do
-    where the file is a link. InputError is also raised for a file that cannot be read.
+    InputError is raised for a file with more than ``largest`` bytes, or one that cannot be read. ``root`` is the named
+    directory below which it was found; None for a file that the operator named. ``instead`` is a sentence on what the
+    operator can do where the file is a link.
     """
     try:
         if root is None:

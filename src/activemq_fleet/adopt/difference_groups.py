@@ -19,9 +19,9 @@ _REFERENCE = re.compile(r"\$\{activemq\.[^}]*\}")
 
 @dataclass(frozen=True, slots=True)
 class DifferenceGroup:
-    """A group of equal differences at one or more paths.
+    """A group of equal differences between existing and rendered activemq.xml files.
 
-    ``hosts`` are those of each path, ``rendered`` all rendered values.
+    The differences are at one or more paths. ``hosts`` are those of each path, ``rendered`` all rendered values.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -32,9 +32,9 @@ class DifferenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class AdditionGroup:
-    """A group of equal additions at one or more paths.
+    """A group of equal additions that rendered activemq.xml files have to the existing ones.
 
-    It has their common effect and the variables that undo all of them.
+    The additions are at one or more paths. The group has their common effect and the variables that undo all of them.
     """
 
     hosts: Mapping[str, tuple[str, ...]]
@@ -63,9 +63,9 @@ class LimitAsPercentage:
 
 
 def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
-    """Return the limits that rendered files have as percentages.
+    """Return the limits that rendered activemq.xml files have as percentages of a total.
 
-    Each consists of three differences of one host.
+    The existing files have absolute limits. Each result consists of three differences of one host.
     """
     by_place = {(difference.host, difference.path): difference for difference in differences}
     replacements = []
@@ -82,7 +82,7 @@ def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list
 def without_percentage_limits(
     differences: Iterable[XmlDifference], replacements: Iterable[LimitAsPercentage]
 ) -> list[XmlDifference]:
-    """Return the differences without those of limits that are rendered as percentages."""
+    """Return the differences of activemq.xml files without those of limits that are rendered as percentages."""
     parts = {
         (replacement.host, replacement.path.removesuffix("limit") + name)
         for replacement in replacements
@@ -92,9 +92,9 @@ def without_percentage_limits(
 
 
 def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[DifferenceGroup]:
-    """Group the equal omissions and changed values among differences, and return the groups.
+    """Group equal omissions and changes among the differences between existing and rendered activemq.xml files.
 
-    Those of one kind are one group, whatever names their paths contain.
+    The groups are returned. Differences of one kind are one group, whatever names their paths contain.
     """
     groups: dict[tuple[str, ...], list[XmlDifference]] = defaultdict(list)
     for difference in differences:
@@ -114,9 +114,10 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
 
 
 def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
-    """Group the equal additions among differences, and return the groups.
+    """Group equal additions among the differences between existing and rendered activemq.xml files.
 
-    Each group has its advice. Those of one kind are one group, whatever names their paths contain.
+    The groups are returned, each with its advice. Additions of one kind are one group, whatever names their paths
+    contain.
     """
     groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
     for difference in differences:

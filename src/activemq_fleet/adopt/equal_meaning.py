@@ -105,7 +105,7 @@ def are_attribute_values_equivalent(
 
 
 def opens_jmx(context: ComparedElement, release: Release) -> bool:
-    """Return whether a managementContext element opens a port for JMX.
+    """Return whether a broker opens a port for JMX, according to its managementContext element.
 
     Up to 5.14 it does so by default.
     """

@@ -42,7 +42,7 @@ secrets: "{{ inventory_dir }}/.secrets"
 
 
 def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes]:
-    """Return the files of an inventory, content by path.
+    """Return the files of a proposed Ansible inventory: the content of each by its path.
 
     They are hosts.yml, group_vars, host_vars, the inventory plugin's file, and .gitignore.
     """

@@ -32,9 +32,9 @@ class AdoptedLink:
 
     @property
     def has_default_options(self) -> bool:
-        """Whether the link has the default options.
+        """Whether a network link has only default options, and so carries all destinations.
 
-        It carries all destinations, and ``activemq_topology`` can make it.
+        ``activemq_topology`` can make such a link.
         """
         bridge = self.bridge
         carries_all = not bridge.include and not bridge.static_include and not bridge.exclude
@@ -47,7 +47,7 @@ class AdoptedLink:
 
     @property
     def settings_key(self) -> tuple[object, ...]:
-        """The key of the link's settings, for grouping links with equal settings.
+        """The key of a network link's settings, for grouping links with equal settings.
 
         One entry of ``activemq_links`` can express links with equal keys.
         """

@@ -84,9 +84,9 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 
 def inexpressible_part(node: ComparedElement) -> str:
-    """Return the part of a networkConnector that ``activemq_links`` cannot express.
+    """Return the part of a networkConnector that inventory variables cannot express.
 
-    The part, an attribute or child, is returned as text.
+    It is an attribute or child that ``activemq_links`` cannot express, as text.
     """
     connector = parse_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge has the same name"
@@ -162,7 +162,7 @@ def allows_replay_over_bridges(document: AdoptedDocument) -> bool:
 
 
 def link_ttl_setting(link: Link) -> Ttl:
-    """Return the TTL setting of a planned link, as ``activemq_links`` has it."""
+    """Return the TTL of a planned network link as the setting that ``activemq_links`` has for it."""
     if link.network_ttl is not None:
         return link.network_ttl
     return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
@@ -187,10 +187,10 @@ def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str
 
 
 def propose_master_nodes(proposal: VariableProposal) -> None:
-    """Propose ``activemq_master_node`` (the preferred master) of pairs.
+    """Propose the master node of each broker pair that shares a store.
 
-    These are pairs that share a store. The preferred master is the node that its file marks as preferred, otherwise the
-    node that bridges of other brokers dial first.
+    The master node (``activemq_master_node``) is the preferred master: the node that its file marks as preferred,
+    otherwise the node that bridges of other brokers dial first.
     """
     names = _HostNames(proposal.documents)
     first: Counter[str] = Counter()
@@ -307,7 +307,7 @@ class _HostNames:
         self._hosts = {document.host.lower(): document.host for document in documents}
 
     def unique_host_with_name(self, name: str) -> str | None:
-        """Return the only host with a given name, or None.
+        """Return the only broker host that a name identifies; None if there is none, or more than one.
 
         The name may have or lack the domain.
         """
@@ -317,7 +317,7 @@ class _HostNames:
 
 
 class BrokersByAddress:
-    """A lookup of the brokers of a proposed fleet by address."""
+    """A lookup by address (host and port) of the brokers in the fleet that ``adopt`` proposes."""
 
     def __init__(self, fleet: Fleet, documents: Sequence[AdoptedDocument]) -> None:
         self._names = _HostNames(documents)

@@ -36,9 +36,9 @@ _UNEQUAL = "the two nodes of the pair have different bridges of this name"
 
 
 def propose_network(proposal: VariableProposal) -> None:
-    """Propose the variables for the network of all brokers.
+    """Propose the network variables of all brokers: topology, links and pair links.
 
-    They are topology, links and pair links. The account with which bridges log in is proposed, too.
+    The account with which bridges log in is proposed, too.
     """
     new_user = propose_network_user(proposal)
     _Network(proposal).propose_link_variables()
@@ -78,9 +78,9 @@ class _Network:
         }
 
     def propose_link_variables(self) -> None:
-        """Propose variables for links that render the existing bridges.
+        """Propose the variables of network links that render the existing bridges.
 
-        A note is added for each bridge that stays a fragment.
+        A note is added for each bridge that stays an XML fragment.
         """
         unfit: dict[tuple[str, str], str] | None = None
         while unfit is None or unfit:

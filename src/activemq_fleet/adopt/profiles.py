@@ -90,7 +90,7 @@ def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents:
 def master_connector_element(document: AdoptedDocument) -> ComparedElement | None:
     """Return the masterConnector element of an activemq.xml, or None.
 
-    A pure slave connects to its master with it.
+    A pure slave has this element for the connection to its master.
     """
     return document.broker.find("services/masterConnector")
 

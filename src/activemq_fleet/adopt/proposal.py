@@ -42,7 +42,7 @@ class VariableProposal:
 
     @classmethod
     def from_documents(cls, documents: Sequence[AdoptedDocument], naming: Naming) -> VariableProposal:
-        """Return a proposal of variables for existing documents.
+        """Return a proposal of inventory variables for existing activemq.xml documents.
 
         It holds nothing but naming and the release of every host.
         """
@@ -78,10 +78,9 @@ class VariableProposal:
         return base_and_data_directories(base, instance)
 
     def set_preferred_master(self, host: str, mark: str) -> None:
-        """Propose which node of a host's pair is the preferred master.
+        """Propose the preferred master of a host's pair, unless it follows from the naming convention.
 
-        Nothing is proposed where this follows from the naming convention. ``mark`` is the part of the host name that
-        distinguishes the two nodes, such as ``a``.
+        ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
         """
         if mark != self.naming.preferred_node:
             self.propose_value(host, "master_node", mark)
@@ -97,7 +96,7 @@ class VariableProposal:
         return documents_by_pair
 
     def proposed_fleet(self, **changes: Any) -> Fleet:
-        """Return the fleet that the proposed variables describe.
+        """Return the proposed fleet, which the proposed inventory variables describe.
 
         ``changes`` override every host's variables, None removes one.
         """
@@ -121,7 +120,7 @@ class VariableProposal:
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
-        """Add a note for the operator about the given hosts.
+        """Add a note for the operator about hosts of the proposed inventory.
 
         A note that exists already is not repeated. Urgent notes come before all others: errors, and what the rendered
         files leave out.
@@ -144,7 +143,10 @@ class VariableProposal:
         return tuple(self.notes[: self._urgent])
 
     def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
-        """Exclude the given XML elements from the proposed fragments."""
+        """Exclude XML elements of an existing activemq.xml from the fragments that ``adopt`` proposes.
+
+        A fragment adds XML to the rendered file as it is; variables replace the given elements.
+        """
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 
 

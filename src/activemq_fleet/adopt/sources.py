@@ -190,7 +190,7 @@ class UnparsedHostNamesError(InputError):
         super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
     def with_command_line_options(self, options: Sequence[str]) -> InputError:
-        """Return this error with the further words ``options`` in each command line."""
+        """Return the error with further command-line options in the commands that it proposes."""
         return InputError(*self.lines, remedies=self._commands(options))
 
     def _commands(self, options: Sequence[str]) -> dict[str, str]:

@@ -129,7 +129,7 @@ class ComparedElement:
         return next(iter(self.find_all(path)), None)
 
     def children_of(self, path: str) -> tuple[ComparedElement, ...]:
-        """Return the children of the first element at a path.
+        """Return the children of the first XML element at a path below the element.
 
         The element is in ActiveMQ's namespace; there are none where it is absent.
         """
@@ -154,9 +154,9 @@ class XmlDifference:
 
 
 def compared_element_of(element: etree._Element) -> ComparedElement:
-    """Return an lxml element, with its descendants, as a ComparedElement.
+    """Return an XML element of lxml as an immutable element for comparison.
 
-    Comments are left out.
+    Its descendants are included; comments are left out.
     """
     attributes = {
         str(name): " ".join(str(value).split()) if str(name) == f"{{{XSI}}}schemaLocation" else str(value)

@@ -36,7 +36,10 @@ class RecentDownloadFailureError(ArtifactError):
 
 
 def local_archive_hint(release: Release) -> str:
-    """Return a hint how to run a lab with a local archive of a release."""
+    """Return a hint how to use a local archive of an ActiveMQ release.
+
+    It is for the lab, which otherwise downloads the release.
+    """
     return (
         f"If you have release {release}, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, "
         "or with the directory to which it was unpacked. Otherwise run the lab with another release: add -e "

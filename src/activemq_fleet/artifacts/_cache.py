@@ -24,7 +24,7 @@ _logger = logging.getLogger("activemq_fleet.artifacts")
 
 
 def log_progress(line: str) -> None:
-    """Log a line of progress.
+    """Log a line about the progress of fetching software, such as a download.
 
     The logger is ``activemq_fleet.artifacts``.
     """

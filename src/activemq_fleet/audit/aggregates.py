@@ -29,7 +29,7 @@ class SortedSample(NamedTuple):
 
 
 def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
-    """Return a sorted sample of many numbers.
+    """Return a sorted sample that represents a larger set of numbers.
 
     The sample contains the smallest and the largest number.
     """
@@ -39,7 +39,7 @@ def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
 
 
 def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[float]:
-    """Return quantiles of all the numbers that some sorted samples represent.
+    """Return quantiles of numbers from the sorted samples that represent them.
 
     ``shares`` are the wanted quantiles (0 to 1), ascending. The result is empty without numbers.
     """
@@ -73,9 +73,9 @@ class TopItems(Generic[_T]):
             self._kept = self.first_items()
 
     def add_items_of_collector(self, other: TopItems[_T]) -> None:
-        """Add the top items of another collector to this one.
+        """Add the items of another collector of top items to the collector.
 
-        Its kept items and its count are merged.
+        The kept items and the counts of all items are merged.
         """
         self.add_items(*other.first_items())
         self._all += other.number_left_out

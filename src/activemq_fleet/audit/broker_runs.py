@@ -236,7 +236,7 @@ class _RunReader:
 
 
 def log_event_from_evidence(seen: LogEvidence) -> LogEvent:
-    """Return the log event that a piece of log evidence represents.
+    """Return the log event that a piece of evidence from a broker's log represents.
 
     Broker runs are computed from log events.
     """

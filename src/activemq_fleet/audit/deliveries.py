@@ -66,7 +66,7 @@ class _Stream:
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
     def event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
-        """Return the range of the events that arrived during a subscription of a subscriber.
+        """Return the range of the events that arrived during a subscriber's subscription to a topic filter.
 
         The range is the smallest and the largest SEQ and position of these events.
         """
@@ -124,7 +124,7 @@ class DeliveryJudge:
     def outcomes_with_deliveries(
         self, events: Iterable[JournaledEvent]
     ) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
-        """Yield the delivery outcome of each event, together with its deliveries to subscribers.
+        """Yield the delivery outcome of each published event, together with its deliveries to subscribers.
 
         The outcome is None for a barrier (a marker message of the publisher).
         """

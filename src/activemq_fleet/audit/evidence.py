@@ -56,9 +56,9 @@ class LoggedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class SystemdJournalRecord:
-    """A record of a host's systemd journal about the end of its broker.
+    """A record of a host's systemd journal.
 
-    ``number`` is the line of the record.
+    It is about the end of the host's broker. ``number`` is the line of the record.
     """
 
     host: str
@@ -86,7 +86,7 @@ class ConnectionLoss:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLossRisk:
-    """A risk to durable subscriptions of losing messages.
+    """A risk that durable subscriptions lose messages.
 
     A record in the broker's store describes it. It names the subscriptions that a start without a usable index put at
     risk.
@@ -163,10 +163,7 @@ class Incident:
 
     @property
     def incident_id(self) -> str:
-        """The id of the incident.
-
-        It consists of the kind, the host and the time of the log record that shows it, joined by slashes.
-        """
+        """The id of an incident: its kind, its host and the time of its log record, joined by slashes."""
         when = f"{self.recorded:%Y%m%dT%H%M%S.%f}" if self.recorded else "-"
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 

@@ -20,20 +20,18 @@ JOURNAL_RETENTION = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class EvidenceEnds:
-    """The times at which the evidence of an audit ends.
+    """The times at which the evidence of an audit, its logs and event journals, ends.
 
-    They are those of logs and of journals. There is a time for each host's log and one for all journals; None without a
-    log or a journal.
+    There is a time for each host's log and one for all journals; None without a log or a journal.
     """
 
     of_logs: Mapping[str, datetime | None]
     of_journals: datetime | None
 
     def is_incident_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether an incident is final.
+        """Return whether an incident is final: later logs can no longer change it.
 
-        Later logs then cannot change it. The incident or bridge ended at ``ended``. It is final if the logs of
-        ``hosts`` continue long enough after that.
+        The incident or bridge ended at ``ended``. It is final if the logs of ``hosts`` continue long enough after that.
         """
         if ended is None:
             return False
@@ -43,9 +41,8 @@ class EvidenceEnds:
         return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
     def is_event_final(self, last: datetime | None) -> bool:
-        """Return whether the outcome of an event is final.
+        """Return whether the outcome of an event is final: later journal records can no longer change it.
 
-        Later journal records then cannot change it. It is final if the journals continue for a week after the event's
-        last record at ``last``.
+        It is final if the journals continue for a week after the event's last record at ``last``.
         """
         return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION

@@ -20,10 +20,10 @@ MOST_GAPS = 500
 
 
 def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
-    """Return the gaps in collected log files.
+    """Return the gaps in collected log files, such as files that are cut off or missing.
 
-    Gaps are files that are cut off or missing, and records that could not be parsed. ``names`` are those of all log
-    files by host. Records that could not be parsed weigh where they are many.
+    Records that could not be parsed are gaps, too; they weigh where they are many. ``names`` are those of all log files
+    by host.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [

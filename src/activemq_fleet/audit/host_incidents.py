@@ -75,10 +75,9 @@ _BEFORE = timedelta(minutes=2)
 def host_incidents(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> list[Incident]:
-    """Return the incidents of one host.
+    """Return the incidents of one broker host that its log and its broker's runs show.
 
-    They follow from the evidence in its log and the runs of its broker. The kinds are demotions, failed starts, store
-    errors, refusals and duplicate bridges.
+    The kinds are demotions, failed starts, store errors, refusals and duplicate bridges.
     """
     ordered = sorted(evidence, key=lambda record: (record.at, record.sequence))
     return [
@@ -382,7 +381,7 @@ class _Breaks:
 
     @property
     def most_frequent_error(self) -> str:
-        """The most frequent error among the breaks of a network bridge; empty without an error."""
+        """The most frequent error of the breaks of a network bridge; empty without an error."""
         errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
 

@@ -195,7 +195,7 @@ class JournalFileSummary:
     last: datetime | None = None
 
     def count_line(self, line: ParsedJournalLine) -> None:
-        """Count a line of the journal file in the summary of the file."""
+        """Count a line of an agent's journal file in the summary of the file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
             count, first = self.problems.get(problem, (0, number))
@@ -251,7 +251,7 @@ def summarize_journal_and_connections(
 def journal_host_by_agent(
     files: Sequence[JournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return, by agent, the host whose directory holds the agent's journal.
+    """Return, by failover agent, the host whose collected directory holds the agent's event journal.
 
     Journal lines in the directory of any other host do not count. A host can write anything into its journal, including
     lines of other agents. The host is the one in ``agent_hosts`` (from the inventory). Else it is the one of ``hosts``

@@ -147,9 +147,10 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
 
 
 def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, JournalEpoch]:
-    """Merge the parts of epochs in all journal files, and return the complete epochs.
+    """Merge the parts of journal epochs in all journal files, and return the complete epochs.
 
-    ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
+    An epoch is the lifetime of one store of an agent. ``named``: the highest SEQ that any subscriber received, 0 for
+    none, by the agent and epoch in events' ids.
     """
     parts = list(parts)
     known, torn = dict[EpochKey, int](), dict[EpochKey, int]()
@@ -206,7 +207,7 @@ def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey,
 def records_and_gaps_in_order(
     lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding]:
-    """Yield the records of journals, and the gaps among them, in order.
+    """Yield the records of agents' event journals, and the gaps among them, in order.
 
     Subscription changes are also yielded. ``lines`` are sorted by agent, epoch and jseq.
     """

@@ -21,9 +21,9 @@ from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscriber
 
 
 class JournalEvaluation(NamedTuple):
-    """The result of evaluating agents' journals.
+    """An evaluation of agents' event journals: the outcomes of events, the ordered records, and the gaps.
 
-    It has the outcomes of events, the ordered records, and the gaps. Barriers (marker messages) have no outcome.
+    Barriers (marker messages) have no outcome.
     """
 
     outcomes: list[DeliveryOutcome]

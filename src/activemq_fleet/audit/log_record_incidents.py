@@ -76,7 +76,7 @@ def repeated_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -
 
 
 def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
-    """Split log evidence into series of records that follow each other closely in time.
+    """Split log evidence into series of records that are close in time.
 
     Each record comes at most ``APART`` after the record before it.
     """
@@ -95,7 +95,7 @@ def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvide
 def incident_of_series(
     node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Remedy
 ) -> Incident:
-    """Return the incident that a series of log records shows.
+    """Return the incident that a series of similar log records shows.
 
     The incident lasts from the first to the last record.
     """

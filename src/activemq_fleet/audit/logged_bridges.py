@@ -161,7 +161,7 @@ class _Links:
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
     def note_broken_handshake(self, seen: LogEvidence) -> None:
-        """Note that the handshake of a link broke.
+        """Note that the handshake of a network link broke.
 
         The connection ended before the other broker sent its name.
         """
@@ -171,7 +171,7 @@ class _Links:
                 link.handshake = seen.at
 
     def forget_broken_handshakes(self, since: datetime) -> None:
-        """Forget the broken handshakes that were noted since a given time."""
+        """Forget the broken handshakes of network links that were noted since a given time."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
@@ -339,7 +339,7 @@ class _BridgeReader:
                 return
 
     def finish_at_log_end(self) -> None:
-        """Finish reading the bridges of a log at the end of the log.
+        """Finish reading the network bridges of a host at the end of its log.
 
         Bridges that are up now, and lasted, are marked as rebuilt. Links that never came up are added.
         """

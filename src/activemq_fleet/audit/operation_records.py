@@ -20,9 +20,9 @@ _LAST_YEAR = 9000
 
 @dataclass(frozen=True, slots=True)
 class PlannedOperation:
-    """A planned operation on a host, such as a restart by a playbook.
+    """A planned operation on a broker host, with its begin and end.
 
-    It has a begin and an end. ``operation`` is the playbook, ``by`` the user who ran it.
+    An example is a restart by a playbook. ``operation`` is the playbook, ``by`` the user who ran it.
     """
 
     host: str

@@ -47,11 +47,11 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class FleetEvidence:
-    """The evidence in the logs of all hosts of a fleet.
+    """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
-    It helps to explain the incidents of one host. ``refusal_reporting_brokers``: the brokers whose own logs report
-    refusals. ``frame_refusals_by_broker``: refusals of large frames, by the name of the broker that refused.
-    ``last_served_by_store_and_host``: until when brokers had stores open, by the store and its host.
+    ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
+    large frames, by the name of the broker that refused. ``last_served_by_store_and_host``: until when brokers had
+    stores open, by the store and its host.
     """
 
     refusal_reporting_brokers: frozenset[str] = frozenset()
@@ -87,11 +87,11 @@ class FleetEvidence:
 
 @dataclass(slots=True)
 class PairFindings:
-    """The findings from the logs of a broker pair.
+    """The findings from the logs of a broker pair: its runs, bridges and incidents.
 
-    These are the runs of its brokers, and incidents. A host without a peer has findings, too. ``bridges`` and ``spans``
-    are those of all nodes; ``names`` are the names that each node's broker has had. ``unexplained`` are the warnings
-    and errors that no incident explains, ``refused_frames`` the first refusal of a frame by each node.
+    A host without a peer has findings, too. ``bridges`` and ``spans`` are those of all nodes; ``names`` are the names
+    that each node's broker has had. ``unexplained`` are the warnings and errors that no incident explains,
+    ``refused_frames`` the first refusal of a frame by each node.
     """
 
     nodes: Sequence[PairNode]
@@ -123,18 +123,15 @@ class PairFindings:
 
     @property
     def refusal_reporting_brokers(self) -> set[str]:
-        """The names of the brokers whose own logs report refusals.
+        """The names of the brokers whose own logs report refusals, such as those of logins.
 
-        They are refusals such as those of logins. Reports of bridges about the same refusals are left out.
+        Reports of bridges about the same refusals are left out.
         """
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
     def bridge_connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
-        """The losses of connections that the bridges of a pair's nodes saw.
-
-        Each has the name of the lost broker.
-        """
+        """The connection losses that network bridges of a broker pair saw, each with the name of the lost broker."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
@@ -143,7 +140,7 @@ class PairFindings:
 def incident_evidence_of_rows(
     rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
 ) -> list[LogEvidence]:
-    """Return the evidence of incidents in rows of the dataset of log events.
+    """Return the incident evidence in rows of the dataset of log events.
 
     ``text`` of a row is message and stack trace. ``file_order``: the position of each log file among its host's, by
     host and file.
@@ -165,7 +162,7 @@ def incident_evidence_of_rows(
 
 
 def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
-    """Return the periods in which hosts logged anything.
+    """Return the periods in which broker hosts wrote log records.
 
     There is one for each host and minute. Both arrays have an entry for each event.
     """
@@ -185,9 +182,9 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
 def pair_findings_of_logs(
     nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | SystemdJournalRecord]
 ) -> PairFindings:
-    """Return the findings about a broker pair from the logs of its nodes.
+    """Return the findings about a broker pair from its nodes' logs: runs, bridges and incidents.
 
-    They are runs, bridges and incidents. ``evidence`` is that in the logs and in the systemd journals, in any order.
+    ``evidence`` is that in the logs and in the systemd journals, in any order.
     """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
@@ -264,10 +261,9 @@ def incidents_of_pair(
     operations: Sequence[PlannedOperation] = (),
     fleet: FleetEvidence = FleetEvidence(),
 ) -> list[Incident]:
-    """Return the incidents of a broker pair.
+    """Return the incidents of a broker pair, from its logs and from observations of bridges and agents.
 
-    They come from its logs and from the observations of bridges and agents (``witnesses``). ``fleet`` is what the logs
-    of other hosts show.
+    ``witnesses`` are the observations. ``fleet`` is what the logs of other hosts show.
     """
     losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], ConnectionRecord]()
     for witness in witnesses:
@@ -296,9 +292,9 @@ def incidents_of_pair(
 def pair_of_connection_loss(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return the name of the pair whose broker lost a connection, and the connection loss.
+    """Return the name of the broker pair that a connection loss concerns, and the connection loss.
 
-    The broker is called ``name``; its host is added to the connection loss if it is known. None where brokers of
+    The lost broker is called ``name``; its host is added to the connection loss if it is known. None where brokers of
     several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
     """
     hosts = hosts_by_name.get(name, set())

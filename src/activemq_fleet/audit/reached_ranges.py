@@ -24,10 +24,10 @@ NOTHING = 1 << 62
 
 @dataclass(slots=True)
 class EventRange:
-    """A range of events of one publisher, by their numbers and positions.
+    """A range of one publisher's events: their smallest and largest sequence number and position.
 
-    It has the smallest and the largest SEQ and position of a set of events. An empty set has NOTHING and -1. The
-    position is that of the acceptance. ``is_odd``: the acceptance of one of the events is not known.
+    An empty range has NOTHING and -1. The sequence number is SEQ, the position that of the acceptance. ``is_odd``: the
+    acceptance of one of the events is not known.
     """
 
     min_seq: int = NOTHING
@@ -37,7 +37,7 @@ class EventRange:
     is_odd: bool = False
 
     def include_event(self, event: PublishedEvent) -> None:
-        """Extend the range of events so that it includes an event."""
+        """Extend a range of one publisher's events so that it includes an event."""
         if event.seq is not None:
             self.min_seq, self.max_seq = min(self.min_seq, event.seq), max(self.max_seq, event.seq)
         if event.first is None:
@@ -46,13 +46,13 @@ class EventRange:
             self.min_first, self.max_first = min(self.min_first, event.first), max(self.max_first, event.first)
 
     def include_range(self, other: EventRange) -> None:
-        """Extend the range of events so that it includes another range."""
+        """Extend a range of one publisher's events so that it includes another range."""
         self.min_seq, self.max_seq = min(self.min_seq, other.min_seq), max(self.max_seq, other.max_seq)
         self.min_first, self.max_first = min(self.min_first, other.min_first), max(self.max_first, other.max_first)
         self.is_odd |= other.is_odd
 
     def has_earlier_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range has an event that was published before a given event.
+        """Return whether a range of one publisher's events has an earlier event than a given one.
 
         Events are compared by SEQ or by the order of their acceptance.
         """
@@ -60,20 +60,21 @@ class EventRange:
         return by_seq or (event.first is not None and self.min_first < event.first)
 
     def reaches_event(self, event: PublishedEvent) -> bool:
-        """Return whether the range of events reaches a given event.
+        """Return whether a range of one publisher's events includes a given event or a later one.
 
-        It then includes that event or a later one. Events are compared by SEQ or by the order of their acceptance.
+        Events are compared by SEQ or by the order of their acceptance.
         """
         by_seq = event.seq is not None and self.max_seq >= event.seq
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
 class RangeKey(NamedTuple):
-    """The key of a range of received events.
+    """The key of a range of events that a subscriber received.
 
-    It has the publisher's epoch, the subscriber, and the kind of range. ``era``: receipts between two changes of the
-    subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic; ``barrier``: barriers of a
-    prefix; there ``number`` counts the missing records before them, -1 where unknown.
+    It has the publisher's epoch (the lifetime of its store), the subscriber, and the kind of range. ``era``: receipts
+    between two changes of the subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic;
+    ``barrier``: barriers (marker messages) of a prefix; there ``number`` counts the missing records before them, -1
+    where unknown.
     """
 
     kind: Literal["era", "topic", "barrier"]
@@ -99,16 +100,16 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSubscriptions:
-    """All subscriptions of one subscriber.
+    """All subscriptions of one subscriber to MQTT topics.
 
-    Includes the sorted journal positions at which any of them began or ended.
+    ``changes`` are the sorted journal positions at which any of them began or ended.
     """
 
     subscriptions: list[Subscription]
     changes: list[int]
 
     def subscription_change_count_before(self, place: int) -> int:
-        """Return the number of subscription changes that come before a journal position."""
+        """Return the number of changes of a subscriber's subscriptions before a position in its journal."""
         return bisect_left(self.changes, place)
 
 
@@ -139,9 +140,9 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
 def ranges_by_subscriber(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
-    """Yield the ranges of the events that reached each subscriber.
+    """Yield the ranges of the events that reached each subscriber, by the key of each range.
 
-    There is one for each publisher's epoch; each comes with its key. ``missing``: the number of missing records by
+    There is one for each publisher's epoch (the lifetime of its store). ``missing``: the number of missing records by
     agent. Extremes of parts of the events add up to those of all.
     """
     reach: Reach = {}
@@ -177,8 +178,8 @@ def _range_keys(
 
 @lru_cache(1 << 12)
 def barrier_topic_prefix(topic: str) -> str:
-    """Return the prefix of the topics for which a barrier (marker message) on a topic counts.
+    """Return the prefix of an MQTT topic, by which barriers (marker messages) are assigned to events.
 
-    It is the topic without its last level.
+    It is the topic without its last level, and without the level ``__barrier__`` before it.
     """
     return _PREFIX.sub("", topic)

@@ -69,9 +69,9 @@ class LinkSummary:
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSilence:
-    """A period of silence of a subscriber.
+    """A silence of a subscriber: a period in which it handled no event.
 
-    The subscriber handled no event in it. It is timed by the subscriber's own clock.
+    It is timed by the subscriber's own clock.
     """
 
     subscriber: str
@@ -164,17 +164,14 @@ class IncidentFigures:
         self.gravest.add_items(incident)
 
     def add_incident_figures(self, other: IncidentFigures) -> None:
-        """Add the figures about other incidents to these figures."""
+        """Add the figures about incidents that another task of an audit has counted."""
         self.counts += other.counts
         self.planned += other.planned
         self.gravest.add_items_of_collector(other.gravest)
 
     @property
     def shown_incidents(self) -> list[Incident]:
-        """The incidents that the report shows.
-
-        These are the gravest ones, sorted by their ends.
-        """
+        """The incidents that an audit report shows: the gravest ones, sorted by their ends."""
         gravest = self.gravest.first_items()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id)
@@ -187,7 +184,7 @@ def time_line_hosts(
     spans: Iterable[HostStateSpan],
     incidents: Iterable[Incident],
 ) -> tuple[list[TimeLineHost], int]:
-    """Return the hosts to show on the time line of an audit report.
+    """Return the broker hosts that the time line of an audit report shows.
 
     The second value is the number of hosts left out. Pairs stay together, and hosts with incidents are preferred.
     ``pair_of`` and ``group_of`` have the hosts with logs.
@@ -260,7 +257,7 @@ class BridgeFigures:
         self.links.add_items(*_link_summaries(bridges))
 
     def add_bridge_figures(self, other: BridgeFigures) -> None:
-        """Add the figures about other network bridges to these figures."""
+        """Add the figures about network bridges that another task of an audit has counted."""
         self.counts += other.counts
         self.links.add_items_of_collector(other.links)
 
@@ -285,13 +282,13 @@ class UnexplainedRecordFigures:
         self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
 
     def count_unexplained_records(self, records: Iterable[UnexplainedRecords]) -> None:
-        """Count unexplained log records in the figures of the report."""
+        """Count log records that no incident explains in the figures of an audit report."""
         for wording in records:
             self.count += wording.count
             self.wordings.add_items(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
-        """Add the figures about other unexplained log records to these figures."""
+        """Add the figures about unexplained log records that another task of an audit has counted."""
         self.count += other.count
         self.wordings.add_items_of_collector(other.wordings)
 
@@ -305,9 +302,9 @@ def _unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]
 
 
 def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[SubscriberSilence]:
-    """Return the longest silences of a subscriber.
+    """Return the longest silences of a subscriber: periods in which it handled no event.
 
-    They lie between the moments at which it handled events. Only silences of a second or more are returned.
+    ``moments`` are those at which it handled events. Only silences of a second or more are returned.
     """
     foremost = TopItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
     for before, after in pairwise(sorted(moments)):
@@ -365,7 +362,7 @@ class LogLineFigures:
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
     def add_line_figures(self, other: LogLineFigures) -> None:
-        """Add the figures about other log lines to these figures."""
+        """Add the figures about log lines that another task of an audit has counted."""
         self._counts += other._counts
 
     @property
@@ -413,7 +410,7 @@ class EventFigures:
         self._slices: dict[int, EventTimeSlice] = {}
 
     def count_event(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
-        """Count an event and its deliveries in the figures of the report.
+        """Count an event and its deliveries in the figures of an audit report.
 
         ``outcome`` is None for a barrier (marker message).
         """
@@ -430,7 +427,7 @@ class EventFigures:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def add_event_figures(self, other: EventFigures) -> None:
-        """Add the figures about other events to these figures."""
+        """Add the figures about events that another task of an audit has counted."""
         self.messages += other.messages
         self.deliveries += other.deliveries
         self.worst.add_items_of_collector(other.worst)
@@ -445,10 +442,7 @@ class EventFigures:
 
     @property
     def handling_durations(self) -> DurationHistogram:
-        """The durations of handling the events.
-
-        Each is the time from acceptance to handling.
-        """
+        """The durations of handling events: the times from their acceptance to their handling."""
         durations = DurationHistogram()
         for event_slice in self._slices.values():
             durations.add_counts_of_histogram(event_slice.handling_times)
@@ -456,7 +450,7 @@ class EventFigures:
 
     @property
     def event_slices(self) -> list[EventTimeSlice]:
-        """The time slices of the report in which events were handled.
+        """The time slices of an audit report in which subscribers handled events.
 
         Each has the number and the durations of its events.
         """
@@ -465,7 +459,7 @@ class EventFigures:
 
 @dataclass(frozen=True, slots=True)
 class AuditReportData:
-    """All data that an audit report shows.
+    """The data of an audit report, such as its incidents, bridges, events and hosts.
 
     ``hosts_left`` is the number of hosts left out of the time line. ``scraped``: the availability in Prometheus, None
     without ``--metrics``. ``unexplained``: warnings and errors that no incident explains.

@@ -50,11 +50,10 @@ class AuditInputSummary:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """The counts in the result of an audit.
+    """The counts of an audit, such as those of events, incidents, bridges and deliveries.
 
-    They are counts such as those of events, incidents, bridges and deliveries. ``unread``: log records that cannot be
-    read; ``unknown``: log records of no known kind; ``unexplained``: warnings and errors that are neither harmless nor
-    part of an incident; ``planned``: planned incidents.
+    ``unread``: log records that cannot be read; ``unknown``: log records of no known kind; ``unexplained``: warnings
+    and errors that are neither harmless nor part of an incident; ``planned``: planned incidents.
     """
 
     events: int = 0
@@ -71,10 +70,7 @@ class AuditCounts:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The result of an audit.
-
-    It is the content of audit.json.
-    """
+    """The result of an audit of logs and event journals, which is the content of audit.json."""
 
     verdict: AuditOutcome
     read: AuditInputSummary

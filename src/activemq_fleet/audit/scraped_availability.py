@@ -47,7 +47,7 @@ class UnservedPeriod:
 
     @property
     def seconds(self) -> float:
-        """The length of the unserved period in seconds."""
+        """The length, in seconds, of the period in which no node of a broker pair was active."""
         return self.ended - self.began
 
 
@@ -78,10 +78,10 @@ class ScrapedAvailability:
 
 
 def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
-    """Read the availability of hosts and pairs from the JSON answer of Prometheus.
+    """Read the availability of broker hosts and pairs from an answer of Prometheus.
 
-    It is the answer of ``/api/v1/query_range`` to the query ``QUERY``. ``source`` names the answer in messages. Raises
-    InputError for any other text.
+    It is the JSON answer of ``/api/v1/query_range`` to the query ``QUERY``. ``source`` names the answer in messages.
+    Raises InputError for any other text.
     """
     try:
         samples = sorted(_samples(json.loads(answer)["data"]["result"]))

@@ -21,7 +21,7 @@ _APART = " The clocks of {} and {} contradict each other: the duration of the ta
 
 @dataclass(frozen=True, slots=True)
 class TakeoverStart:
-    """The start of a takeover.
+    """The start of a takeover of a broker pair, in which a standby became active.
 
     It has a time, and the source from which the time is known. ``note`` is a sentence for the incident's cause. It also
     has the duration of the takeover.
@@ -41,9 +41,9 @@ def takeover_start(
     right: Collection[str] = (),
     end: ProcessEnd | None = None,
 ) -> TakeoverStart:
-    """Return the start of a takeover.
+    """Return the start of a takeover of a broker pair, in which a standby became active.
 
-    The takeover made the broker run ``term`` active. The source is the watchdog of a hung broker, else an agent's
+    The standby's broker run is ``term``. The source of the time is the watchdog of a hung broker, else an agent's
     journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks; ``right`` names
     the witnesses whose clocks agree with those of the pair; ``end`` is what systemd journals show about the end of
     ``before``.
@@ -79,9 +79,9 @@ def takeover_start(
 def witnesses_with_correct_clocks(
     connection_losses: Iterable[ConnectionLoss], starts: Collection[datetime]
 ) -> frozenset[str]:
-    """Return the witnesses of connection losses whose clocks are correct.
+    """Return the witnesses of lost connections (agents and network bridges) whose clocks are correct.
 
-    The witnesses are agents and network bridges. A connection loss that they saw fits a takeover.
+    A clock is taken as correct if a connection loss that the witness saw fits a takeover.
     """
     return frozenset(
         loss.witness for loss in connection_losses if any(_fits_start(loss, started) for started in starts)

@@ -29,7 +29,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class JournalLineWithAgentPosition(NamedTuple):
-    """A journal line with its position among all lines of its agent."""
+    """A line of an agent's event journal with its position among all lines of the agent."""
 
     agent: str
     place: int
@@ -56,9 +56,9 @@ def journal_lines_with_agent_positions(
 def records_gaps_and_silences(
     lines: Iterable[JournalLineWithAgentPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
-    """Yield the ordered journal records, the gaps, and the longest silences of agents.
+    """Yield the ordered records of agents' event journals, the gaps among them, and the longest silences.
 
-    ``lines`` are sorted by agent and position.
+    A silence is a period in which an agent handled no event. ``lines`` are sorted by agent and position.
     """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
@@ -90,9 +90,9 @@ def _add_moment(moments: array[int], at: int) -> None:
 
 
 def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
-    """Merge ranges of events by their keys, and return the merged ranges.
+    """Merge ranges of events that reached subscribers, and return the merged ranges by key.
 
-    ``parts`` are the ranges of parts of the events that reached each subscriber.
+    ``parts`` are the ranges of parts of the events.
     """
     reach: Reach = {}
     for part in parts:
@@ -102,7 +102,7 @@ def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
 
 
 class JudgedEvent(NamedTuple):
-    """An event with its delivery outcome and its deliveries.
+    """A judged event: its delivery outcome and its deliveries to subscribers.
 
     The outcome is None for a barrier (marker message). A flag shows whether outcome and deliveries are final.
     """

@@ -32,7 +32,7 @@ def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
 
 
 def read_baseline(path: Path) -> Counter[Fingerprint]:
-    """Read a baseline file, and return the findings in it.
+    """Read a baseline file, and return the known findings of ``activemq-fleet check`` that it lists.
 
     They are returned with the number of times that the file lists each. Raises InputError for a file that is no
     baseline.
@@ -65,7 +65,7 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
 
 
 def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
-    """Return findings, with those of a baseline waived.
+    """Return the findings of a check, with those waived that a baseline lists.
 
     Each is waived as often as ``known`` lists it.
     """

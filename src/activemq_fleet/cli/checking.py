@@ -82,10 +82,10 @@ def report_on_files(
     release_from: Path | None = None,
     configured_releases: Sequence[tuple[str, str]] = (),
 ) -> CheckReport:
-    """Check files, and return the report.
+    """Check configuration files such as activemq.xml by lint rules, and return the report.
 
-    They are checked by lint rules. A file that cannot be read becomes a finding. ``configured_releases`` map patterns
-    of file names to the release that reads a file, if no option sets it.
+    A file that cannot be read becomes a finding. ``configured_releases`` map patterns of file names to the release that
+    reads a file, if no option sets it.
 
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
@@ -260,9 +260,9 @@ def write_report_file(path: Path, text: str) -> None:
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return the report of a check that failed with an error.
+    """Return the report of ``activemq-fleet check`` on an error that made its input unusable.
 
-    The input is unusable. There is a finding for each problem; ``subject`` names the input.
+    There is a finding for each problem; ``subject`` names the input.
     """
     if isinstance(error, UnreadableFilesError):
         unreadable = tuple(unreadable_file_finding(path, reason) for path, reason in error.errors.items())
