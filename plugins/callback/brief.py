@@ -53,9 +53,9 @@ class CallbackModule(CallbackBase):
         self._play = ""
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Handle the start of a play.
+        """Handle the start of a play: store its name, which is printed before the play's first message.
 
-        The play's name is stored, and printed before its first message. A play without messages is not printed.
+        A play without messages is not printed.
         """
         self._play = play.get_name().strip()
 
@@ -90,10 +90,7 @@ class CallbackModule(CallbackBase):
                 self._display.display(self._get_diff(diff))
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
-        """Handle a play that matches no hosts.
-
-        It prints nothing.
-        """
+        """Handle a play that matches no hosts: print nothing."""
 
     def v2_playbook_on_no_hosts_remaining(self) -> None:
         self._print_line("  the play has no hosts left", constants.COLOR_ERROR)

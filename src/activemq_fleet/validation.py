@@ -57,10 +57,7 @@ STOPPING = "errors-that-stop-a-broker"
 
 @cache
 def known_rule_ids() -> tuple[str, ...]:
-    """Return the ids of all known rules.
-
-    They are those of the lint rules, of the topology and of the routes.
-    """
+    """Return the ids of all known rules: lint rules, and rules about topology and routes."""
     return (*(registered.id for registered in rules_of_scope()), *(rule.id for rule in inventory_rules()))
 
 
@@ -185,7 +182,7 @@ def repair_file(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> FileRepair:
-    """Repair an ``activemq.xml``, and return the repair.
+    """Repair the findings of an ``activemq.xml`` that have edits, and return the repair.
 
     The repair has the new content, and the findings that it repairs. ``check --fix`` writes the same content. Repairs
     findings that have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards. ``content``

@@ -109,11 +109,11 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
 
 
 def persistence_adapter_of(document: bytes) -> dict[str, Any]:
-    """Return the persistence adapter that an activemq.xml configures, as a dict.
+    """Return the persistence adapter that an activemq.xml configures, and where it keeps messages.
 
-    The dict has its kind and where it keeps messages. ``kind`` is the element of the store, None without a store or
-    without persistence. ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node
-    of a pure master/slave pair.
+    The result is a dict. ``kind`` is the element of the store, None without a store or without persistence.
+    ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure
+    master/slave pair.
     """
     return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
 

@@ -117,9 +117,9 @@ def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[
 
 
 def remove_old_generations(store: SharedStore) -> Iterator[str]:
-    """Remove the old generations (copies) of a store whose messages were all copied; yield a sentence for each.
+    """Remove the old generations (numbered copies) of a shared store whose messages were all copied to newer ones.
 
-    A sentence reports that a generation was removed, or why it is kept.
+    Yields a sentence for each, which reports that a generation was removed, or why it is kept.
 
     Also removes the records of removed generations, except for the last hundred. Raises OSError, FenceError.
     """

@@ -12,7 +12,7 @@ from . import guard
 
 
 def guard_program(python: str) -> bytes:
-    """Return the content of the guard's executable file.
+    """Return the content of the executable file of the guard, which starts a broker and fences its store.
 
     ``python`` is the interpreter that runs it.
     """

@@ -92,7 +92,7 @@ def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any
 
 
 def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
-    """Restore the old ActiveMQ release that was replaced.
+    """Restore the old ActiveMQ release that a new release replaced in a home directory.
 
     This stops the systemd unit, renames ``HOME.old``, and starts the unit again. ``HOME.old`` becomes ``HOME``. Returns
     ``changed``: False if no release was replaced.

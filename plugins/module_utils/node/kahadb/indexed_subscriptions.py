@@ -145,7 +145,7 @@ class _PageFile:
     def walk_tree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
     ) -> Iterator[tuple[str, int | None]]:
-        """Walk a tree of the index file with text keys, and yield its keys and values."""
+        """Walk a B-tree with text keys in the index file of a kahaDB store, and yield its keys and values."""
         pending: list[int] = [root]
         visited: set[int] = set()
         while pending:

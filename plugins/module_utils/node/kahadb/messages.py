@@ -137,9 +137,9 @@ class StoreContents:
             here.pop(itself, None)
 
     def remaining_keys(self) -> list[tuple[int, int]]:
-        """Return the sorted keys of the messages and subscriptions left in a store.
+        """Return the keys of the messages and subscriptions left in a kahaDB store.
 
-        Each is a pair: the key, and the key of the record that added it.
+        They are sorted. Each is a pair: the key, and the key of the record that added it.
         """
         return sorted(pair for here in self.live.values() for pair in here.items())
 
@@ -170,10 +170,9 @@ UNSEEN: dict[str, Any] = {
 
 
 def read_store_contents(store: str) -> dict[str, Any]:
-    """Read the contents of a kahaDB store, and return them for JSON.
+    """Read the contents of a kahaDB store: hashes of its messages, subscriptions and newest records.
 
-    They are hashes. Contents are the messages, subscriptions and newest records. Nothing is opened for writing. Raises
-    NodeError, OSError.
+    The result is for JSON. Nothing is opened for writing. Raises NodeError, OSError.
     """
     tail, contents = journal.JournalEnd(), StoreContents()
     contents.apply_records(journal.read_journal_commands(store, tail))

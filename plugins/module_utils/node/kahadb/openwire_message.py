@@ -103,9 +103,9 @@ class _FrameReader:
 
 
 def parse_openwire_message(frame: bytes) -> StoredMessage:
-    """Parse the frame of an OpenWire message, and return the message with the offsets of its parts.
+    """Parse the frame of an OpenWire message, and return the message.
 
-    Raises ValueError for other data.
+    The message has the offsets of its parts. Raises ValueError for other data.
     """
     for version in VERSIONS:
         try:

@@ -15,9 +15,9 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def short_field_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    """Return the bytes of a field of a protocol buffer, between two offsets.
+    """Return the bytes of a short field of a protocol buffer, such as a name.
 
-    Raises ValueError for more than ``MAX_NAME`` bytes.
+    The field lies between two offsets of ``data``. Raises ValueError for more than ``MAX_NAME`` bytes.
     """
     if stop - start > MAX_NAME:
         raise ValueError(stop - start)

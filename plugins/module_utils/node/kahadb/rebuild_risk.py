@@ -28,13 +28,13 @@ class RebuildRefusedError(Exception):
 
 
 def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRisk:
-    """Find the risk of rebuilding the index of a kahaDB store.
+    """Find the risk of rebuilding the index of a kahaDB store: the messages that durable subscriptions may lose.
 
-    Returns the messages that durable subscriptions may lose. A broker builds it from the journal. The subscriptions are
-    those of the store's index, of an index that was moved aside, of a kept copy, of the same files in ``index_stores``,
-    and of the journal. If the journal has all data files since its first one, nothing is at risk, except on releases
-    that skip the records of subscriptions (5.11.4: "ignoring add sub command during recovery replay"). An index of
-    version 5, and one that cannot be read, may be of such a release. Raises OSError.
+    A broker builds the index from the journal. The subscriptions are those of the store's index, of an index that was
+    moved aside, of a kept copy, of the same files in ``index_stores``, and of the journal. If the journal has all data
+    files since its first one, nothing is at risk, except on releases that skip the records of subscriptions (5.11.4:
+    "ignoring add sub command during recovery replay"). An index of version 5, and one that cannot be read, may be of
+    such a release. Raises OSError.
     """
     known, versions = _known_subscriptions([store, *index_stores])
     is_complete = bool(versions)

@@ -89,7 +89,7 @@ class RecoverySimulation:
         self._held = 0
 
     def apply_record(self, command: JournalCommand) -> None:
-        """Apply the next record of a journal to the simulated store.
+        """Apply the next record of a journal to the simulated recovery of a kahaDB store.
 
         Raises NodeError above ``MAX_RECORDS`` records.
         """

@@ -76,7 +76,7 @@ NO_RISK = RebuildRisk({}, is_complete=True)
 
 @dataclass(frozen=True)
 class RiskRecord:
-    """The recorded risk of losing messages by a start of a broker.
+    """A record of the risk of losing messages by the rebuild of a store's index at a start of its broker.
 
     The time of the start is included. The record is in the store's directory; ``time`` is in seconds since the epoch.
     ``more``: how many subscriptions the record does not list.
@@ -149,7 +149,7 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
 
 
 def read_newest_risk_records(directory: str) -> list[RiskRecord]:
-    """Read the newest risk records of a store's directory.
+    """Read the newest risk records of a store: recorded risks of losing messages by a rebuild of its index.
 
     At most 100 are returned, oldest first; other files are skipped. Raises OSError.
     """

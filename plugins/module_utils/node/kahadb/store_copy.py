@@ -95,9 +95,9 @@ def check_store_not_locked(store: str, user: str | None = None) -> None:
 
 
 def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
-    """Return the obstacle to replacing a store on this host by a copy, on one line; empty if there is none.
+    """Return the obstacle to replacing a kahaDB store on this host by a copy, such as a symbolic link; else "".
 
-    ``needed``: bytes of the new store.
+    The obstacle is one line. ``needed``: bytes of the new store.
     """
     name, path = os.path.basename(store), os.path.dirname(store)
     try:

@@ -31,7 +31,7 @@ _PACKAGE = "org.apache.activemq."
 
 @dataclass(frozen=True)
 class LogMessageKind:
-    """A kind of log message: messages of one wording, which a regular expression matches.
+    """A kind of message in a broker's log, whose wording a regular expression matches.
 
     It is ``regex``. ``classes`` are the simple names of the classes whose source has the message; empty if unknown.
     ``releases`` lists the levels and releases that write it, such as ``INFO 5.3.0-5.8.0``; empty if unused.

@@ -23,7 +23,7 @@ from .deadline_socket import DeadlineSocket
 
 
 class ListenerOfOtherAccountError(OSError):
-    """An error for a listener that belongs to a foreign account, not to the broker's.
+    """An error for a listener of a port that belongs to a different account than the broker's.
 
     No login was sent to it.
     """
@@ -31,12 +31,12 @@ class ListenerOfOtherAccountError(OSError):
 
 @dataclass(frozen=True)
 class ExpectedBroker:
-    """The expected broker at the other end of a connection.
+    """The expected broker of a connection, which is verified before a login is sent.
 
-    Before a login is sent, it must be verified. ``account``: the uid that must own a listener on this machine; None
-    where the broker's account is unknown. ``pid``: the broker's process, in whose network namespace the listener must
-    be. ``is_local``: the broker runs on this machine; an address of another host is refused. ``ca_file``: certificates
-    that a broker of another host must be verified with, in PEM; by default those of the system.
+    ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown. ``pid``:
+    the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on this
+    machine; an address of another host is refused. ``ca_file``: certificates that a broker of another host must be
+    verified with, in PEM; by default those of the system.
     """
 
     account: int | None = None
@@ -56,7 +56,7 @@ def expected_broker_of_process(process: Process) -> ExpectedBroker:
 
 
 def expected_broker_of_directory(base: str) -> ExpectedBroker:
-    """Return the expected broker for a connection to the broker of a directory on this machine."""
+    """Return the expected broker of a connection, for the broker that belongs to a directory of this machine."""
     process = find_broker_process(base)
     if process is not None:
         return expected_broker_of_process(process)

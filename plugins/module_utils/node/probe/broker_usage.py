@@ -31,24 +31,24 @@ _WANTED: dict[str, Sequence[str]] = {
 
 
 def read_broker_usage(process: Process, timeout: float) -> dict[str, Any]:
-    """Read the usage of a running broker.
+    """Read the usage of a running broker: its memory, stores, messages and bridges.
 
-    It has limits, messages and bridges. The result is that of ``usage_from_mbeans``. Raises NodeError when the broker's
-    JVM does not answer within ``timeout`` seconds.
+    The result is that of ``usage_from_mbeans``. Raises NodeError when the broker's JVM does not answer within
+    ``timeout`` seconds.
     """
     return usage_from_mbeans(query_mbeans(process, "*", lambda known: _WANTED.get(_kind(known), ()), MOST, timeout))
 
 
 def usage_from_mbeans(mbeans: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the usage of a broker, computed from its MBeans.
+    """Return the usage of a broker, such as its memory, stores, messages and bridges, from its MBeans.
 
-    It has limits, messages and bridges. Pure. ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes.
-    ``connections``: None where the release does not count them. ``messages``: in all queues but dead-letter queues,
-    ``durable``: that wait for durable subscriptions, ``dlq``: in dead-letter queues. ``queues``: the ten fullest, each
-    with ``name``, ``messages``, ``consumers`` and ``dlq``, and where the release counts it ``largest``, the bytes of
-    the largest message since the start. ``bridges``: ``link`` (of the broker that opens the bridge; empty at the other
-    end), ``peer`` (the remote brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while no MBean of
-    the broker is registered, as on a standby.
+    Pure. ``store``, ``memory`` and ``temp``: ``percent`` and ``limit`` in bytes. ``connections``: None where the
+    release does not count them. ``messages``: in all queues but dead-letter queues, ``durable``: that wait for durable
+    subscriptions, ``dlq``: in dead-letter queues. ``queues``: the ten fullest, each with ``name``, ``messages``,
+    ``consumers`` and ``dlq``, and where the release counts it ``largest``, the bytes of the largest message since the
+    start. ``bridges``: ``link`` (of the broker that opens the bridge; empty at the other end), ``peer`` (the remote
+    brokerName) and ``responder``. ``whole``: all MBeans were read. Empty while no MBean of the broker is registered, as
+    on a standby.
     """
     mbean_list = list(mbeans)
     broker = next((mbean for mbean in mbean_list if _kind(mbean) == "broker" and "StorePercentUsage" in mbean), None)

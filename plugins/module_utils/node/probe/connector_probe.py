@@ -76,9 +76,9 @@ class ProbeRefusedError(Exception):
 
 
 class ProbeFailedError(Exception):
-    """An error for a failed probe: the broker closed the connection, or sent an error.
+    """An error for a probe of a broker's connector that failed.
 
-    An error about a missing permission does not count.
+    The broker closed the connection, or sent an error. An error about a missing permission does not count.
     """
 
     def __init__(self, detail: str, *, may_be_login: bool = False) -> None:
