@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.difference import hide_passwords
 from activemq_fleet.node.install.configuration_install import (
-    Outcome,
+    InstallationOutcome,
     Owners,
     install_configuration,
 )
@@ -23,9 +23,11 @@ def secret(value: str, masked: str = MASKED) -> ConfigurationFile:
     return ConfigurationFile(masked.replace("@activemq_network_password@", value).encode(), 0o640, masked)
 
 
-def put(base: Path, **files: ConfigurationFile) -> Outcome:
+def put(base: Path, **files: ConfigurationFile) -> InstallationOutcome:
     names = {"xml": "conf/activemq.xml", "credentials": CREDENTIALS, "env": "bin/env", "key": "conf/key.bin"}
-    outcome: Outcome = install_configuration(str(base), {names[name]: file for name, file in files.items()}, Owners())
+    outcome: InstallationOutcome = install_configuration(
+        str(base), {names[name]: file for name, file in files.items()}, Owners()
+    )
     return outcome
 
 

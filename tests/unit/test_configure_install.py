@@ -17,7 +17,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files import disk, new_files
 from activemq_fleet.node.install.configuration_install import (
-    Outcome,
+    InstallationOutcome,
     Owners,
     install_configuration,
     restore_installed_version,
@@ -39,8 +39,8 @@ NEW: Tree = {
 }
 
 
-def put(base: Path, tree: Tree, **options: Any) -> Outcome:
-    outcome: Outcome = install_configuration(str(base), tree, Owners(), **options)
+def put(base: Path, tree: Tree, **options: Any) -> InstallationOutcome:
+    outcome: InstallationOutcome = install_configuration(str(base), tree, Owners(), **options)
     return outcome
 
 

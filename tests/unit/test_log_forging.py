@@ -55,7 +55,7 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
     assert sum(batch.num_rows for batch in LogScanner(LogSource()).scan(log.encode())) == 2
     assert (
         BrokerRun().apply_records(parse_log(log)).phase
-        == broker_log.phase_after(broker_log.parse_records(log.split("\n"))).name
+        == broker_log.phase_after_records(broker_log.parse_records(log.split("\n"))).name
         == "started"
     )
 

@@ -144,7 +144,7 @@ PHASES = {
 @pytest.mark.parametrize("name", STARTS)
 def test_phase_is_the_last_one_that_the_log_shows(name: str) -> None:
     lines = "".join(map(record, STARTS[name])).split("\n")
-    phase = broker_log.phase_after(broker_log.parse_records(lines))
+    phase = broker_log.phase_after_records(broker_log.parse_records(lines))
     assert phase.name == PHASES[name]
     assert phase.message in STARTS[name]
 

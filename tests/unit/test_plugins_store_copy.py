@@ -216,7 +216,7 @@ WRITES = (
     "rename",
     "sync",
     "unlink",
-    "remove_tree",
+    "remove_tree_or_file",
 )
 
 

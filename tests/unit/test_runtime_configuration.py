@@ -151,7 +151,7 @@ class Host:
 
     def install(
         self, credentials: str = "activemq.network.password=n\n", **variables: Any
-    ) -> configuration_install.Outcome:
+    ) -> configuration_install.InstallationOutcome:
         tree = {
             runtime_configuration.DOCUMENT: ConfigurationFile(document(**variables), 0o640, None),
             "conf/credentials.properties": ConfigurationFile(credentials.encode(), 0o600, None),

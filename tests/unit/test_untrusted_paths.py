@@ -189,7 +189,7 @@ def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data
             with contextlib.suppress(UntrustedPathError, FileNotFoundError), open_directory(str(data / "store")) as at:
                 at.write_file("new", b"x")
                 at.create_and_open_directory("below").close()
-                at.remove_tree("below")
+                at.remove_tree_or_file("below")
                 at.rename("new", "other")
                 at.unlink("other")
                 made += 1
@@ -217,7 +217,7 @@ def test_a_planted_link_is_removed_and_not_what_it_leads_to(common: Path, data: 
 
     do_as(BROKER, plant)
     with open_directory(str(data)) as directory:
-        directory.remove_tree("tree")
+        directory.remove_tree_or_file("tree")
         assert directory.names() == []
     assert (common / "secret" / "file").exists()
 
@@ -234,7 +234,7 @@ def test_a_tree_without_end_ends_with_an_error(data: Path) -> None:
         with pytest.raises(UntrustedPathError, match="directories deep"):
             list(directory.walk())
         with pytest.raises(UntrustedPathError, match="directories deep"):
-            directory.remove_tree("d")
+            directory.remove_tree_or_file("d")
 
 
 def test_a_rename_takes_the_place_of_nothing(data: Path) -> None:

@@ -18,7 +18,7 @@ from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.log_files import LogFile, event_batches_of_host
 from activemq_fleet.logs.rolled_files import log_beginning_of
-from activemq_fleet.node.log.broker_log import phase_after, unreadable_log_reason
+from activemq_fleet.node.log.broker_log import phase_after_records, unreadable_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse_log
 from tests.log_reading import Row
@@ -86,7 +86,11 @@ def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: s
 def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
     log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
     other = in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
-    assert phase_after(parse_log(other.decode())).name == phase_after(parse_log(log.decode())).name == "waiting"
+    assert (
+        phase_after_records(parse_log(other.decode())).name
+        == phase_after_records(parse_log(log.decode())).name
+        == "waiting"
+    )
 
 
 @pytest.mark.parametrize("path", sorted((LOGS / "layouts").iterdir()), ids=lambda path: path.stem)

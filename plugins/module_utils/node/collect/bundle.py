@@ -46,7 +46,7 @@ Late = typing.Callable[[], bool]
 
 
 @dataclass
-class OpenFile:
+class OpenEvidenceFile:
     """An open regular file, such as a log, that is to be collected as evidence.
 
     It has the size and the modification time. Size and time are those of the moment of opening.
@@ -120,7 +120,7 @@ class EvidenceArchive:
         self.rest -= len(data)
         return True
 
-    def add_logs(self, opened: Iterable[OpenFile], mask: Mask) -> None:
+    def add_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
         """Add open log files to the archive of evidence, with their secrets masked.
 
         The newest log comes first. Of a log that does not fit only the newest lines are added.
@@ -132,7 +132,7 @@ class EvidenceArchive:
                 except (OSError, EOFError, ValueError) as error:
                     self.leave_out(log.name, log.size, f"the file cannot be read: {error}")
 
-    def _add_log(self, log: OpenFile, mask: Mask) -> None:
+    def _add_log(self, log: OpenEvidenceFile, mask: Mask) -> None:
         if not self.rest or self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER if self.rest else _TOO_LARGE)
             return
@@ -150,7 +150,7 @@ class EvidenceArchive:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _add_packed(self, log: OpenFile, mask: Mask) -> None:
+    def _add_packed(self, log: OpenEvidenceFile, mask: Mask) -> None:
         if self.is_time_over():
             self.leave_out(log.name, log.size, TIME_IS_OVER)
             return
@@ -168,7 +168,7 @@ class EvidenceArchive:
             self._write(log.name, masked, masked.tell(), log.mtime)
         self.rest -= size
 
-    def _say_what_lacks(self, log: OpenFile, unread: int, dropped: int) -> None:
+    def _say_what_lacks(self, log: OpenEvidenceFile, unread: int, dropped: int) -> None:
         if unread > 0 and self.is_time_over():
             self.leave_out(log.name, unread, TIME_IS_OVER)
         if dropped:
@@ -223,7 +223,7 @@ def _skip_line(source: Any, most: int) -> int:
     return skipped
 
 
-def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
+def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenEvidenceFile:
     """Open a file to be collected as evidence, and return it.
 
     It is returned with its size and modification time. Root or the owner of its directory must have written the file.
@@ -231,12 +231,12 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenFile:
     """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
-    return OpenFile(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
+    return OpenEvidenceFile(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
 def open_matching_files(
     path: str, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
-) -> list[OpenFile]:
+) -> list[OpenEvidenceFile]:
     """Open all files of a directory whose names satisfy a predicate, and return them.
 
     They are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again.
@@ -254,10 +254,10 @@ def open_matching_files(
 
 def _open_all(
     directory: Directory, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
-) -> list[OpenFile]:
+) -> list[OpenEvidenceFile]:
     for attempt in range(_TRIES):
         before = _inodes(directory, wanted)
-        opened: dict[int, OpenFile] = {}
+        opened: dict[int, OpenEvidenceFile] = {}
         problems = []
         for name, inode in before.items():
             try:

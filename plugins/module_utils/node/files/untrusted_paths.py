@@ -227,7 +227,7 @@ class Directory:
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(_plain(name), dir_fd=self.descriptor)
 
-    def remove_tree(self, name: str) -> None:
+    def remove_tree_or_file(self, name: str) -> None:
         """Remove a subdirectory with its content, or a file.
 
         Links are removed and never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.

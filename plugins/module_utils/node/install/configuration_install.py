@@ -61,7 +61,7 @@ class Owners:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InstallationOutcome:
     """The outcome of installing a configuration.
 
     It has details such as the version and the changed files. In check mode it is the expected one. ``reasons``: why a
@@ -85,7 +85,7 @@ def install_configuration(
     keep: int = KEEP,
     check: bool = False,
     validate: Check | None = None,
-) -> Outcome:
+) -> InstallationOutcome:
     """Install a configuration as a new version, and return the outcome.
 
     The current configuration is switched to the version. With ``check`` nothing is written, and the outcome is that of
@@ -144,7 +144,7 @@ def _install(
     keep: int,
     check: bool,
     validate: Check | None = None,
-) -> Outcome:
+) -> InstallationOutcome:
     current, name = layout.current_version(), layout.current_version_name()
     drift = current.drifted_files(owners.of) if current else {}
     changed = changed_file_paths(current, tree, drift)
@@ -172,10 +172,10 @@ def _install(
         elif not live:
             _switch(layout, version, name, restart)
         _prune(layout, keep, version, name)
-    return Outcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
+    return InstallationOutcome(True, version, name, tuple(changed), drifted, tuple(diff), tuple(restart))
 
 
-def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
+def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> InstallationOutcome:
     """Return the outcome of an installation of a configuration that is already installed.
 
     A restart may still be pending from an interrupted run.
@@ -184,13 +184,15 @@ def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Outcome:
     if pending is None:
         if not check:
             pending_restart.remove_pending_restart(layout)
-        return Outcome(False, name, None)
+        return InstallationOutcome(False, name, None)
     if pending.uptime is None and not check:
         pending = pending_restart.record_configuration_deployed(layout, pending)
-    return Outcome(False, name, pending.previous, reasons=pending.reasons)
+    return InstallationOutcome(False, name, pending.previous, reasons=pending.reasons)
 
 
-def restore_installed_version(where: str | ConfigurationPaths, version: str, check: bool = False) -> Outcome:
+def restore_installed_version(
+    where: str | ConfigurationPaths, version: str, check: bool = False
+) -> InstallationOutcome:
     """Restore an earlier installed version of a configuration, and return the outcome.
 
     Switches the link ``current`` back to it. Raises NodeError if the version is missing or incomplete.
@@ -210,7 +212,7 @@ def restore_installed_version(where: str | ConfigurationPaths, version: str, che
         reasons = [] if is_known else [f"version {version} was restored"]
         if not check:
             _switch(layout, version, name, reasons)
-        return Outcome(True, version, name, reasons=tuple(reasons))
+        return InstallationOutcome(True, version, name, reasons=tuple(reasons))
 
 
 def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], owners: Owners) -> str:

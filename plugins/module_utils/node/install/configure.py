@@ -26,7 +26,7 @@ from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..process.proc import find_broker_process
 from ..text_lines import split_lines
-from .configuration_install import KEEP, Outcome, Owners, install_configuration, restore_installed_version
+from .configuration_install import KEEP, InstallationOutcome, Owners, install_configuration, restore_installed_version
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "archive": {"type": "path"},
@@ -74,7 +74,7 @@ def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool)
     }
 
 
-def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> Outcome:
+def _act(layout: ConfigurationPaths, parameters: Mapping[str, Any], check: bool) -> InstallationOutcome:
     if parameters.get("version"):
         return restore_installed_version(layout, parameters["version"], check)
     keep = parameters.get("keep") or KEEP
@@ -165,7 +165,7 @@ def _owners(user: str | None, group: str | None, check: bool) -> Owners:
     return Owners()
 
 
-def _needs_restart(layout: ConfigurationPaths, outcome: Outcome, check: bool) -> bool:
+def _needs_restart(layout: ConfigurationPaths, outcome: InstallationOutcome, check: bool) -> bool:
     """Return whether a broker runs that has not read the version in force (in check mode: would not have read it)."""
     if not outcome.reasons:
         return False

@@ -142,7 +142,7 @@ def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str,
             with _directory_of(top, name, make=True) as (directory, plain):
                 if _is_whole(directory, plain, entry):
                     continue
-                directory.remove_tree(plain)
+                directory.remove_tree_or_file(plain)
                 if not directory.exists(plain + PART) and _copy_own(store, name, directory, plain, entry):
                     continue
                 if not entry["size"]:
@@ -288,7 +288,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
     except FileNotFoundError:
         return 0
     except UntrustedPathError:
-        directory.remove_tree(part)
+        directory.remove_tree_or_file(part)
         return 0
     length = os.fstat(descriptor).st_size
     os.close(descriptor)

@@ -55,8 +55,8 @@ def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
     ``since`` is in epoch seconds. Pure.
     """
     # No JVM starts a broker within one second: earlier records belong to the previous process.
-    process_phase = phase_after(record for record in records if _is_of(record, since + _SLACK))
-    return replace(phase_after(records), has_started=process_phase.has_started)
+    process_phase = phase_after_records(record for record in records if _is_of(record, since + _SLACK))
+    return replace(phase_after_records(records), has_started=process_phase.has_started)
 
 
 def read_log_records(data: str, since: float) -> list[Record]:
@@ -179,7 +179,7 @@ def log_time_to_epoch_seconds(local_time: datetime) -> float:
     return time.mktime(local_time.timetuple())
 
 
-def phase_after(records: Iterable[Record]) -> Phase:
+def phase_after_records(records: Iterable[Record]) -> Phase:
     """Return the phase of a broker (starting, waiting, started …) after it wrote the given log records.
 
     Pure.
