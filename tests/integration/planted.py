@@ -19,10 +19,10 @@ import psutil
 
 from activemq_fleet import artifacts
 from activemq_fleet.lab import processes
+from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail
 from activemq_fleet.lab.loopback_overlay import MARK
-from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.releases import Release
@@ -79,7 +79,7 @@ class Ground:
 
     def __init__(self, directory: Path) -> None:
         self.layout = LabLayout(directory.resolve())
-        self._claims = PortReservations()
+        self._claims = AddressBlockReservations()
         self._block = 0
 
     def __enter__(self) -> Self:

@@ -8,10 +8,10 @@ import pytest
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
     apply_overlay,
-    assign_addresses,
+    assign_loopback_addresses,
     fleet_for_clients,
     jvm_hosts_file_content,
-    list_substitutions,
+    list_variable_substitutions,
     loopback_variables,
 )
 from activemq_fleet.render import render_broker
@@ -31,31 +31,31 @@ def overlaid(
 
 
 def test_pair_and_node_show_in_the_address() -> None:
-    chosen = assign_addresses(fleet_of(variables(*TWO_PAIRS)), BLOCK)
+    chosen = assign_loopback_addresses(fleet_of(variables(*TWO_PAIRS)), BLOCK)
     assert list(chosen.values()) == ["127.77.1.1", "127.77.1.2", "127.77.2.1", "127.77.2.2"]
 
 
 def test_brokers_of_one_machine_share_its_address() -> None:
     hosts = variables(address="mq.example.com")
     hosts[B]["activemq_port_offset"] = 10
-    assert set(assign_addresses(fleet_of(hosts), BLOCK).values()) == {"127.77.1.1"}
+    assert set(assign_loopback_addresses(fleet_of(hosts), BLOCK).values()) == {"127.77.1.1"}
 
 
 def test_a_host_keeps_its_address_when_others_come() -> None:
-    known = assign_addresses(fleet_of(variables(*PAIR)), BLOCK)
-    more = assign_addresses(fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none")), BLOCK, known)
+    known = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK)
+    more = assign_loopback_addresses(fleet_of(variables("archive-mq01-a.example.com", *PAIR, ha="none")), BLOCK, known)
     assert {host: more[host] for host in PAIR} == known
     assert len(set(more.values())) == 3
 
 
 def test_addresses_of_another_block_are_not_kept() -> None:
-    chosen = assign_addresses(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
+    chosen = assign_loopback_addresses(fleet_of(variables(*PAIR)), BLOCK, {A: "127.16.9.9"})
     assert chosen[A] == "127.77.1.1"
 
 
 def test_a_thousand_brokers_have_an_address_each() -> None:
     names = [f"g-mq{number:04}-{node}" for number in range(500) for node in "ab"]
-    chosen = assign_addresses(fleet_of(variables(*names, topology="none")), BLOCK)
+    chosen = assign_loopback_addresses(fleet_of(variables(*names, topology="none")), BLOCK)
     assert len(set(chosen.values())) == 1000
     assert all(ipaddress.ip_address(text) in ipaddress.ip_network("127.77.0.0/16") for text in chosen.values())
 
@@ -164,7 +164,7 @@ def test_a_database_of_the_labs_takes_the_place_of_the_fleets(url: str, options:
     assert own[A]["activemq_jdbc"] == own[B]["activemq_jdbc"]
     assert own[A]["activemq_jdbc"]["url"] == f"jdbc:postgresql://127.77.0.1:15432/orders-mq01{options}"
     assert "p4ssw0rt" not in str(own)
-    [shown, _] = [one for one in list_substitutions(hosts, own) if one.variable == "activemq_jdbc"]
+    [shown, _] = [one for one in list_variable_substitutions(hosts, own) if one.variable == "activemq_jdbc"]
     assert "password: ********" in shown.after
 
 
@@ -205,21 +205,23 @@ def test_the_name_that_peers_dial_comes_first_in_the_names_file() -> None:
     hosts[B]["activemq_port_offset"] = 10
     fleet = fleet_of(hosts)
     line = next(
-        line for line in jvm_hosts_file_content(fleet, assign_addresses(fleet, BLOCK)).splitlines() if "127.77" in line
+        line
+        for line in jvm_hosts_file_content(fleet, assign_loopback_addresses(fleet, BLOCK)).splitlines()
+        if "127.77" in line
     )
     assert line.split() == ["127.77.1.1", "mq.example.com", A, "orders-mq01-a", B, "orders-mq01-b"]
 
 
 def test_the_names_file_resolves_localhost_too() -> None:
     fleet = fleet_of(variables())
-    assert "127.0.0.1 localhost" in jvm_hosts_file_content(fleet, assign_addresses(fleet, BLOCK))
+    assert "127.0.0.1 localhost" in jvm_hosts_file_content(fleet, assign_loopback_addresses(fleet, BLOCK))
 
 
 def test_clients_are_given_addresses() -> None:
     agent = "gate01.example.com"
     hosts = variables() | {agent: {"activemq_agent_username": "agent", "activemq_agent_password": "s3cret-agent"}}
     fleet = fleet_of(hosts, activemq_agents=[agent])
-    seen = fleet_for_clients(fleet, assign_addresses(fleet, BLOCK))
+    seen = fleet_for_clients(fleet, assign_loopback_addresses(fleet, BLOCK))
     assert seen.agents[0].urls == (("127.77.1.1", 1883), ("127.77.1.2", 1883))
     assert [broker.address for broker in seen.brokers] == ["127.77.1.1", "127.77.1.2"]
 
@@ -230,13 +232,13 @@ def test_the_difference_shows_no_secret() -> None:
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
     )
     hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = EncryptedValue("x")
-    shown = str(list_substitutions(hosts, overlaid(hosts)))
+    shown = str(list_variable_substitutions(hosts, overlaid(hosts)))
     assert "p4ssw0rt-app" not in shown
     assert "activemq_network_password" in shown
 
 
 def test_the_difference_holds_only_what_differs() -> None:
     hosts = variables(bind="127.77.1.1")
-    changed = {(item.host, item.variable) for item in list_substitutions(hosts, overlaid(hosts))}
+    changed = {(item.host, item.variable) for item in list_variable_substitutions(hosts, overlaid(hosts))}
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed

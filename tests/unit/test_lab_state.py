@@ -14,8 +14,8 @@ from activemq_fleet.cli.main import main
 from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
+from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.layout import LabLayout, write_file_atomically
-from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.state import LabState, load_lab_state
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
@@ -43,7 +43,7 @@ def layout(tmp_path: Path) -> LabLayout:
 def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
     data = InventoryData(hosts, {})
     return preparation.prepare_lab(
-        layout, data, PortReservations(layout.directory.parent / "claims"), lambda _line: None
+        layout, data, AddressBlockReservations(layout.directory.parent / "claims"), lambda _line: None
     )[0]
 
 
@@ -97,7 +97,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
 ) -> None:
     own, other = tmp_path / "own.yml", tmp_path / "other.yml"
     preparation.prepare_lab(
-        layout, InventoryData(variables(), {}), PortReservations(tmp_path / "claims"), print, [str(own)]
+        layout, InventoryData(variables(), {}), AddressBlockReservations(tmp_path / "claims"), print, [str(own)]
     )
     monkeypatch.chdir(tmp_path)
     for source, said in (
@@ -148,7 +148,7 @@ def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout
 def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: LabLayout) -> None:
     told: list[str] = []
     data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    preparation.prepare_lab(layout, data, PortReservations(layout.directory.parent / "claims"), told.append)
+    preparation.prepare_lab(layout, data, AddressBlockReservations(layout.directory.parent / "claims"), told.append)
 
     assert [line.partition(" (conf/activemq.xml:")[0] for line in told] == [
         f"warning: L020 {A}, {B}",

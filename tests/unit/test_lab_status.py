@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
-from activemq_fleet.lab.loopback_overlay import assign_addresses
+from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
@@ -20,7 +20,7 @@ LINKS = [{"from": "shop", "to": "hub", "duplex": True}]
 
 
 def hosts_of(fleet: Fleet) -> LabBrokers:
-    addresses = assign_addresses(fleet, BLOCK)
+    addresses = assign_loopback_addresses(fleet, BLOCK)
     return cast("LabBrokers", SimpleNamespace(fleet=fleet, loopback_address=addresses.__getitem__))
 
 

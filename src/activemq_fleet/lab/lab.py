@@ -12,13 +12,13 @@ from typing import Self
 from activemq_fleet.errors import LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
+from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operations import recorded_operation
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.preparation import install_broker_files, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
@@ -57,7 +57,7 @@ class Lab(ReadOnlyLab):
         read: Callable[[], InventoryData] | None = None,
         *,
         sources: Sequence[str] = (),
-        claims: PortReservations | None = None,
+        claims: AddressBlockReservations | None = None,
         progress: Progress | None = None,
         heap: str = loopback_overlay.HEAP,
     ) -> None:
@@ -65,7 +65,7 @@ class Lab(ReadOnlyLab):
         self._heap = heap
         self._sources = tuple(sources)
         self._read = read
-        self._claims = claims or PortReservations()
+        self._claims = claims or AddressBlockReservations()
         self._progress: Progress = progress or (lambda _line: None)
         self._warnings: set[str] = set()
 

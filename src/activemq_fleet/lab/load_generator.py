@@ -31,7 +31,7 @@ class LoadGenerator(ABC):
         self.directory.mkdir(parents=True)
         self.publisher_journal = JournalTail(self.directory / "publisher" / "agent")
         self.subscriber_journal = JournalTail(self.directory / "subscriber" / "agent")
-        self._promises = _Promises(self.directory / "promised")
+        self._promises = _AcceptedEventIds(self.directory / "promised")
         self._end = threading.Event()
         self._publishers: list[threading.Thread] = []
         self._errors: list[AgentError | LabError] = []
@@ -157,8 +157,8 @@ class LoadGenerator(ABC):
             thread.join(70)
 
 
-class _Promises:
-    """The file with the ids of accepted messages, written as each is accepted, in lines ``SECONDS ID``."""
+class _AcceptedEventIds:
+    """The file with the ids of accepted events, written as each is accepted, in lines ``SECONDS ID``."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)

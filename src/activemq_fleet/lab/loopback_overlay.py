@@ -82,7 +82,7 @@ def process_mark_arguments(directory: Path) -> frozenset[str]:
     return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 
 
-def assign_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
+def assign_loopback_addresses(fleet: Fleet, block: int, known: Mapping[str, str] | None = None) -> dict[str, str]:
     """Assign a loopback address to each broker of a fleet, and return the addresses by host.
 
     Brokers with equal ``activemq_address`` get the same one. The pair decides the third number and the node the last:
@@ -148,7 +148,7 @@ def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
-def list_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
+def list_variable_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
     """List the inventory variables whose values a lab replaces, with their old and new values.
 
     They are in the order of the lab's hosts; secrets are shown as asterisks.

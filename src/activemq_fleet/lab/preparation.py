@@ -17,9 +17,9 @@ from activemq_fleet.errors import ArtifactError, FleetError, LabError
 from activemq_fleet.findings import lines_of_findings
 from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
+from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.loopback_overlay import VariableSubstitution
-from activemq_fleet.lab.port_reservation import PortReservations
 from activemq_fleet.lab.state import InstalledSoftware, LabState, load_lab_state, make_shared_store_directory
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
@@ -36,7 +36,7 @@ _JAVA = 11  # the oldest with long-term support that has -Djdk.net.hosts.file, w
 def prepare_lab(
     layout: LabLayout,
     data: InventoryData,
-    claims: PortReservations,
+    claims: AddressBlockReservations,
     progress: Progress,
     sources: Sequence[str] = (),
     heap: str = over.HEAP,
@@ -64,7 +64,7 @@ def prepare_lab(
     layout.make_directory()
     block = claims.reserve_address_block(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
-    addresses = over.assign_addresses(fleet, block, before.addresses if before else None)
+    addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)
     driver = ""
     if any(broker.profile.has_database_lease for broker in fleet.brokers):
         driver = str(artifacts.postgresql_driver_jar(progress=progress))
@@ -76,7 +76,7 @@ def prepare_lab(
     overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
     state = replace(state, hosts=over.apply_overlay(data.hosts, overlay))
     _write(layout, state, overlay)
-    return state, over.list_substitutions(data.hosts, overlay)
+    return state, over.list_variable_substitutions(data.hosts, overlay)
 
 
 def _refuse_findings(fleet: Fleet) -> None:

@@ -34,14 +34,17 @@ def make_broker_probe(broker: Broker, timeout: float) -> Probe:
             if can_probe_mqtt or protocol_name_of_scheme(listener.scheme) != "mqtt"
         ]
         listeners.sort(
-            key=lambda listener: (_is_weak(listener.scheme), protocol_name_of_scheme(listener.scheme) != "stomp")
+            key=lambda listener: (
+                _lacks_simple_round_trip(listener.scheme),
+                protocol_name_of_scheme(listener.scheme) != "stomp",
+            )
         )
         return probe_connectors_together(listeners[:1], deployed, expected, timeout)
 
     return probe
 
 
-def _is_weak(scheme: str) -> bool:
+def _lacks_simple_round_trip(scheme: str) -> bool:
     """Return whether a probe of a URI scheme cannot send and receive a message without certificates."""
     return is_encrypted(scheme) or not supports_round_trip(scheme)
 

@@ -188,8 +188,8 @@ class FleetStartup:
                 )
 
 
-def check_pure_pair_stores(hosts: LabBrokers, pair: Pair) -> None:
-    """Check that the stores of a pure pair's nodes are equal, and raise LabError if they may differ.
+def require_equal_stores(hosts: LabBrokers, pair: Pair) -> None:
+    """Raise LabError if the stores of a pure pair's nodes may not be equal.
 
     In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over.
     """

@@ -89,12 +89,12 @@ def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnap
         pid=snapshot.process.pid if snapshot.process else None,
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
         bridges=bridges_of_broker_run(hosts, broker, snapshot.broker_run) if alive else (),
-        breaking=_breaking(hosts, broker, snapshot) if alive else (),
+        breaking=_peers_of_breaking_bridges(hosts, broker, snapshot) if alive else (),
         has_peer=broker.profile.has_peer,
     )
 
 
-def _breaking(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
+def _peers_of_breaking_bridges(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> tuple[str, ...]:
     """Return the names of the brokers to which a running broker's bridges break repeatedly, from its log."""
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
@@ -109,9 +109,9 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
     """
     bridges = []
     for bridge in broker_run.established_bridges:
-        remote = None if bridge.responder else _dialled(hosts, bridge)
+        remote = None if bridge.responder else _broker_at_far_end(hosts, bridge)
         address = hosts.loopback_address(remote.host) if remote else bridge.remote_host
-        link = _responding(hosts, broker, bridge) if bridge.responder else _link(broker, bridge)
+        link = _responding_link_name(hosts, broker, bridge) if bridge.responder else _link_name(broker, bridge)
         dialled = address, bridge.remote_port
         bridges.append(
             RunningBridge(link, bridge.peer, dialled, remote.host if remote else None, bridge.responder, bridge.since)
@@ -119,7 +119,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
     return tuple(bridges)
 
 
-def _dialled(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
+def _broker_at_far_end(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
     """Return the broker to which a network bridge connects; None where it is no broker of the fleet."""
     for broker in hosts.fleet.brokers:
         names = (broker.address, broker.host, broker.identity.host_label, hosts.loopback_address(broker.host))
@@ -128,7 +128,7 @@ def _dialled(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
     return None
 
 
-def _link(broker: Broker, bridge: EstablishedBridge) -> str:
+def _link_name(broker: Broker, bridge: EstablishedBridge) -> str:
     """Return the name of the network link by which a broker opened a bridge.
 
     It is the link with the bridge's address, else one with discovery.
@@ -139,7 +139,7 @@ def _link(broker: Broker, bridge: EstablishedBridge) -> str:
     return link_names[0] if link_names else ""
 
 
-def _responding(hosts: LabBrokers, broker: Broker, bridge: EstablishedBridge) -> str:
+def _responding_link_name(hosts: LabBrokers, broker: Broker, bridge: EstablishedBridge) -> str:
     """Return the name of the peer's duplex link to which a broker's bridge belongs; empty without one."""
     for peer in hosts.fleet.brokers:
         if peer.broker_name == bridge.peer:

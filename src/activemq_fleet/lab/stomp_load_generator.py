@@ -25,7 +25,7 @@ _STEADY = 5.0
 _ANSWER = 5.0
 
 
-class JournalWriter:
+class EventJournalWriter:
     """A writer of an event journal: a file with JSON lines about sent and received messages.
 
     The format is that of the failover agent's journal.
@@ -78,8 +78,8 @@ class StompLoadGenerator(LoadGenerator):
         super().__init__(spec.name, directory)
         self._spec = spec
         self._credentials = Credentials(spec.username, spec.password) if spec.username is not None else None
-        self._sent = JournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
-        self._received = JournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
+        self._sent = EventJournalWriter(f"{spec.name}-publisher", self.directory / "publisher")
+        self._received = EventJournalWriter(f"{spec.name}-subscriber", self.directory / "subscriber")
         # The audit requires topics: the topic of a barrier closes the prefix of the events before it.
         self._barrier_topic = f"{spec.destination.rpartition('/')[0] or spec.destination}/__barrier__"
         self._consumer = threading.Thread(target=self._consume, name=f"consume-{spec.name}", daemon=True)

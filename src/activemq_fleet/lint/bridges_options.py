@@ -78,7 +78,7 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
         <networkConnector name="south"
             uri="masterslave:(tcp://a:61616?wireFormat.maxInactivityDuration=30000&amp;keepAlive=true,tcp://b:61616)"/>
     """
-    for node, attribute, uri in _dialled(document):
+    for node, attribute, uri in _connection_uris(document):
         for option in uri.options:
             if unknown := _options_unless_accepted(uri, option, document.release):
                 yield _problem(node, attribute, uri, option, _CANNOT_CONNECT, unknown)
@@ -117,7 +117,7 @@ def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectDelay=2000&amp;useExponentialBackOff=false"/>
     """
     release = document.release
-    for node, attribute, uri in _dialled(document):
+    for node, attribute, uri in _connection_uris(document):
         names = known.discovery_agent_options(uri.scheme, release)
         for option in uri.options:
             if (
@@ -178,7 +178,7 @@ def _remedy_of_number(option: str) -> str:
 
 
 @once_per_document
-def _dialled(document: Document) -> Iterator[tuple[Element, str, Uri]]:
+def _connection_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) of every URI with options by which a broker connects to others.
 
     Nested URIs are included.

@@ -25,7 +25,7 @@ def listener_uri(connector: Element) -> Uri:
 
     The URI has no scheme if a placeholder determines the value.
     """
-    known = connector.known_value("uri")
+    known = connector.literal_value("uri")
     return Uri.parse(known) if known is not None else Uri("", "")
 
 

@@ -118,7 +118,7 @@ def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     store = next((node for holder in broker.descendants("persistenceAdapter") for node in holder.children()), None)
     kaha = store is None or store.name == "kahaDB"
     if broker.boolean_attribute("persistent", True) is not False and kaha:
-        yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _file_length(store), "the store")
+        yield from _small_limit_problems(_limit_element(broker, "storeUsage"), _journal_file_length(store), "the store")
     if broker.boolean_attribute("persistent", True) and not broker.children("tempDataStore"):
         yield from _small_limit_problems(_limit_element(broker, "tempUsage"), _JOURNAL, "the temporary store")
 
@@ -135,7 +135,7 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
         yield usage.problem(message, attribute, fix=fix)
 
 
-def _file_length(store: Element | None) -> int | None:
+def _journal_file_length(store: Element | None) -> int | None:
     """Return the size of a file of a store's journal in bytes; None where a placeholder decides it."""
     if store is None or not store.has_attribute("journalMaxFileLength"):
         return _JOURNAL
@@ -258,7 +258,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     for entry in broker.descendants("policyEntry"):
         limit = entry.size_attribute("memoryLimit")
         for kind in ("queue", "topic"):
-            name = entry.known_value(kind)
+            name = entry.literal_value(kind)
             if limit is not None and name and not _WILDCARDS.search(name):
                 limits[kind, name] = limit
     return limits

@@ -34,7 +34,7 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
     first: dict[tuple[str, str], Element] = {}
     for entry in policies.descendants("policyEntry"):
         for kind in _KINDS:
-            name = entry.known_value(kind)
+            name = entry.literal_value(kind)
             if not name:
                 continue
             earlier = first.setdefault((kind, name), entry)
@@ -102,7 +102,7 @@ def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
     stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
               for store in holder.children()]  # fmt: skip
     named = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
-    relative = [(node, attribute) for node, attribute in named if _is_relative(node.known_value(attribute) or "")]
+    relative = [(node, attribute) for node, attribute in named if _is_relative(node.literal_value(attribute) or "")]
     if relative:
         node, attribute = relative[0]
         text = (

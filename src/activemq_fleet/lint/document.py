@@ -86,17 +86,17 @@ class Element:
         yield from self.attributes.items()
         yield "", self.leading_text
 
-    def known_value(self, attribute: str) -> str | None:
-        """Return the value of an XML element's attribute, or None if it is not known.
+    def literal_value(self, attribute: str) -> str | None:
+        """Return the literal value of an XML element's attribute, or None.
 
-        It is not known if the attribute is absent or contains a placeholder such as ``${…}``.
+        The result is None if the attribute is absent or contains a placeholder such as ``${…}``.
         """
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
 
     def has_placeholder_value(self, attribute: str) -> bool:
         """Return whether the value of an XML attribute contains a placeholder such as ``${…}``."""
-        return self.has_attribute(attribute) and self.known_value(attribute) is None
+        return self.has_attribute(attribute) and self.literal_value(attribute) is None
 
     def boolean_attribute(self, attribute: str, default: bool) -> bool | None:
         """Return the value of an XML attribute as a boolean.
@@ -105,7 +105,7 @@ class Element:
         """
         if not self.has_attribute(attribute):
             return default
-        return spring_boolean(self.known_value(attribute) or "")
+        return spring_boolean(self.literal_value(attribute) or "")
 
     def integer_attribute(self, attribute: str) -> int | None:
         """Return the value of an XML attribute as an integer.
@@ -113,7 +113,7 @@ class Element:
         The result is None for an absent attribute, a placeholder, or a value that is not a whole number.
         """
         try:
-            return int(self.known_value(attribute) or "")
+            return int(self.literal_value(attribute) or "")
         except ValueError:
             return None
 
@@ -122,7 +122,7 @@ class Element:
 
         The result is None for an absent attribute, a placeholder, or a value that is not a size.
         """
-        return size_in_bytes(self.known_value(attribute) or "")
+        return size_in_bytes(self.literal_value(attribute) or "")
 
     def is_positive(self, attribute: str) -> bool:
         """Return whether an XML attribute is set to a number or size above 0.
@@ -142,7 +142,7 @@ class Element:
         return Uri.parse(self.get(attribute))
 
     @property
-    def network_connector(self) -> NetworkConnector:
+    def parsed_network_connector(self) -> NetworkConnector:
         """The XML element as a parsed networkConnector, with its URI and options."""
         return parse_network_connector(self._element)
 

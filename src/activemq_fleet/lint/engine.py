@@ -102,7 +102,7 @@ class Rule:
         """Return whether a lint rule applies to an ActiveMQ release."""
         return release.is_within_span(self.releases)
 
-    def applies_to_names(self, names: frozenset[str]) -> bool:
+    def applies_to_element_names(self, names: frozenset[str]) -> bool:
         """Return whether a lint rule can apply to a file with the given names of XML elements and attributes."""
         return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
 
@@ -260,7 +260,9 @@ def rules_for_element_names(
     of many brokers have the same names.
     """
     return tuple(
-        lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.applies_to_names(names)
+        lint_rule
+        for lint_rule in applicable_rules("file", release, selection)
+        if lint_rule.applies_to_element_names(names)
     )
 
 

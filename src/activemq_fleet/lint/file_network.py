@@ -89,7 +89,7 @@ def _linked_files(documents: Mapping[str, Document]) -> list[_LinkedFile]:
     above = os.path.commonpath([os.path.dirname(path) for path in absolute.values()]) if absolute else ""
     files = []
     for path, document in documents.items():
-        connectors = ((link, link.network_connector) for link in document.network_connectors)
+        connectors = ((link, link.parsed_network_connector) for link in document.network_connectors)
         duplex = tuple((link, connector) for link, connector in connectors if connector.duplex)
         if duplex:
             relative = PurePath(os.path.relpath(absolute[path], above))
@@ -105,7 +105,7 @@ def _names_of(path: PurePath, document: Document) -> frozenset[str]:
     stem = path.name
     for ending in _ENDINGS:
         stem = stem.removesuffix(ending)
-    brokers = (broker.known_value("brokerName") or "" for broker in document.brokers)
+    brokers = (broker.literal_value("brokerName") or "" for broker in document.brokers)
     hosts = (listener_uri(connector).host for connector in document.transport_connectors)
     names = {*path.parts[:-1], stem, *brokers, *(host for host in hosts if not is_loopback(host))}
     return frozenset(names - _WILDCARDS)

@@ -94,7 +94,7 @@ def file_findings(
         elif kind is not None:
             findings = [_kind_finding(kind, file)]
         else:
-            source = readable_document(data)
+            source = parse_xml_tolerantly(data)
             document = Document(source, release, other_files=other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
@@ -185,8 +185,8 @@ def prevents_broker_start(name: str) -> bool:
     return name in all_rules_by_id() and all_rules_by_id()[name].refuses
 
 
-def readable_document(data: bytes) -> XmlDocument:
-    """Return an XML document from the bytes of a file, in which stray ampersands are accepted.
+def parse_xml_tolerantly(data: bytes) -> XmlDocument:
+    """Return an XML document from the bytes of a file, in which stray ampersands are tolerated.
 
     If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableXmlError if the file is
     not XML even then, and XmlTooLargeError if it is too large.
@@ -280,7 +280,7 @@ def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mappin
     if first_template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
     try:
-        document = Document(readable_document(data), release, other_files=other_files)
+        document = Document(parse_xml_tolerantly(data), release, other_files=other_files)
     except UnreadableXmlError:
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):

@@ -206,7 +206,7 @@ def _links_of(
         return [LintedLink(broker, network_connector_of(link), targets[link.name]) for link in broker.links]
     links = []
     for node in document.network_connectors:
-        connector = node.network_connector
+        connector = node.parsed_network_connector
         target = targets.get(connector.name)
         if target is None:
             dialled = (broker_at(host, port) for host, port in connector.addresses)

@@ -104,9 +104,9 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
         locker = locker_of(store)
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has_attribute("leaseHolderId"):
-                return locker.known_value("leaseHolderId")
+                return locker.literal_value("leaseHolderId")
             above = store.nearest_ancestor("broker")
-            return above.known_value("brokerName") if above else None
+            return above.literal_value("brokerName") if above else None
     return None
 
 
@@ -180,7 +180,7 @@ def _directory_in_document(view: FleetView, broker: Broker) -> str | None:
         return None
     return next(
         (
-            store.known_value("directory")
+            store.literal_value("directory")
             for store in message_store_elements(document)
             if store.name in ("kahaDB", "mKahaDB")
         ),

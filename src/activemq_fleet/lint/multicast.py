@@ -23,7 +23,7 @@ def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
             yield node, attribute, uri
 
 
-def _meeting_point(uri: Uri) -> tuple[str, str]:
+def _address_and_group(uri: Uri) -> tuple[str, str]:
     """Return the multicast address and the group of a multicast: URI.
 
     ``multicast://default`` counts as a separate address.
@@ -31,7 +31,7 @@ def _meeting_point(uri: Uri) -> tuple[str, str]:
     return uri.text.partition("?")[0].removeprefix("multicast:").strip("/"), uri.options.get("group", _DEFAULT)
 
 
-def _text_of_meeting_point(address: str, group: str) -> str:
+def _address_and_group_text(address: str, group: str) -> str:
     return f"multicast group {group} at {'the default address' if address == _DEFAULT else address}"
 
 
@@ -100,16 +100,16 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
     uses = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
     ]
-    announced = {_meeting_point(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
+    announced = {_address_and_group(uri) for _, attribute, uri in uses if attribute == "discoveryUri"}
     if not announced and any(
         has_placeholder(connector.get("discoveryUri")) for connector in document.transport_connectors
     ):
         return
     for node, attribute, uri in uses:
-        if attribute != "uri" or _meeting_point(uri) in announced:
+        if attribute != "uri" or _address_and_group(uri) in announced:
             continue
-        where = _text_of_meeting_point(*_meeting_point(uri))
-        others = ", ".join(_text_of_meeting_point(*point) for point in sorted(announced))
+        where = _address_and_group_text(*_address_and_group(uri))
+        others = ", ".join(_address_and_group_text(*point) for point in sorted(announced))
         message = (
             f"the link discovers brokers of {where}, but this broker announces itself "
             f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover it"

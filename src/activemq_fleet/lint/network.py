@@ -361,7 +361,9 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
         return
     for link in broker.descendants("networkConnector"):
         dialled = [
-            part.host for part in link.uri_attribute().transports if link.known_value("uri") and part.host and part.port
+            part.host
+            for part in link.uri_attribute().transports
+            if link.literal_value("uri") and part.host and part.port
         ]
         away = next((host for host in dialled if not is_loopback(host)), "")
         if away and not link.boolean_attribute("duplex", False):

@@ -61,7 +61,7 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
     """
     if link.boolean_attribute("decreaseNetworkConsumerPriority", default=True) is not False:
         return
-    if link.boolean_attribute("conduitSubscriptions", default=True) and not _leaves_out(link, "queue"):
+    if link.boolean_attribute("conduitSubscriptions", default=True) and not _forwards_no_destination(link, "queue"):
         message = (
             'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts all consumers of the '
             "other broker as one"
@@ -99,7 +99,7 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
     if (
         link.boolean_attribute("conduitSubscriptions", default=True) is False
         and dynamic
-        and not _leaves_out(link, "topic")
+        and not _forwards_no_destination(link, "topic")
     ):
         message = (
             "conduitSubscriptions is false for a link that carries topics: consumers on the other broker receive each "
@@ -108,7 +108,7 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
         yield link.problem(message, "conduitSubscriptions")
 
 
-def _leaves_out(link: Element, kind: str) -> bool:
+def _forwards_no_destination(link: Element, kind: str) -> bool:
     """Return whether a network link forwards no destination of a kind (queue or topic)."""
     included = _destinations_in_child_element(link, "dynamicallyIncludedDestinations")
     patterns = [node.get("physicalName") for node in included if node.name == kind] if included else [">"]
@@ -208,7 +208,7 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
     Bridges of peers use the same accounts.
     """
     accounts = broker.descendants("authenticationUser")
-    texts = [account.known_value("groups") for account in accounts if account.get("username") in users]
+    texts = [account.literal_value("groups") for account in accounts if account.get("username") in users]
     return {name.strip() for text in texts if text for name in text.split(",")}
 
 
@@ -239,9 +239,9 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
     for link in document.network_connectors:
         listed = _destinations_in_child_element(link, "staticallyIncludedDestinations")
         for excluded in _destinations_in_child_element(link, "excludedDestinations"):
-            name = excluded.known_value("physicalName") or ""
+            name = excluded.literal_value("physicalName") or ""
             for static in listed:
-                other = static.known_value("physicalName") or ""
+                other = static.literal_value("physicalName") or ""
                 whole = wildcard_covers(name, other)
                 if static.name != excluded.name or not (name and other) or not (whole or wildcard_covers(other, name)):
                     continue
@@ -278,7 +278,7 @@ def _static_include_reason(later: bool, whole: bool) -> str:
 
 
 @rule("N031", "warning", each="broker", releases="5.13.0", needs="@useVirtualDestSubs")
-def virtual_dest_subs_on_one_side_only(broker: Element) -> Iterator[Problem]:
+def virtual_dest_subs_on_broker_or_link_only(broker: Element) -> Iterator[Problem]:
     """useVirtualDestSubs is set on the broker or on its link, but not on both.
 
     Why: the broker's attribute announces the consumers of virtual destinations, and the link's attribute requests
@@ -382,7 +382,7 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     if not document.contains_text("vm:"):
         return
     names = {
-        broker.known_value("brokerName") if broker.has_attribute("brokerName") else "localhost"
+        broker.literal_value("brokerName") if broker.has_attribute("brokerName") else "localhost"
         for broker in document.brokers
     }
     if None in names or not names:

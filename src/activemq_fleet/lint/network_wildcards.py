@@ -52,7 +52,7 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
     """
     for node in document.elements_named(*_NAMED):
         for attribute in _NAMED[node.name]:
-            for name in (node.known_value(attribute) or "").split(","):
+            for name in (node.literal_value(attribute) or "").split(","):
                 path = name.strip().rpartition("//")[2].partition("?")[0]
                 for element in path.split("."):
                     if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):

@@ -149,7 +149,7 @@ def wait_for_slave_without_timeout(broker: Element) -> Iterator[Problem]:
 
 
 @rule("P007", "warning", each="broker", releases=_PURE)
-def links_of_stopping_slave_never_start(broker: Element) -> Iterator[Problem]:
+def slave_stopping_with_master_has_links(broker: Element) -> Iterator[Problem]:
     """A slave that stops with its master has links, which never start.
 
     Why: with shutdownOnMasterFailure="true" the slave never takes over: it stops, and keeps a copy of the data. Its

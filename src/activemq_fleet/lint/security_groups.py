@@ -69,7 +69,7 @@ def authorized_group_without_account(document: Document) -> Iterator[Problem]:
             if not _uses_group_names(rights, entry):
                 continue
             for right in _RIGHTS:
-                for group in _names_in(entry.known_value(right)):
+                for group in _names_in(entry.literal_value(right)):
                     if group not in reported and not _is_held(group, known, document):
                         reported.add(group)
                         if group == _EVERYONE:
@@ -209,7 +209,7 @@ def _accounts_of_simple_login(plugin: Element) -> dict[str, frozenset[str]] | No
     for number, account in enumerate(holder.children(), 1):
         if account.name != "authenticationUser" or account.has_placeholder_value("groups"):
             return None
-        accounts[account.get("username") or f"account {number}"] = _names_in(account.known_value("groups"))
+        accounts[account.get("username") or f"account {number}"] = _names_in(account.literal_value("groups"))
     if plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False:
         if plugin.has_placeholder_value("anonymousGroup"):
             return None

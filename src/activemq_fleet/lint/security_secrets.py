@@ -296,6 +296,6 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
                         fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
     for context in document.elements_named("sslContext"):
-        if old := _OLD.fullmatch(context.known_value("protocol") or ""):
+        if old := _OLD.fullmatch(context.literal_value("protocol") or ""):
             text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
             yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

@@ -191,7 +191,7 @@ class _Setting:
 def _properties_of(bean: Element) -> Iterator[_Setting]:
     """Yield the properties that a bean sets, by child elements or by attributes of Spring's namespace for them."""
     for node in bean.children("property"):
-        match = _FIRST_NAME.match(node.known_value("name") or "")
+        match = _FIRST_NAME.match(node.literal_value("name") or "")
         if match:
             is_text = node.has_attribute("value") or node.first_child("value") is not None
             yield _Setting(match[0], node, "name", is_text)
@@ -215,7 +215,7 @@ def _class_of(bean: Element) -> str:
     return (
         ""
         if bean.has_attribute("factory-method") or bean.has_attribute("factory-bean")
-        else bean.known_value("class") or ""
+        else bean.literal_value("class") or ""
     )
 
 

@@ -167,7 +167,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
           <cachedLDAPAuthorizationMap connectionURL="ldap://ldap1.example.com:389 ldap://ldap2.example.com:389"/>
         </map></authorizationPlugin>
     """
-    address = rights.known_value("connectionURL")
+    address = rights.literal_value("connectionURL")
     if rights.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
         return
     server = f"the LDAP server {address}" if address else "the LDAP server of this map"

@@ -118,7 +118,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
             f"{scheme}{_unless(scheme, TRANSPORT_SERVICES)}"
         )
         yield connector.problem(text, "uri", f"{scheme}:")
-    elif (uri := connector.known_value("uri")) and not _SCHEME.match(uri):
+    elif (uri := connector.literal_value("uri")) and not _SCHEME.match(uri):
         fix = "begin the URI with the scheme of the protocol, such as tcp://, stomp:// or mqtt://"
         yield connector.problem(f"the URI {uri[:80]} of the connector has no scheme, such as tcp://", "uri", fix=fix)
 
@@ -260,7 +260,7 @@ def _is_bean(node: Element) -> bool:
 
 
 def _names(node: Element, attribute: str) -> list[str]:
-    value = node.known_value(attribute)
+    value = node.literal_value(attribute)
     if value is None:
         return []
     return [value] if attribute == "id" else [name for name in dict.fromkeys(_NAMES.split(value)) if name]

@@ -209,7 +209,7 @@ def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberTy
 
 
 def _is_literal(node: Element, attribute: str) -> bool:
-    return node.known_value(attribute) is not None
+    return node.literal_value(attribute) is not None
 
 
 def _shown(node: Element, attribute: str) -> str:
@@ -383,7 +383,7 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
         </broker>
     """
     for attribute in ("keyStoreType", "trustStoreType"):
-        kind = context.known_value(attribute)
+        kind = context.literal_value(attribute)
         store = attribute.removesuffix("Type")
         if kind is not None and context.has_attribute(store) and kind.lower() not in _KEY_STORES:
             message = f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider has it'

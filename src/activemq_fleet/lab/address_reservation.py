@@ -41,7 +41,7 @@ class _Claim:
     processes: tuple[()] = ()
 
 
-class PortReservations:
+class AddressBlockReservations:
     """The reservations of blocks of loopback addresses by the labs of one machine.
 
     Blocks have the numbers 16 to 250.
