@@ -95,7 +95,7 @@ def carried_out(
     elif step.action is GuardAction.CLAIM:
         yield freed.at(index, replace(done, fence=fence.guard_state_after_claim()))
     elif step.action is GuardAction.ADMIT:
-        yield world.at(index, replace(done, fence=fence.guard_state_after_broker_start(step.number), writes=True))
+        yield world.at(index, replace(done, fence=fence.guard_state_after_granting_access(step.number), writes=True))
     elif step.action is GuardAction.END:
         yield freed.at(index, Host()).with_ends(index, everything)
     else:

@@ -119,7 +119,7 @@ def carried_out(
                 yield replace(claimed, claims=(*world.claims, index))
         case GuardAction.ADMIT:
             yield world.at(
-                index, replace(done, fence=fence.guard_state_after_broker_start(step.number), broker=step.number)
+                index, replace(done, fence=fence.guard_state_after_granting_access(step.number), broker=step.number)
             )
         case GuardAction.END:
             yield freed.at(index, replace(done, fence=None, broker=None)).noted(index)

@@ -50,9 +50,9 @@ class Evidence:
 
     @property
     def silent_connector_descriptions(self) -> list[str]:
-        """The connectors of a broker that sent no answer to a probe, each described as a clause.
+        """Descriptions of the silent connectors of a broker, which returned no message to a probe.
 
-        They accepted the connection of the probe or timed out.
+        Each is a clause. The connectors accepted the probe or timed out.
         """
         return [
             describe_probe_answer(name, answer) for name, answer in self.answers.items() if answer.returned is False

@@ -202,7 +202,7 @@ class ConfigurationPaths:
         return [entry.name for entry in version_directories]
 
     def leftover_paths(self) -> list[str]:
-        """Return the paths of leftover files of interrupted installations of a configuration.
+        """Return the paths of files and directories that interrupted installations of a configuration left.
 
         Nothing refers to them.
         """

@@ -145,8 +145,8 @@ class CopyFenceState:
         """
         return replace(self, built_from=None)
 
-    def guard_state_after_broker_start(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after the start of its broker on generation ``number`` of the shared store.
+    def guard_state_after_granting_access(self, number: int) -> CopyFenceState:
+        """Return the state of a guard after it let its waiting broker open generation ``number`` of the shared store.
 
         A generation is a numbered copy of the store.
         """
@@ -198,8 +198,8 @@ class CommandFenceState:
         """
         return replace(self, tried=number)
 
-    def guard_state_after_broker_start(self, number: int) -> CommandFenceState:
-        """Return the state of a guard after the start of its broker on the shared store by claim ``number``.
+    def guard_state_after_granting_access(self, number: int) -> CommandFenceState:
+        """Return the state of a guard after it let its waiting broker open the shared store by claim ``number``.
 
         A claim is the record of a takeover of the store by a node.
         """

@@ -206,7 +206,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
 
 
 def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
-    """Repair the index of a new generation (copy of the store) so that a broker can start on it; return what was done.
+    """Repair a new generation (copy of the store) so that a broker can start on it; return what happened to its index.
 
     A broker up to 5.13 that is killed after a cleanup leaves an index that refers to a removed data file, and would not
     start. The kept copy of the source replaces such an index, or the generation gets no index.

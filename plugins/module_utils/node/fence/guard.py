@@ -387,7 +387,7 @@ class Guard:
             return fence.guard_state_after_claim(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
-            return fence.guard_state_after_broker_start(step.number), 0.0
+            return fence.guard_state_after_granting_access(step.number), 0.0
         return fence, LOOK_INTERVAL
 
     def _wait(self, fence: AnyFence, number: int) -> tuple[AnyFence, float]:

@@ -132,8 +132,8 @@ class OpenTransactions:
     def records_taking_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
         """Return the records of a kahaDB journal that take effect with a command, such as a commit.
 
-        For a commit these are all records of its transaction. A rollback, a prepare and a command within a transaction
-        return none, any other command itself.
+        For a commit these are all records of its transaction. A rollback, a prepare, and an addition or removal within
+        a transaction return none, any other command itself.
         """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
