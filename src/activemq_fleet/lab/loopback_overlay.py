@@ -144,7 +144,7 @@ def loopback_variables(
 
 
 def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return inventory variables with an overlay, which replaces some of their values, by host."""
+    """Return inventory variables by host, in which the overlay ``over`` replaces or adds values."""
     return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
 
 
@@ -372,10 +372,10 @@ def _has_encrypted_value(value: Any) -> bool:
 
 
 def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
-    """Return the same value with a generated secret in place of each encrypted one.
+    """Return the value of a variable with a generated secret in place of each encrypted value.
 
-    By variable, not by host: peers must agree on what they were given together. An entry of a
-    list goes by its name, else by its position.
+    The secrets depend on the variable, not on the host: peers must agree on what they were given together. An entry of
+    a list is identified by its name, else by its position.
     """
     if isinstance(value, EncryptedValue):
         return _derive_secret(seed, place)

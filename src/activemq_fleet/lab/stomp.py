@@ -198,7 +198,10 @@ class StompPublisher:
         *,
         answer_timeout: float = ANSWER_TIMEOUT,
     ) -> None:
-        """``answer_timeout``: seconds after which the publisher leaves a broker without an answer for the next one."""
+        """Make a STOMP publisher, which does not connect yet.
+
+        ``answer_timeout``: seconds after which the publisher leaves a broker without an answer for the next one.
+        """
         self._addresses = itertools.cycle(addresses)
         self._credentials = credentials
         self._answer_timeout = answer_timeout

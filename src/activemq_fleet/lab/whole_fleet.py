@@ -47,7 +47,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
 def _remove_fence(hosts: LabBrokers, pair: Pair) -> None:
     """Remove the fence from the shared store of a pair that has no guards any more and does not run.
 
-    The store has no generations (numbered directories) afterwards.
+    The newest generation (a numbered directory) becomes the store itself again.
     """
     broker = pair.brokers[0]
     is_fenced = broker.shared_store_directory and broker.settings.fence != "guard"

@@ -38,7 +38,7 @@ _CANNOT_CONNECT = "the broker cannot open the connection"
 
 
 def uri_text_from_option_on(node: Element, attribute: str, uri: Uri, option: str) -> str:
-    """Return the text of a URI attribute's value from one of the URI's options on.
+    """Return the rest of a URI attribute's value, from one of the URI's options on.
 
     Problems are located at this part. The result is the whole rest, because an earlier URI of the value may contain the
     same option.

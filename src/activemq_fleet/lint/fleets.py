@@ -37,7 +37,7 @@ class FleetView:
 
     @property
     def brokers(self) -> tuple[Broker, ...]:
-        """All brokers of the fleet that the lint rules check."""
+        """All brokers of a fleet, which lint rules check."""
         return self.fleet.brokers
 
     def broker_document(self, broker: Broker) -> Document | None:
@@ -125,7 +125,7 @@ class FleetView:
 
     @cached_property
     def listener_lookup(self) -> ListenersByAddress:
-        """The lookup of the fleet's listening connectors by host and port."""
+        """The lookup that finds the listening connector of a fleet's broker by host and port."""
         return ListenersByAddress(self.brokers)
 
     @cached_property

@@ -301,7 +301,10 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
 
 
 def _has_console(document: Document) -> bool:
-    """Return whether the file brings a web console: it imports Jetty's file, or has Jetty's beans."""
+    """Return whether an activemq.xml has a web console.
+
+    It imports Jetty's file, or has Jetty's beans.
+    """
     classes = (bean.get("class") for bean in document.elements_named("bean"))
     imports = (node.get("resource") for node in document.elements_named("import"))
     return any("jetty" in resource for resource in imports) or any(".jetty." in name for name in classes)

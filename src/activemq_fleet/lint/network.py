@@ -132,7 +132,10 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
 
 
 def _has_store(node: Element) -> bool:
-    """Return whether the broker that is an XML element, or contains it, stores messages on a disk."""
+    """Return whether a broker stores messages on a disk.
+
+    ``node`` is the ``<broker>`` element or an element inside it.
+    """
     broker = node if node.name == "broker" else node.nearest_ancestor("broker")
     return broker is None or broker.boolean_attribute("persistent", True) is not False
 

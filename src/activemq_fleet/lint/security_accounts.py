@@ -275,7 +275,10 @@ def _jmx_accounts(document: Document) -> Iterator[ClearTextAccount]:
 
 
 def _mentions(document: Document, file: str) -> bool:
-    """Return whether an attribute or text of activemq.xml ends in the file's name; comments do not count."""
+    """Return whether an attribute or text of activemq.xml ends in a given file name.
+
+    Comments do not count.
+    """
     if not document.contains_text(file):
         return False
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
