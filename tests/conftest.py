@@ -67,6 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
+        item.add_marker(pytest.mark.xdist_group(process_group_of(item)))
     items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
@@ -74,6 +75,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     yield
     skip_further_situations(items)  # after -k and -m, so that what they select runs
+
+
+def process_group_of(item: pytest.Item) -> str:
+    """The tests with one group run in one process: a file's, and all that use the pair ``installed_pair``."""
+    return "installed_pair" if "installed_pair" in getattr(item, "fixturenames", ()) else place_of(item)
 
 
 def place_of(item: pytest.Item) -> str:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.brokers import SHARE, own_share
 from tests.hosts.machines import Rack, UnsupportedError, probe
 from tests.hosts.machines.base import find_or_build
 from tests.hosts.machines.rack import base_directory
+from tests.hosts.playbooks import Controller
 
 _REASON = pytest.StashKey[str]()
 
@@ -45,6 +47,22 @@ def rack(machines_supported: None, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def installed_pair(
+    machines_supported: None, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Controller]:
+    """A pair that the playbook ``site`` installed and started; its share is a file system of its own, of 256 MB.
+
+    The files whose tests use it run one after the other in one process (``tests/conftest.py``), because an
+    installation takes more than a minute. Each test leaves both nodes running.
+    """
+    rack = Rack(tmp_path_factory.mktemp("rack"))
+    with own_share(rack, tmp_path_factory.mktemp("share"), "256m"):
+        controller = Controller(repository, rack)
+        controller.install_pair(share=SHARE)
+        yield controller
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

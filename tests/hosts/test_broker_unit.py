@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,11 @@ from tests.hosts.brokers import (
     is_waiting,
     journal_of,
     look,
-    own_share,
     wait_for_pair,
     wait_until,
 )
 from tests.hosts.load import LATE
-from tests.hosts.machines import Machine, MachinesError, Rack
+from tests.hosts.machines import Machine, MachinesError
 from tests.hosts.playbooks import NODES, PASSWORD, Controller, ended
 from tests.situations import in_every_situation
 from tests.support.unit_properties import unit_properties
@@ -39,19 +37,15 @@ EXPOSURE = 2.0
 """Of 10: what systemd-analyze may find the unit to be exposed to."""
 
 
-@pytest.fixture(scope="module")
-def share(rack: Rack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture
+def share(installed_pair: Controller) -> Path:
     """The pair's share: a file system of its own, that can be filled without harm to anybody."""
-    with own_share(rack, tmp_path_factory.mktemp("share"), "256m") as share:
-        yield share
+    return installed_pair.rack.shared(SHARE)
 
 
-@pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path, share: Path) -> Controller:
-    """A pair, installed and started by the playbook ``site``."""
-    controller = Controller(repository, rack)
-    controller.install_pair(share=SHARE)
-    return controller
+@pytest.fixture
+def controller(installed_pair: Controller) -> Controller:
+    return installed_pair
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conventions import WORDS
 from tests.hosts.brokers import UNIT, wait_until
-from tests.hosts.machines import Machine, Rack
-from tests.hosts.playbooks import Controller, ended
+from tests.hosts.machines import Machine
+from tests.hosts.playbooks import Controller
 from tests.situations import in_every_situation
 from tests.support.host_drills import DRILL_VARIABLES, run_drill, start_drill
 from tests.waiting import LateError
@@ -23,13 +22,9 @@ KILLS = int(os.environ.get("KILLS", "5"))
 LONG = pytest.mark.skipif(KILLS <= 5, reason="a minute more, which `make test-full` has: KILLS above 5")
 
 
-@pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Controller:
-    """A pair whose nodes are called primary and standby, installed and started by the playbook ``site``."""
-    controller = Controller.of_convention(repository, rack, WORDS, tmp_path_factory.mktemp("named"))
-    controller.start_pair(share="/srv/activemq")
-    ended(controller.play("site"))
-    return controller
+@pytest.fixture
+def controller(installed_pair: Controller) -> Controller:
+    return installed_pair
 
 
 @pytest.fixture(autouse=True)

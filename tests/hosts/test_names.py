@@ -1,7 +1,7 @@
 """``site``, ``switchover`` and the marker of the store with the conventions of names that no other test has.
 
-It takes a minute each, so it runs with ``CONVENTIONS=all``, as in ``make test-full``. ``test_drill.py`` has a pair of a
-primary and a standby, all others have letters.
+It takes a minute each, so it runs with ``CONVENTIONS=all``, as in ``make test-full``. The pairs of all other files have
+letters.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conventions import CONVENTIONS, EVERY_CONVENTION, LETTERS, WORDS, Convention
+from tests.conventions import CONVENTIONS, EVERY_CONVENTION, LETTERS, Convention
 from tests.hosts.brokers import BASE, SHARE, state, wait_for_pair, wait_for_places
 from tests.hosts.machines import Rack
 from tests.hosts.playbooks import Controller, ended
 
-OTHERS = [convention for convention in CONVENTIONS if convention not in (LETTERS, WORDS)]
+OTHERS = [convention for convention in CONVENTIONS if convention is not LETTERS]
 TITLE = f"{BASE}/current/conf/activemq.xml"
 
 pytestmark = pytest.mark.skipif(not EVERY_CONVENTION, reason="a minute for each convention: CONVENTIONS=all")

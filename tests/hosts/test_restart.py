@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.brokers import SHARE, process, state, wait_for_pair, wait_for_places, wait_until
-from tests.hosts.machines import Machine, Rack
+from tests.hosts.machines import Machine
 from tests.hosts.playbooks import NODES, Controller, ended
 from tests.hosts.unhealthy import Pair, hung_active, port_in_use, refuse
 from tests.situations import in_every_situation
@@ -28,12 +28,9 @@ CUTS = int({"all": "10"}.get(said := os.environ.get("CUTS", "1"), said))
 _SINCE = re.compile(r"-e activemq_since=(\S+)")
 
 
-@pytest.fixture(scope="module")
-def controller(rack: Rack, repository: Path) -> Controller:
-    """A pair, installed and started by the playbook ``site``."""
-    controller = Controller(repository, rack)
-    controller.install_pair(share=SHARE)
-    return controller
+@pytest.fixture
+def controller(installed_pair: Controller) -> Controller:
+    return installed_pair
 
 
 @pytest.fixture
@@ -221,6 +218,7 @@ def test_a_switchover_that_was_killed_leaves_no_node_stopped_for_long(
     wait_for_places(standby, active)
 
 
+@in_every_situation
 @pytest.mark.parametrize("cut", range(CUTS))
 def test_a_run_that_was_killed_anywhere_is_finished_by_the_next(
     controller: Controller, pair: tuple[Machine, Machine], cut: int
