@@ -74,6 +74,7 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
     assert "ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist" in output
 
 
+@in_every_situation
 def test_accounts_with_different_ids_are_refused_before_the_first_change(controller: Controller) -> None:
     active, standby = controller.rack.machines
     assert "activemq_uid is not set" in refusal(controller, **WITHOUT_IDS)

@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 

@@ -240,6 +240,7 @@ def wait_for_a_check(machine: Machine) -> None:
     wait_until(lambda: "process" in status_text(machine), "the watchdog has checked its broker", machine)
 
 
+@in_every_situation
 def test_it_watches_after_a_change_and_status_reports_a_file_that_it_cannot_read(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:

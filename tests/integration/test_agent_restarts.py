@@ -138,6 +138,7 @@ def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
     assert run.result.twice == ()
 
 
+@in_every_situation
 def test_the_copies_of_restarts_are_bounded(run: Run) -> None:
     published, redelivered = run.reconnects
     assert published >= KILLS, "every kill was of an agent that was connected"
@@ -151,6 +152,7 @@ def again(run: Run) -> int:
     return sum(len(attempts) - 1 for attempts in run.runs.values())
 
 
+@in_every_situation
 def test_a_handler_runs_again_only_if_it_was_cut_short_and_is_told_so(run: Run) -> None:
     assert again(run), "void: no kill hit a running handler"
     assert again(run) <= KILLS * len(FILTERS)

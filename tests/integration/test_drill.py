@@ -102,6 +102,7 @@ def check_clean(result: DrillResult) -> None:
     assert result.total_count("accepted") == result.total_count("handled") > 0
 
 
+@in_every_situation
 @pytest.mark.timeout(600 + 120 * KILLS)
 def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))

@@ -12,6 +12,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from tests.integration.traffic import drain, numbered, send
 from tests.integration.waiting import PATIENCE, until
+from tests.situations import in_every_situation
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "ha-network-5.5"
 ROUNDS = int(os.environ.get("KILLS", "1"))
@@ -48,6 +49,7 @@ def _victims(seed: int) -> list[str]:
             return chosen
 
 
+@in_every_situation
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_whichever_nodes_die_nothing_is_stuck_and_nothing_lost(lab: Lab, seed: int) -> None:
     victims = _victims(seed)

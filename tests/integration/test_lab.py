@@ -233,6 +233,7 @@ def command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "activemq_fleet", "lab", *map(str, words)]
 
 
+@in_every_situation
 def test_brokers_outlive_the_command_that_started_them(tmp_path: Path, lab_of: LabOf) -> None:
     inventory = orders(tmp_path)
     lab = lab_of(inventory)

@@ -72,6 +72,7 @@ def dog_of(broker: Planted) -> watchdog.Watchdog:
     return watchdog.Watchdog(watchdog._options(words), None)
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
 def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> None:
     broker = planted(ground, release, ACCOUNTS)
@@ -100,6 +101,7 @@ RELOADED = (
 )
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
 def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(ground: Ground, release: str) -> None:
     """A client without a login names itself as records of the plugin that reloads, and then with 47,000 letters."""
@@ -140,6 +142,7 @@ def count_searched(act: Callable[[], object]) -> int:
     return sum(searched)
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
 def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -> None:
     value = forged_name(FORGED[2]).replace("\n", "&#10;")

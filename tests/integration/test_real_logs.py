@@ -19,7 +19,7 @@ from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, SILENT, make
 from tests.log_reading import Row
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.support.recorded_logs import log_records
 
 CHOSEN = RELEASES if os.environ.get("RELEASES") == "all" else ("6.3.1", *further("5.5.1"))
@@ -43,6 +43,7 @@ def rows_of(logs: Path) -> list[Row]:
     return rows
 
 
+@in_every_situation
 @pytest.mark.timeout(400)
 def test_no_record_is_unparsed_and_hardly_one_is_unknown(logs: Path) -> None:
     rows = rows_of(logs)
@@ -51,6 +52,7 @@ def test_no_record_is_unparsed_and_hardly_one_is_unknown(logs: Path) -> None:
     assert sum(unknown.values()) <= UNKNOWN_SHARE * len(rows), unknown
 
 
+@in_every_situation
 def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
     kinds = {row["kind"] for row in rows_of(logs)}
     planted = json.loads((logs / "planted.json").read_text())
@@ -91,6 +93,7 @@ def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
     return list(log_records(home.name, ordered))
 
 
+@in_every_situation
 def test_every_planted_incident_is_found_and_none_is_invented(logs: Path) -> None:
     planted = [(one["kind"], set(one["hosts"])) for one in json.loads((logs / "planted.json").read_text())]
     found = [(incident.kind, incident.host) for incident in incidents_of(logs)]

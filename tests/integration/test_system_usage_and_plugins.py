@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.probe.broker_usage import read_broker_usage
 from tests.integration.setting_clients import HOST, Client, another, broker_with, fill, release_of, running
-from tests.situations import further
+from tests.situations import further, in_every_situation
 from tests.waiting import wait_until
 
 VARIABLES: dict[str, Any] = {
@@ -81,6 +81,7 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
+@in_every_situation
 def test_a_composite_topic_forwards_and_keeps(client: Client) -> None:
     for name in ("/topic/every", "/queue/first", "/topic/second"):
         client.follow(name)
@@ -106,6 +107,7 @@ def test_the_store_has_a_limit_in_percent(lab: Lab) -> None:
     assert read_broker_usage(running(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
+@in_every_situation
 def test_the_scheduler_has_a_limit(lab: Lab, client: Client) -> None:
     if release_of(lab).text == "5.8.0":
         pytest.skip("5.8.0 has the limit and does not look at it")
