@@ -53,13 +53,13 @@ def repository() -> Path:
 def installed_pair(
     machines_supported: None, repository: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Controller]:
-    """A pair that the playbook ``site`` installed and started; its share is a file system of its own, of 256 MB.
+    """A pair that the playbook ``site`` installed and started; its share is a file system of its own, of 512 MB.
 
     The files whose tests use it run one after the other in one process (``tests/conftest.py``), because an
     installation takes more than a minute. Each test leaves both nodes running.
     """
     rack = Rack(tmp_path_factory.mktemp("rack"))
-    with own_share(rack, tmp_path_factory.mktemp("share"), "256m"):
+    with own_share(rack, tmp_path_factory.mktemp("share"), "512m"):
         controller = Controller(repository, rack)
         controller.install_pair(share=SHARE)
         yield controller
