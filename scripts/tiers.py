@@ -90,9 +90,9 @@ CHECKS = (
     Check("docs/glossary.md", [PYTHON, "-m", "scripts.glossary", "--check"]),
 )
 
-# A file's tests stay together, with what they share, and so do files that share a pair (process_group_of in
-# tests/conftest.py); tests/order.py puts the longest first.
-_TOGETHER = ("--dist=loadgroup", "--no-loadscope-reorder")
+# A file's tests stay together, with what they share, and so do files that share a pair; tests/order.py names them, and
+# puts the longest first.
+_TOGETHER = ("--dist=loadfile", "--no-loadscope-reorder")
 # Two of Spark fill two cores. Brokers and hosts mostly wait: four at a time, which take about 5 GB of memory. Of the
 # unit tests some wait for processes: three at a time.
 _SPARK = ("--numprocesses=2", *_TOGETHER)

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 from ansible.plugins.loader import init_plugin_loader
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadfile import LoadFileScheduling
 
 from activemq_fleet._collection import collections_search_path
 from tests.golden_files import Golden
-from tests.order import LONGEST
+from tests.order import LONGEST, SHARED_PAIR
 from tests.situations import skip_further_situations
 
 TESTS = Path(__file__).resolve().parent
@@ -67,7 +68,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(tier)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TIMEOUTS[tier]))
-        item.add_marker(pytest.mark.xdist_group(process_group_of(item)))
     items.sort(key=lambda item: LONGEST.index(place_of(item)) if place_of(item) in LONGEST else len(LONGEST))
     if config.getoption("--update-golden"):
         others = [item for item in items if "golden" not in getattr(item, "fixturenames", ())]
@@ -77,9 +77,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skip_further_situations(items)  # after -k and -m, so that what they select runs
 
 
-def process_group_of(item: pytest.Item) -> str:
-    """The tests with one group run in one process: a file's, and all that use the pair ``installed_pair``."""
-    return "installed_pair" if "installed_pair" in getattr(item, "fixturenames", ()) else place_of(item)
+class ScheduleByFile(LoadFileScheduling):
+    """Runs the tests of a file in one process, and those of all files that share a pair (``SHARED_PAIR``)."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0].removeprefix("tests/")
+        return "shared pair" if file in SHARED_PAIR else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ScheduleByFile | None:
+    return ScheduleByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def place_of(item: pytest.Item) -> str:

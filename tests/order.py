@@ -70,3 +70,7 @@ LONGEST = (
     "hosts/test_fence_power_cuts.py",
     "hosts/test_molecule_pair.py",
 )
+
+# Files that use the fixture installed_pair of tests/hosts/conftest.py. One process runs them, because the installation
+# of a pair takes more than a minute.
+SHARED_PAIR = frozenset({"hosts/test_restart.py", "hosts/test_broker_unit.py", "hosts/test_drill.py"})

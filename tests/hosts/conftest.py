@@ -55,8 +55,7 @@ def installed_pair(
 ) -> Iterator[Controller]:
     """A pair that the playbook ``site`` installed and started; its share is a file system of its own, of 512 MB.
 
-    The files whose tests use it run one after the other in one process (``tests/conftest.py``), because an
-    installation takes more than a minute. Each test leaves both nodes running.
+    One process runs the files that use it (``SHARED_PAIR`` in ``tests/order.py``). Each test leaves both nodes running.
     """
     rack = Rack(tmp_path_factory.mktemp("rack"))
     with own_share(rack, tmp_path_factory.mktemp("share"), "512m"):
