@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from ansible.plugins.loader import init_plugin_loader
 from hypothesis import HealthCheck, settings
-from xdist.scheduler.loadfile import LoadFileScheduling
+from xdist.scheduler.loadfile import LoadFileScheduling  # type: ignore[import-untyped] # xdist brings no types
 
 from activemq_fleet._collection import collections_search_path
 from tests.golden_files import Golden

@@ -162,21 +162,6 @@ account_gid:
   type: int
   version_added: 0.2.0
   returned: always
-account_group:
-  description: The primary group of the account O(user), or null.
-  type: str
-  version_added: 0.2.0
-  returned: always
-account_home:
-  description: The home directory of the account O(user), or null.
-  type: str
-  version_added: 0.2.0
-  returned: always
-account_shell:
-  description: The login shell of the account O(user), or null.
-  type: str
-  version_added: 0.2.0
-  returned: always
 account_processes:
   description: Some of the processes that run as the account.
   type: list

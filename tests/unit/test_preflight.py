@@ -11,6 +11,7 @@ from activemq_fleet.deployment import BrokerFacts, broker_facts
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import machine
 from activemq_fleet.node.state.evidence import MachineFacts
+from activemq_fleet.operations.preflight import without_ports_of_old_broker
 from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
@@ -94,6 +95,7 @@ def lines(facts: dict[str, MachineFacts], **variables: Any) -> list[str]:
 
 
 PYTHON = {"port": 61613, "address": "0.0.0.0", "pid": 402, "program": "python3"}
+LISTENERS = [("openwire", "nio", 61616), ("stomp", "stomp+nio", 61613)]
 ACCOUNT = {"account_exists": True, "account_uid": 999, "account_gid": 998}
 
 
@@ -105,6 +107,26 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
         "Stop the process that uses port 61613, or set another port in activemq_connectors"
     ]
     assert lines(facts, connectors=connectors, service="none") == []
+
+
+def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_only() -> None:
+    java = {**PYTHON, "port": 61616, "program": "java"}
+    machine = MachineFacts.from_module_result({"taken_ports": [java, {**PYTHON, "pid": 7}], "home_processes": [402]})
+    connectors = [{"name": name, "scheme": scheme, "port": port} for name, scheme, port in LISTENERS]
+    broker = brokers(connectors=connectors)[A]
+    assert sorted(lines({A: machine}, connectors=connectors), reverse=True) == [
+        f"V062 {A}: port 61616 of the broker's listener openwire is in use by java, pid 402. Stop this broker, which "
+        "runs from /opt/activemq-5.18.3, because the playbook starts another one with the same ports",
+        f"V062 {A}: port 61613 of the broker's listener stomp is in use by python3, pid 7. "
+        "Stop the process that uses port 61613, or set another port in activemq_connectors",
+    ]
+    others, warning = without_ports_of_old_broker(machine, broker)
+    assert [taken.port for taken in others.taken_ports] == [61613]
+    assert warning == (
+        f"{A}: a broker that runs from /opt/activemq-5.18.3 (pid 402) uses these ports of the new broker: 61616. "
+        "Stop it before you run the playbook without --check"
+    )
+    assert without_ports_of_old_broker(others, broker) == (others, "")
 
 
 def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None:

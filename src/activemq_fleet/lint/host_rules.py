@@ -145,9 +145,14 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
     for taken in host.facts.taken_ports:
         listener = listeners.get(taken.port)
         if listener is not None and host.broker.service == "systemd":
+            fix = f"stop the process that uses port {taken.port}, or set another port in {listener.variable}"
+            if taken.pid in host.facts.home_processes:
+                fix = (
+                    f"stop this broker, which runs from {host.broker.home}, because the playbook starts another one "
+                    "with the same ports"
+                )
             yield Problem(
-                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder_text}",
-                fix=f"stop the process that uses port {taken.port}, or set another port in {listener.variable}",
+                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder_text}", fix=fix
             )
 
 

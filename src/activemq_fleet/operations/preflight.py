@@ -7,7 +7,7 @@ it, and otherwise by ``upgrade``, one node at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activemq_fleet.become_failures import remedy_for_lost_hosts
 from activemq_fleet.deployment import BrokerFacts
@@ -37,16 +37,23 @@ _UNMET = (
 def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of host rules, which check the machines of brokers before a playbook changes them.
 
-    The machines are those in ``evidence``. ``options``: ``upgrades``, whether the run may change release lines and
-    replace directories from which brokers run, ``stores``, the results of the module ``store_marker`` by host, and the
-    hosts of ``raise_for_unreachable_hosts``. Raises RefusalError for lost hosts, for a change of the release line, for
-    a directory or an archive that does not hold the expected release, for an unusable shared store, and for an error
-    that is not waived. One error has the problems of releases, stores and rules together.
+    The machines are those in ``evidence``. ``options``: ``check_mode``, whether the run changes nothing, ``upgrades``,
+    whether the run may change release lines and replace directories from which brokers run, ``stores``, the results of
+    the module ``store_marker`` by host, and the hosts of ``raise_for_unreachable_hosts``. Raises RefusalError for lost
+    hosts, for a change of the release line, for a directory or an archive that does not hold the expected release, for
+    an unusable shared store, and for an error that is not waived. One error has the problems of releases, stores and
+    rules together.
     """
     raise_for_unreachable_hosts(request)
     if not request.options.get("upgrades"):
         _refuse_release_line_changes(request)
-    findings = preflight_findings(request.broker_facts_by_host, request.evidence, request.fleet.waivers)
+    machines = dict(request.evidence)
+    if request.options.get("check_mode"):
+        for host, machine in request.evidence.items():
+            machines[host], warning = without_ports_of_old_broker(machine, request.broker_facts_by_host[host])
+            if warning:
+                request.warn(warning)
+    findings = preflight_findings(request.broker_facts_by_host, machines, request.fleet.waivers)
     release_refusal = _unexpected_release_refusal(request)
     unmet = [
         *_shared_store_problems(request),
@@ -59,6 +66,23 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
         request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
+
+
+def without_ports_of_old_broker(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
+    """Return the facts about a machine without the ports of a broker that was started by hand from ``activemq_home``.
+
+    The second value is a warning that names these ports, empty without any. With --check, the broker that an adopted
+    inventory describes may run until the playbook starts its successor.
+    """
+    old = [taken for taken in machine.taken_ports if taken.pid in machine.home_processes]
+    if not old:
+        return machine, ""
+    ports = ", ".join(str(taken.port) for taken in old)
+    others = tuple(taken for taken in machine.taken_ports if taken not in old)
+    return replace(machine, taken_ports=others), (
+        f"{broker.host}: a broker that runs from {broker.home} (pid {old[0].pid}) uses these ports of the new broker: "
+        f"{ports}. Stop it before you run the playbook without --check"
+    )
 
 
 @register_operation("reachability")

@@ -190,10 +190,6 @@ class MachineFacts:
     account_uid: int | None = None
     account_gid: int | None = None
     """The id of the group that is named after the account."""
-    account_group: str | None = None
-    """The primary group of the account."""
-    account_home: str | None = None
-    account_shell: str | None = None
     account_processes: tuple[int, ...] = ()
     """Some of the processes that run as the account."""
     uid_holder: str | None = None

@@ -132,7 +132,6 @@ def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> di
     The result also has the other names of the ids.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
-    primary_group = _entry(grp.getgrgid, account.pw_gid) if account else None
     account_uid = account.pw_uid if account else None
     holders = (_entry(pwd.getpwuid, uid), _entry(grp.getgrgid, gid))
     uid_holder, gid_holder = (entry[0] if entry and entry[0] != user else None for entry in holders)
@@ -141,9 +140,6 @@ def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> di
         "account_exists": account is not None,
         "account_uid": account_uid,
         "account_gid": group.gr_gid if group else None,
-        "account_group": primary_group.gr_name if primary_group else None,
-        "account_home": account.pw_dir if account else None,
-        "account_shell": account.pw_shell if account else None,
         "account_processes": processes[:_SHOWN_PROCESSES],
         "uid_holder": uid_holder,
         "gid_holder": gid_holder,
