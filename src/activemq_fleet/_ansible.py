@@ -171,7 +171,7 @@ def _read_extra_vars(loader: Any) -> Mapping[Any, Any]:
 
 @contextmanager
 def _globals_of(options: Mapping[str, object]) -> Iterator[None]:
-    """Give Ansible's global state to one reading, and restore it."""
+    """Set Ansible's global state for the loading of one inventory inside a ``with`` block, and restore it."""
     display = Display()
     before = context.CLIARGS, VaultSecretsContext._current, display.verbosity, constants.DEFAULT_DEBUG
     functions = ((load_extra_vars, "extra_vars"), (load_options_vars, "options_vars"))

@@ -109,7 +109,7 @@ def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any
 
 @lru_cache(maxsize=4096)
 def _meant_part(name: str) -> str | None:
-    """Return the variable of a host's group, pair or node that a misspelt name means, or None."""
+    """Return the variable of a host's group, pair or node that a misspelled variable name means, or None."""
     if name.startswith(PREFIX) or most_similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
     # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
@@ -180,7 +180,7 @@ def conflicting_group_variables(inventory: Any, loader: Any, sources: Sequence[s
 
 
 def _differ(left: object, right: object) -> bool:
-    """Return whether two values surely differ; encrypted ones are not decrypted for it."""
+    """Return whether two values of a variable surely differ; encrypted values are not decrypted."""
     return not isinstance(left, EncryptedString) and not isinstance(right, EncryptedString) and left != right
 
 

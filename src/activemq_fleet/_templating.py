@@ -30,7 +30,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries no types
-    """Puts a placeholder where a template meets an encrypted value that cannot be opened."""
+    """A handler that puts a placeholder where a Jinja template uses a value that cannot be decrypted."""
 
     def __init__(self) -> None:
         self._ciphertexts: list[str] = []

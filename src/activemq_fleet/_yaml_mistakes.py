@@ -85,13 +85,15 @@ def _mistake_of(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
 
 
 def _tokens(text: str) -> Iterator[yaml.Token]:
-    """Yield the tokens before the first mistake."""
+    """Yield the YAML tokens of a text before its first mistake."""
     with suppress(yaml.MarkedYAMLError):
         yield from yaml.scan(text, yaml.SafeLoader)
 
 
 def _line_of_open_quote(text: str, noticed: yaml.Mark) -> int | None:
-    """Return the index of the line where a quoted value opens that ends at a quote of a later value; None without one.
+    """Return the index of the line with a quoted YAML value that is not closed in its line; None without one.
+
+    The quote ends at a quote of a later value.
 
     The parser reads the values between as one, and notices the mistake behind the quote that opens the later one.
     """
@@ -105,7 +107,7 @@ def _line_of_open_quote(text: str, noticed: yaml.Mark) -> int | None:
 
 
 def _open_bracket(text: str, index: int) -> yaml.Mark | None:
-    """Return the place of the innermost bracket that is open at the character ``index`` of a text."""
+    """Return the place of the innermost YAML bracket that is open at the character ``index`` of a text."""
     brackets: list[yaml.Mark] = []
     for token in _tokens(text):
         if token.start_mark.index >= index:
@@ -118,7 +120,7 @@ def _open_bracket(text: str, index: int) -> yaml.Mark | None:
 
 
 def _orphaned_value(text: str, line: int) -> YamlMistake:
-    """Return the mistake of a colon after text that is no key: ``line`` is the index of its line."""
+    """Return the YAML mistake of a colon after text that is no key: ``line`` is the index of its line."""
     begin, column = line, 0
     for token in _tokens(text):
         if isinstance(token, yaml.ScalarToken):
@@ -132,7 +134,7 @@ def _orphaned_value(text: str, line: int) -> YamlMistake:
 
 
 def _without_colon(line: str) -> str:
-    """Return what is wrong with a line without a colon; its value may be a secret, and is not shown."""
+    """Return the description of a YAML line without a colon; its value may be a secret, and is not shown."""
     key = _KEY.match(line)
     if key is None:
         return "a key in this line has no colon and space after it: add the colon and the space"

@@ -30,7 +30,10 @@ class AdditionAdvice:
 
 @dataclass(frozen=True, slots=True)
 class _AdditionKind:
-    """A kind of additions: the end of their paths, a part of the rendered value, and the advice about them."""
+    """A kind of additions to an activemq.xml, with the advice about them.
+
+    ``place`` matches the end of their paths, ``value`` is a part of the rendered value.
+    """
 
     place: str
     advice: AdditionAdvice
@@ -67,7 +70,7 @@ _IS_DEFAULT = "the value is the default of this release"
 
 
 def _closed_jmx_reason(broker: Broker) -> str:
-    """Return why a broker without a managementContext does not listen for JMX, or an empty text where it does."""
+    """Return why a broker without a managementContext has no JMX port; an empty text where it has one."""
     if broker.release.is_within_span("5.15.0"):
         return _IS_DEFAULT
     return 'the broker has useJmx="false"' if broker.settings.broker_attributes.get("useJmx") == "false" else ""
@@ -227,7 +230,10 @@ def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdv
 
 
 def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[str]]]:
-    """Yield kind, destination and additions of each policy to which a difference adds something of a default."""
+    """Yield kind, destination and additions of each destination policy to which a default was added.
+
+    The differences show the additions.
+    """
     entry = _POLICY_ENTRY.search(path)
     if entry and entry[3]:
         additions = {entry[3]} & _POLICY_ADDITIONS.keys()

@@ -205,7 +205,7 @@ def adopt_documents(
 
 
 def _note_default_passwords(proposal: VariableProposal) -> None:
-    """Note accounts whose current password is a default of ActiveMQ, because no command accepts it."""
+    """Add a note about accounts whose password is a default of ActiveMQ, which no command accepts."""
     for label, account in proposal.secrets.accounts_with_default_password.items():
         hosts = [host for host, variables in proposal.variables.items() if label in secret_labels_in(variables)]
         if hosts:
@@ -257,7 +257,7 @@ def _propose_instances(proposal: VariableProposal) -> None:
 
 
 def _drop_defaults(proposal: VariableProposal) -> None:
-    """Remove variables whose value the fleet would have by default."""
+    """Remove proposed variables whose value the fleet would have by default."""
     complete = proposal.proposed_fleet()
     drop_default_policy_values(proposal, complete)
     for name in ("connectors", "store_directory"):
@@ -281,7 +281,7 @@ def _drop_defaults(proposal: VariableProposal) -> None:
 
 
 def _placeholders_in(document: XmlDocument) -> set[str]:
-    """Return the names of the placeholders in a rendered activemq.xml; in Camel's elements ``${name}`` is Camel's."""
+    """Return the names of the placeholders in a rendered activemq.xml, without those of Camel's elements."""
     names: set[str] = set()
     for element in document.root.iter(etree.Element):
         if not str(element.tag).startswith(_CAMEL):

@@ -79,7 +79,10 @@ def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
 
 
 def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Propose what shipped files contain besides the broker: imports, the bean of hawtio's log view, shutdown hooks."""
+    """Propose the variables for the parts of a shipped activemq.xml besides the broker.
+
+    They are imports, the bean of hawtio's log view, and shutdown hooks.
+    """
     host, release = document.host, document.release
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
     imports = [name for name in imported_file_paths(document.root) if name not in console and "jetty" not in name]
@@ -150,7 +153,7 @@ def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> N
 
 
 def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    """Propose ``activemq_jmx`` where the file opens a port for JMX."""
+    """Propose ``activemq_jmx`` where an activemq.xml opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
     if context is None or document.broker.get("useJmx") == "false" or not opens_jmx(context, document.release):
         return
@@ -257,7 +260,9 @@ def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterato
 
 
 def _connector_announced_by_default(document: AdoptedDocument) -> ComparedElement | None:
-    """Return the transportConnector whose ``discoveryUri`` a rendered broker with multicast discovery has anyway.
+    """Return the transportConnector that a rendered broker with multicast announces by default.
+
+    A rendered broker with multicast discovery has its ``discoveryUri`` anyway.
 
     That is the first one for OpenWire, where it alone announces the broker; None in all other cases.
     """
@@ -283,7 +288,10 @@ def _options(query: str) -> dict[str, str]:
 def _propose_tls(
     proposal: VariableProposal, document: AdoptedDocument, listeners: list[AdoptedListener]
 ) -> list[AdoptedListener]:
-    """Propose ``activemq_tls`` where a connector uses TLS; return the connectors without the options it adds."""
+    """Propose ``activemq_tls`` where a transportConnector uses TLS.
+
+    The connectors are returned without the options that the variable adds.
+    """
     context = document.broker.find("sslContext/sslContext")
     release = document.release
     secure = [listener for listener in listeners if release.tls_scheme(listener.scheme) == listener.scheme]
@@ -372,7 +380,7 @@ def propose_users(proposal: VariableProposal) -> None:
 
 
 def _known_agents(proposal: VariableProposal) -> dict[str, set[str | None]]:
-    """Return, by group, the account names of agents that are adopted, which need no entry in ``activemq_users``."""
+    """Return, by group, the account names of adopted agents, which need no entry in ``activemq_users``."""
     known: dict[str, set[str | None]] = defaultdict(set)
     for agent in proposal.proposed_fleet().agents if proposal.agents else ():
         known[agent.group].add(agent.settings.agent_username)

@@ -86,7 +86,7 @@ def propose_console(proposal: VariableProposal) -> None:
 
 
 def _console_file(document: AdoptedDocument) -> tuple[str, str]:
-    """Return path and text of the file that sets the console's address; ("", "") where it was not read."""
+    """Return path and text of the file that sets the web console's address; ("", "") where it was not read."""
     imported = {node.get("resource").rpartition("/")[2] for node in document.root.children if is_console_import(node)}
     names = [name for name in document.other_files if name.rpartition("/")[2].startswith("jetty")]
     deciding = {"jetty-spring.properties"} if document.release.console_family == "jetty12" else imported
@@ -130,7 +130,7 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
 
 
 def _names_of_other_options(environment: str) -> list[str]:
-    """Return the Java options that an environment file sets, each without the value behind its equals sign."""
+    """Return the names of the Java options that an environment file sets, without their values."""
     names: dict[str, None] = {}
     for line in split_lines(environment.replace("\\\n", " ")):
         assigned = _OPTIONS.search(line.partition("#")[0])
@@ -156,7 +156,10 @@ def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
 
 
 def _heap_in(environment: str) -> str | None:
-    """Return the heap that an environment file sets in ``ACTIVEMQ_OPTS``, outside of comments; None without one."""
+    """Return the Java heap that an environment file sets in ``ACTIVEMQ_OPTS``; None without one.
+
+    Comments do not count.
+    """
     for line in split_lines(environment):
         assigned = _OPTIONS.search(line.partition("#")[0])
         heaps = _HEAP.findall(line, assigned.end()) if assigned else ()

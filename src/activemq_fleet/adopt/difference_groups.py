@@ -144,7 +144,10 @@ def _hosts_by_path(differences: Iterable[XmlDifference]) -> dict[str, tuple[str,
 
 
 def _join_variables(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the variables of all parts; a list has the entries of all lists, each once."""
+    """Return the variables of several pieces of advice in one mapping.
+
+    A list has the entries of all lists, each once.
+    """
     joined: dict[str, Any] = {}
     for variables in parts:
         for name, value in variables.items():

@@ -58,7 +58,10 @@ def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
 
 
 def _places(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
-    """Yield a line for each path, and the hosts: once if all paths have the same hosts, otherwise after each path."""
+    """Yield the report lines of each path of a group of differences, with the hosts.
+
+    The hosts are listed once if all paths have the same hosts, otherwise after each path.
+    """
     if len({tuple(hosts) for hosts in hosts_by_path.values()}) > 1:
         for path, hosts in hosts_by_path.items():
             yield f"{path}{ending}"
@@ -74,7 +77,7 @@ def _hosts_text(hosts: Sequence[str], number: int) -> str:
 
 
 def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Iterator[str]:
-    """Yield the additions that change how a broker behaves, each with its effect, and then the others."""
+    """Yield additions as text: those that change how a broker behaves, each with its effect, then the others."""
     with_effect = [addition for addition in additions if addition.advice.effect]
     if with_effect:
         yield ""
@@ -103,7 +106,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
 
 
 def _undo_text(advice: AdditionAdvice) -> str:
-    """Return the variables that undo an addition as YAML, or the reason why none does."""
+    """Return the variables that undo an addition as YAML, or the reason why no variable does."""
     if not advice.variables:
         return f"not possible: {advice.reason}"
     settings = "; ".join(f"{PREFIX}{name}: {_flow_yaml(value)}" for name, value in advice.variables.items())

@@ -73,7 +73,9 @@ def propose_element_variables(proposal: VariableProposal) -> None:
 def _first_entries(
     proposal: VariableProposal, document: AdoptedDocument, entries: Iterable[ComparedElement]
 ) -> list[ComparedElement]:
-    """Return the first policyEntry of each destination; keep further ones out of the inventory, with a note.
+    """Return the first policyEntry of each destination.
+
+    Further ones are kept out of the inventory, with a note.
 
     A broker uses one of them, and a different one after each start: DestinationMap.chooseValue reads a HashSet of
     objects that do not define a hash.
@@ -96,7 +98,7 @@ def _first_entries(
 
 
 def _set_list(proposal: VariableProposal, document: AdoptedDocument, name: str, values: list[Any]) -> bool:
-    """Propose those of the values that are valid together; return whether there are any."""
+    """Propose the values of a list variable that are valid together, and return whether there are any."""
     accepted = values
     if not is_valid_value(name, values):
         # Each value is validated with all accepted ones, so only as many are tried as a person would write.
@@ -108,7 +110,10 @@ def _set_list(proposal: VariableProposal, document: AdoptedDocument, name: str, 
 
 
 def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
-    """Return the value of ``activemq_kahadb`` for an mKahaDB; {} without one, or where the variable takes not all."""
+    """Return the value of ``activemq_kahadb`` for an mKahaDB element.
+
+    It is {} without the element, or where the variable cannot express all of it.
+    """
     node = document.broker.find("persistenceAdapter/mKahaDB")
     filtered = node.find_all("filteredPersistenceAdapters/filteredKahaDB") if node else []
     stores = [child.name for entry in filtered for child in entry.find_all("persistenceAdapter/kahaDB")]
@@ -171,7 +176,7 @@ _OURS = ("network_bridge_filter_factory", "enable_audit", "pending_durable_subsc
 
 
 def _shorter_entries(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield an entry without each of the keys that rendered brokers may add, most of them first."""
+    """Yield a policy entry without each of the keys that rendered brokers may add, most of them first."""
     for count in range(len(_OURS), 0, -1):
         for keys in combinations(_OURS, count):
             if all(key in entry for key in keys):
@@ -179,7 +184,7 @@ def _shorter_entries(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _policy_entries(broker: Broker, policies: list[Any]) -> set[Any]:
-    """Return the policy entries that a broker has with these policies, in a form that can be compared."""
+    """Return the policy entries that a broker with these destination policies has, in a comparable form."""
     models = tuple(DestinationPolicy.model_validate(policy) for policy in policies)
     settings = broker.settings.model_copy(update={"destination_policies": models})
     return {_comparable(element) for element in destination_policy_elements(replace(broker, settings=settings))}
@@ -209,7 +214,7 @@ def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> N
 
 
 def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:
-    """Return the keys of a redeliveryPlugin, those of the map inside it as its own."""
+    """Return the keys of a redeliveryPlugin element, including those of the map inside it."""
     plugin_keys = {
         key: yaml_scalar_of(node.get(name))
         for key, name in (
@@ -233,7 +238,7 @@ def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] 
 
 
 def _model_of(annotation: Any) -> type[XmlBean] | None:
-    """Return the class of the beans that a model's field holds: one bean, a tuple of beans, or a bean or None."""
+    """Return the class of the beans in a model's field, which is a bean, a tuple of beans, or a bean or None."""
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
         return annotation
     return next((model for part in get_args(annotation) if (model := _model_of(part))), None)
@@ -244,7 +249,7 @@ def _variable_values(nodes: Iterable[ComparedElement], model: type[XmlBean], rel
 
 
 def _variable_value(node: ComparedElement, model: type[XmlBean], release: Release, *, bare: bool = False) -> Any:
-    """Return the value of a variable for an element in its shortest form, without what the model does not accept.
+    """Return the value of a variable for an XML element, in its shortest form that the model accepts.
 
     None where the model accepts nothing of it. ``bare``: without the destination that it applies to.
     """
@@ -265,7 +270,7 @@ def _variable_value(node: ComparedElement, model: type[XmlBean], release: Releas
 
 
 def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] | None:
-    """Return the keys that identify a bean or its destination; None for an element that the model does not describe."""
+    """Return the keys that identify a bean or its destination; None for an XML element that no model describes."""
     if issubclass(model, TypedBean):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
@@ -331,7 +336,7 @@ def _destination_name(node: ComparedElement) -> str | None:
 
 
 def _named_destination(node: ComparedElement, model: type[NamedDestination]) -> Any:
-    """Return a destination as text, or with the selector of a filteredDestination; None for anything else."""
+    """Return a destination element as text, with the selector of a filteredDestination; None for another."""
     if node.name == "filteredDestination" and "selector" in model.model_fields:
         kinds = [kind for kind in ("queue", "topic") if node.get(kind)]
         if len(kinds) != 1 or set(node.attributes) - {kinds[0], "selector"}:

@@ -71,7 +71,7 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
 
 
 def _notes_comment(proposal: VariableProposal) -> str:
-    """Return the urgent notes as a comment, so that the inventory keeps what the operator must still decide."""
+    """Return the urgent notes of an adoption as a comment in the inventory, for the operator's later decisions."""
     if not proposal.urgent_notes:
         return ""
     lines = ["# Notes of the adoption. Remove each note after you have followed it."]
@@ -133,7 +133,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
 
 
 def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
-    """Return whether a host's own variables are few and simple enough for hosts.yml."""
+    """Return whether the variables of a host are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
     return len(host_variables) <= _MOST_INLINE and all(
         isinstance(value, str | int | TextWithJinjaExpression) for value in host_variables.values()
@@ -163,7 +163,7 @@ def _scalar(text: str) -> str:
 
 
 def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
-    """Return the variables of brokers by the file that sets them, as general as their values allow."""
+    """Return brokers' variables by the inventory file that sets them, as general as their values allow."""
     groups = {inventory_group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
     pairs = {inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
     groups, pairs = ({name: hosts for name, hosts in of.items() if len(hosts) > 1} for of in (groups, pairs))
@@ -222,7 +222,10 @@ def _variable_yaml(name: str, value: Any) -> str:
 
 
 def _yaml_node(value: Any) -> yaml.Node:
-    """Return a variable's value as YAML: short mappings and lists of plain strings on one line, secrets as lookups."""
+    """Return a variable's value as YAML, in the format of the proposed inventory.
+
+    Short mappings and lists of plain strings are on one line, secrets are lookups.
+    """
     if isinstance(value, SecretReference):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
     if isinstance(value, TextWithSecretLabels):

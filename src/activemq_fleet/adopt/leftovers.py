@@ -43,7 +43,7 @@ _SETTINGS_OF_LOCATION = frozenset({"location", "locations"})
 
 @dataclass(frozen=True, slots=True)
 class _Skip:
-    """What needs no fragment: elements by id that a variable replaces, and values that mean the same."""
+    """The XML that needs no fragment: elements by id that a variable replaces, and values that mean the same."""
 
     elements: Collection[int]
     directories: Mapping[str, str]
@@ -146,7 +146,7 @@ def _fragment_entry(
 
 
 def _schema_locations(document: AdoptedDocument) -> dict[str, str]:
-    """Return the address of each namespace's schema that the document names on its root element or its broker."""
+    """Return the schema address of each XML namespace that a document names on its root element or its broker."""
     addresses: dict[str, str] = {}
     for node in (document.original, document.broker):
         words = node.get(_SCHEMA_LOCATION).split()
@@ -156,7 +156,9 @@ def _schema_locations(document: AdoptedDocument) -> dict[str, str]:
 
 
 def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) -> ComparedElement:
-    """Return the element with the address of the schema on each element of a namespace other than Spring's and ours.
+    """Return an XML element with the schema's address on each element of another namespace.
+
+    These are namespaces other than Spring's and ActiveMQ's.
 
     The root element of a rendered file names the schemas of these two alone, and the broker needs the others.
     """
@@ -170,7 +172,7 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
 
 
 def _with_references(node: ComparedElement, proposal: VariableProposal, document: AdoptedDocument) -> ComparedElement:
-    """Return the element with ``${activemq…}`` references for the passwords of accounts that the inventory holds."""
+    """Return an XML element with ``${activemq…}`` references for passwords that the inventory holds."""
     variables = proposal[document.host]
     network_user = variables.get("network_username")
     users = {user["name"] for user in variables.get("users", [])}
@@ -189,7 +191,7 @@ def _with_references(node: ComparedElement, proposal: VariableProposal, document
 
 
 def _remove_skipped(node: ComparedElement, skip: _Skip) -> ComparedElement | None:
-    """Return the element without the children in ``skip``; None where no child is left."""
+    """Return an XML element without the children in ``skip``; None where no child is left."""
     if not any(id(child) in skip.elements for child in node.children):
         return node
     children = tuple(child for child in node.children if id(child) not in skip.elements)
@@ -197,7 +199,7 @@ def _remove_skipped(node: ComparedElement, skip: _Skip) -> ComparedElement | Non
 
 
 def _missing_in_property(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
-    """Return the parts of a property element that the rendered one lacks, at any depth; None where it lacks nothing."""
+    """Return the parts of a property element that the rendered one lacks, at any depth; None without such parts."""
     missing = []
     unmatched = Counter(child.comparison_key for child in rendered.children)
     rights = {_rights_key(other) for other in rendered.children}
@@ -226,7 +228,7 @@ def _rights_key(node: ComparedElement) -> tuple[str, str]:
 
 
 def _missing_in_bean(original: ComparedElement, rendered: ComparedElement, skip: _Skip) -> ComparedElement | None:
-    """Return the attributes and properties of a bean that the rendered one lacks; None where it lacks nothing."""
+    """Return the attributes and properties of a bean that the rendered bean lacks; None without such parts."""
     missing = []
     for child in original.children:
         same = next((other for other in rendered.children if other.tag == child.tag), None)
@@ -258,7 +260,7 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
 
 
 def _joining_key(node: ComparedElement, parent: ComparedElement) -> object:
-    """Return a value that is equal for two beans of which ``render.fragments`` would merge one into the other.
+    """Return a value that is equal for two Spring beans if ``render.fragments`` would merge them.
 
     None for a bean that is never merged.
     """

@@ -133,7 +133,10 @@ def _possible_ends(source: Broker, target: Broker) -> Iterator[tuple[str, str]]:
 
 
 def _units_by_name(fleet: Fleet) -> dict[str, list[str]]:
-    """Return the units by every group and pair name that ``activemq_links`` accepts; groups hide equal pair names."""
+    """Return the link units (pairs or brokers) by every group and pair name that ``activemq_links`` accepts.
+
+    A group hides a pair with the same name.
+    """
     pairs: dict[str, dict[str, None]] = defaultdict(dict)
     groups: dict[str, dict[str, None]] = defaultdict(dict)
     for broker in fleet.brokers:

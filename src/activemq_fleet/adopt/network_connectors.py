@@ -93,7 +93,10 @@ def inexpressible_part(node: ComparedElement) -> str:
 
 
 def _inexpressible_part(connector: NetworkConnector) -> str:
-    """Return why ``activemq_links`` cannot express a networkConnector, as a clause; "" where it can."""
+    """Return the reason why ``activemq_links`` cannot express a networkConnector; "" where it can.
+
+    The reason is a clause.
+    """
     uri = Uri.parse(connector.uri)
     if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
         return (
@@ -248,7 +251,9 @@ def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, 
 def _addresses_on_one_machine(
     proposal: VariableProposal, unknown: Iterable[tuple[ReplaceableBridge, AdoptedDocument]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (host, address) of brokers that share a machine: one connects to the other at its own loopback address.
+    """Yield (host, address) of brokers that share a machine.
+
+    One of them connects to the other at its own loopback address.
 
     Yield nothing where two of them would listen on the same port.
     """
@@ -278,7 +283,10 @@ def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[s
 
 
 def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariableProposal) -> Iterator[tuple[str, str]]:
-    """Yield (host, dialled address) for a bridge named ``X-to-Y``, where Y is a pair or a host and the ports match."""
+    """Yield (host, address) for a bridge whose name ``X-to-Y`` names the target.
+
+    Y is a pair or a host, and the ports match.
+    """
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.documents_by_pair().get(target) or [
         d for d in proposal.documents if d.identity.host_label == target
@@ -301,7 +309,7 @@ def _port(variables: Mapping[str, object]) -> int | None:
 
 
 class _HostNames:
-    """A lookup of the host to which a name in a URI refers, among the hosts of all files."""
+    """A lookup of the host to which a name in a URI refers, among the hosts of all adopted files."""
 
     def __init__(self, documents: Iterable[AdoptedDocument]) -> None:
         self._hosts = {document.host.lower(): document.host for document in documents}

@@ -57,7 +57,9 @@ def propose_network(proposal: VariableProposal) -> None:
 
 
 class _Network:
-    """The bridges of all files, sorted by what replaces each: a link between units, a link within a pair, or nothing.
+    """The bridges of all adopted files, sorted by the link that replaces each.
+
+    It is a link between units (pairs or single brokers), a link within a pair, or none.
 
     ``reasons`` maps (host, name) to the reason why a bridge stays in an XML fragment; ``multicast`` lists groups whose
     brokers find each other; ``base`` is the proposed fleet without links.
@@ -152,7 +154,7 @@ class _Network:
         return None
 
     def _outside_target(self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str) -> str | None:
-        """Return a name for the target of a bridge outside of the inventory, and note ``why`` it is needed."""
+        """Return a name for a bridge's target outside of the inventory, and note ``why`` the target is needed."""
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
@@ -173,7 +175,10 @@ class _Network:
         return self.outside[bridge.addresses]
 
     def _unknown_sharing_reason(self, brokers: Sequence[Broker]) -> str:
-        """Return why two nodes named as a pair are no pair, where it is unknown whether they share a store; else ""."""
+        """Return the reason why two nodes with the names of a pair are not proposed as a pair; else "".
+
+        It is unknown whether they share a store.
+        """
         if len({broker.pair for broker in brokers}) > 1:
             return ""
         documents = [d for d in self.proposal.documents if d.host in {broker.host for broker in brokers}]
@@ -187,7 +192,10 @@ class _Network:
     def _add_link(
         self, unit: str, documents: Sequence[AdoptedDocument], by_host: dict[str, tuple[ReplaceableBridge, str]]
     ) -> None:
-        """Add the link that replaces a unit's bridges of one name, or the reason where its brokers' bridges differ."""
+        """Add the link that replaces a unit's bridges of one name.
+
+        A unit is a pair or a single broker. Where the bridges of its brokers differ, the reason is added.
+        """
         hosts = [document.host for document in documents]
         pure = self.proposal.proposed_ha_profile(hosts[0]).replicates
         slaves = {document.host for document in documents if pure and master_connector_element(document)}
@@ -225,7 +233,7 @@ class _Network:
         self._propose_ttl(entries)
 
     def _propose_attributes(self) -> None:
-        """Propose the attributes and URI options that all links have in common, once for all of them."""
+        """Propose, once for all, the attributes and URI options that all links have in common."""
         bridges = [*(link.bridge for link in self.links), *self.pair_links.values()]
         if not bridges:
             return
@@ -264,7 +272,7 @@ class _Network:
                 self.proposal[document.host]["discovery"] = kind
 
     def _propose_topology(self) -> list[AdoptedLink]:
-        """Propose each group's ``activemq_topology``, the shape that makes most of its links; return those links."""
+        """Propose each group's ``activemq_topology``: the one that makes most of its links; return those links."""
         plain = {
             (link.source, link.target, link.bridge.name, link.bridge.duplex): link
             for link in self.links
@@ -304,8 +312,9 @@ class _Network:
         return [link for group, shape in chosen.items() for link in fitting[group][shape]]
 
     def _propose_ttl(self, entries: Sequence[LinkEntry]) -> None:
-        """Set the links, with TTLs where the default differs: for the fleet, for an entry of ``activemq_links``, or
-        for a host.
+        """Set the links, with TTLs that differ from the default.
+
+        A TTL is set for the fleet, for an entry of ``activemq_links``, or for a host.
         """
         self._set_entries(entries, ())
         wrong = self._links_of_wrong_ttl()
@@ -327,7 +336,7 @@ class _Network:
         self._set_entries(entries, [*wrong, *self._links_of_wrong_ttl()])
 
     def _set_entries(self, entries: Sequence[LinkEntry], with_ttl: Collection[AdoptedLink]) -> None:
-        """Propose ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
+        """Propose the entries of ``activemq_links``; an entry has a TTL if it makes one of the links ``with_ttl``."""
         wanted = set(with_ttl)
         if entries:
             settings = [entry.to_links_entry(with_ttl=not wanted.isdisjoint(entry.links)) for entry in entries]

@@ -74,7 +74,7 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
 
 
 def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents: Sequence[AdoptedDocument]) -> None:
-    """Add a note that an adopted store needs its marker, which a store of activemq.fleet already has."""
+    """Add a note that an adopted store needs the marker that stores of activemq.fleet have."""
     if any(document.preferred is None for document in documents):
         directory = kahadb_directory(documents[0]) or "STORE"
         path = shlex.quote(f"{directory}/{STORE_MARKER}")
@@ -128,7 +128,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
 
 
 def _only_for_slaves(connector: ComparedElement) -> bool:
-    """Return whether only slaves use a connector; one that clients use, too, is kept."""
+    """Return whether only slaves of pairs use a transportConnector, and no clients do."""
     return "discoveryUri" not in connector.attributes and connector.get("name") not in ("openwire", "default")
 
 
@@ -147,7 +147,7 @@ def kahadb_directory(document: AdoptedDocument) -> str:
 
 
 def _same_directory(documents: Sequence[AdoptedDocument]) -> bool:
-    """Return whether both nodes use one absolute KahaDB directory that is evidently shared.
+    """Return whether both nodes of a pair use one absolute KahaDB directory that is evidently shared.
 
     Evidence is an equal broker name, a configured lock on both nodes, or a path where shared storage is usually
     mounted. With guards each node has a separate path.
@@ -164,7 +164,7 @@ def _same_directory(documents: Sequence[AdoptedDocument]) -> bool:
 
 
 def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -> tuple[str, str] | None:
-    """Return what the nodes of a pair may share and what to do then; None where they surely share nothing."""
+    """Return the store that the nodes of a pair may share, and what to do then; None if they surely share none."""
     stores = [store for document in documents if (store := _store(document))]
     if len(stores) == len(documents) and all(store.name == "jdbcPersistenceAdapter" for store in stores):
         return "a database", f"set activemq_ha: {SHARED_JDBC.name}, and activemq_jdbc"
@@ -177,7 +177,9 @@ def _store_that_may_be_shared(pair: str, documents: Sequence[AdoptedDocument]) -
 def _propose_lock(
     proposal: VariableProposal, document: AdoptedDocument, locker: str, acquire: int, keepalive: int
 ) -> None:
-    """Propose the intervals in ms of the store's lock where they differ from the defaults ``acquire``, ``keepalive``.
+    """Propose the lock intervals of a store where they differ from the defaults.
+
+    The defaults ``acquire`` and ``keepalive`` are in ms.
 
     ``locker`` is the name of the element that configures the lock.
     """
@@ -250,7 +252,7 @@ def propose_store_directories(proposal: VariableProposal) -> None:
 
 
 def _has_default_store(document: AdoptedDocument) -> bool:
-    """Return whether a broker keeps its messages although its file configures no store."""
+    """Return whether a broker stores its messages although its activemq.xml configures no store."""
     configures_store = any(document.broker.find(name) for name in ("persistenceAdapter", "persistenceFactory"))
     return not configures_store and document.broker.get("persistent") != "false"
 

@@ -147,7 +147,7 @@ def is_password_name(name: str) -> bool:
 
 
 def _is_reference(value: str) -> bool:
-    """Return whether the value of a password contains no password: a placeholder, a bean, an encrypted value."""
+    """Return whether a password attribute refers to a placeholder, bean or encrypted value in place of a password."""
     expression = _EXPRESSION.fullmatch(value.strip())
     if expression:
         # A literal inside of brackets is the name of a property.
@@ -197,7 +197,7 @@ def with_secret_labels(node: ComparedElement, secrets: LabeledPasswords) -> Comp
 def _replace_passwords(
     node: ComparedElement, by: Callable[[ComparedElement, str, str], str], *, below_secret: bool = False
 ) -> ComparedElement:
-    """Return the element with each password in clear text replaced by what ``by(element, name, value)`` returns."""
+    """Return an XML element with each clear-text password replaced by ``by(element, name, value)``."""
     secret_here = below_secret or any(is_password_name(node.get(name)) for name in ("name", "key"))
 
     def attribute(name: str, value: str) -> str:
@@ -225,7 +225,7 @@ def _replace_passwords(
 
 
 def _secret_arguments(node: ComparedElement) -> Iterator[ComparedElement]:
-    """Yield the children of an element that are passwords by what precedes them.
+    """Yield the children of an XML element that are passwords, as the children before them show.
 
     These are the arguments of a bean that calls a method such as ``setPassword``, and in a list the value after the
     name of a password, as in the arguments of ``System.setProperty``.

@@ -154,7 +154,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
 
 
 def _host_of(path: Path, naming: Naming) -> str:
-    """Return the host a file belongs to, "" for an unknown one.
+    """Return the host to which a file belongs; "" for an unknown one.
 
     Taken from ``…/hosts/HOST/conf/activemq.xml``, else from the nearest directory with a broker's name, else from the
     file's own name.
@@ -202,9 +202,7 @@ class UnparsedHostNamesError(InputError):
 
 
 def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming: Naming) -> None:
-    """Raise UnparsedHostNamesError for files whose host is unknown, or has a name that the naming convention does not
-    read.
-    """
+    """Raise UnparsedHostNamesError for files without a host name that the naming convention can parse."""
     unread = [(host, path) for host, path, _ in files if not naming.matches_pattern(host)]
     if not unread:
         return
@@ -235,7 +233,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
 
 
 def _probable_host(path: Path) -> str:
-    """Return the name of a file, or of the nearest directory above it, that may be the name of its host."""
+    """Return the probable name of a file's host: the name of the file, or of the nearest directory above it."""
     parts = (_stem_of(path), *reversed(path.resolve().parts[1:-1]))
     return next((part for part in parts if _HOST.fullmatch(part) and not _USUAL_NAME.fullmatch(part)), "HOST")
 
@@ -322,7 +320,7 @@ def _document(
 
 
 def _tree_of(path: Path) -> Path:
-    """Return the directory below which the files of a named activemq.xml are."""
+    """Return the directory that contains an activemq.xml and the files that belong to it."""
     return path.parents[1] if path.parent.name == "conf" else path.parent
 
 
@@ -374,7 +372,7 @@ def _read(
 
 
 def _put_in_beans(broker: etree._Element) -> etree._Element:
-    """Return a ``<beans>`` with the broker inside, as a file has it whose root is not the broker."""
+    """Return a ``<beans>`` element with the broker inside, for a file whose root is the broker."""
     beans = parse_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
     beans.append(broker)
     return beans
@@ -419,7 +417,7 @@ def _release(text: str, path: Path) -> Release:
 
 
 def _no_broker_message(root: etree._Element, number: int) -> str:
-    """Return what is wrong with a file that has not exactly one broker below its root, and what to do."""
+    """Return the error about a file that does not have exactly one broker element, and the remedy."""
     if number:
         return (
             f"the file has {number} <broker> elements: write each <broker> into a separate file, and adopt these files"

@@ -78,12 +78,12 @@ def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> l
 
 
 def _key_of(finding: Finding) -> tuple[str, str, str]:
-    """Return a value that is equal for the same error of an original and of a rendered file."""
+    """Return the key of a finding, which is equal for the same error in an original and a rendered file."""
     return finding.rule, finding.host, finding.message if finding.rule == _SCHEMA_RULE else ""
 
 
 def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: FindingsOf) -> None:
-    """Remove the fragment or broker attribute that causes an error from a host's proposal, or raise InputError."""
+    """Leave the fragment or broker attribute that causes an error out of a host's proposal, else raise InputError."""
     key = _key_of(finding)
     variables = proposal.variables.get(finding.host, {})
     if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
@@ -110,7 +110,7 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
 
 
 def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, Variables]]:
-    """Yield a name for each fragment and broker attribute of a host, and the changed variables without it."""
+    """Yield the variables of a host without one fragment or broker attribute, with its name, for each."""
     fragments = variables.get("xml_fragments", [])
     for position, fragment in enumerate(fragments):
         first_line = fragment["xml"].text_with_secret_markers.lstrip().partition(">")[0]
@@ -123,7 +123,7 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
 
 
 def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
-    """Add a note about each original file with which no broker of its release starts."""
+    """Add a note about each original activemq.xml with which no broker of its release starts."""
     releases = {document.host: document.release.text for document in proposal.documents}
     hosts: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for finding in errors:

@@ -252,7 +252,10 @@ class _Comparison:
 def _pair_children(
     originals: Sequence[ComparedElement], rendered: Sequence[ComparedElement]
 ) -> tuple[list[tuple[ComparedElement, ComparedElement]], list[ComparedElement], list[ComparedElement]]:
-    """Return the matching (original, rendered) children in the original's order, and the unmatched of both sides."""
+    """Return pairs of matching children of two XML elements, and the children of each without a match.
+
+    The pairs (original, rendered) are in the order of the original.
+    """
     answers: dict[int, ComparedElement] = {}
     left = list(rendered)
     for same in (lambda node: node.comparison_key, _identity, _listening_address):
@@ -279,7 +282,7 @@ def _identity(node: ComparedElement) -> tuple[str, ...]:
 
 
 def _listening_address(node: ComparedElement) -> object:
-    """Return a value that is equal for transportConnectors with the same address; unique for any other element."""
+    """Return a key that is equal for transportConnectors with one address, and unique for other elements."""
     return (node.tag, node.get("uri").partition("?")[0]) if node.name == "transportConnector" else id(node)
 
 
@@ -316,7 +319,7 @@ def is_console_import(node: ComparedElement) -> bool:
 
 
 def _path_steps(siblings: Iterable[ComparedElement]) -> dict[int, str]:
-    """Return the last part of the path of each of the elements below one element, by ``id``."""
+    """Return the path step of each of the elements below one XML element, by ``id``."""
     siblings = list(siblings)
     total = Counter(node.tag for node in siblings)
     places: Counter[str] = Counter()
@@ -366,7 +369,7 @@ def _xml_lines(node: ComparedElement, around: str, indent: int | None) -> Iterat
 
 
 def _tidy(text: str, indent: int | None) -> str:
-    """Return the text without surrounding white space; a text of several lines is kept where lines are indented."""
+    """Return an XML text without surrounding white space; lines of a text of several lines keep their indentation."""
     plain = text.strip()
     one_line = " ".join(plain.split())
     return text if indent is not None and plain != one_line else one_line

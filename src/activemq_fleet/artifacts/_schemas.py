@@ -86,7 +86,7 @@ def fetch_schema_to_cache(release: Release, source: Path | None = None, *, progr
 
 
 def _nearest(release: Release, progress: Progress) -> Path:
-    """Return the cached schema of a release, or of the nearest one of its line where it cannot be obtained.
+    """Return the cached XML schema of a release, or of the nearest release of its line.
 
     A cached schema comes first, and then those that Maven is known to deliver. If Maven itself failed, it does not run
     again.
@@ -122,7 +122,7 @@ def _others_of_line(release: Release) -> list[Release]:
 
 
 def _is_at_hand(release: Release) -> bool:
-    """Return whether the schema of a release is available without a download."""
+    """Return whether the XML schema of a release is available without a download."""
     is_cached = (cache_directory() / _name(release)).exists()
     return is_cached or packaged_schema_bytes(release) is not None or any(_jars_at_hand(release))
 

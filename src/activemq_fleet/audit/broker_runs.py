@@ -160,13 +160,13 @@ class _RunReader:
         return self._terms
 
     def _is_another_start(self, seen: LogEvidence) -> bool:
-        """Return whether a record is of a new process, so that the previous run ended without a record."""
+        """Return whether a log record is of a new broker process, so that the previous run ended without a record."""
         if seen.kind == "LIFE-REFRESH":
             return True
         return seen.kind in _OF_STARTS and self._term is not None and self._term.was_active and self._term.end == "open"
 
     def _begin(self, seen: LogEvidence) -> None:
-        """Begin a run; continue the current run if it has only begun to read its files."""
+        """Begin a run of a broker, or continue a run that has only begun to read its files."""
         chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
         if self._term is not None and self._term.is_new:
             self._term.chosen, self._term.store = chosen, seen.fields.get("adapter")
@@ -184,7 +184,7 @@ class _RunReader:
         self._tried = None
 
     def _begin_unseen(self, seen: LogEvidence) -> ObservedBrokerRun:
-        """Begin a run whose beginning the log lacks."""
+        """Begin a run of a broker whose beginning its log does not show."""
         self._term = ObservedBrokerRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
@@ -253,7 +253,7 @@ def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedBrokerRu
 
 
 def _was_active(term: ObservedBrokerRun, seen: LogEvidence) -> bool:
-    """Return whether the last record of a run without a logged beginning shows that the broker was active."""
+    """Return whether the last record of a broker run shows that the broker was active before its log began."""
     if term.chosen is not None or term.started is not None or term.waited is not None:
         return False
     return seen.kind in ("LOCK-LOST", "RLD-DEMOTED") or (
@@ -270,7 +270,10 @@ def _end_of(seen: LogEvidence, phase: str) -> End:
 
 
 def _extend_runs(runs: Sequence[ObservedBrokerRun], busy: Sequence[LoggedPeriod]) -> None:
-    """Set each run's last record to the last that its host logged, also if that record shows no state."""
+    """Set the last record of each broker run to the last record that its host logged during the run.
+
+    That record need not show a state.
+    """
     for index, term in enumerate(runs):
         begin = term.chosen or term.first
         following = runs[index + 1].first if index + 1 < len(runs) else None

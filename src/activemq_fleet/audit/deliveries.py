@@ -56,7 +56,7 @@ class DeliveryOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What has reached a subscriber of one publisher's epoch.
+    """The events of one publisher's epoch (lifetime of its store) that reached a subscriber, as ranges.
 
     ``eras``: extremes by era. ``topics`` and ``barriers``: by topic or prefix and by hole.
     """
@@ -153,7 +153,10 @@ class DeliveryJudge:
             )
 
     def _delivery_of_receipt(self, event: JournaledEvent, receipt: EventReceipt) -> Delivery:
-        """Return the delivery that the receipt shows; a gap before the receipt cannot hide a later handling."""
+        """Return the delivery that a subscriber's receipt of an event shows.
+
+        A gap before the receipt cannot hide a later handling.
+        """
         verdict: Verdict
         if receipt.handled > 1:
             verdict, reason = "duplicate", f"handled {receipt.handled} times"
@@ -168,7 +171,7 @@ class DeliveryJudge:
         return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
     def _missed_deliveries(self, event: JournaledEvent) -> Iterator[Delivery]:
-        """Yield the deliveries to subscribers that were expected to receive the event and have no record of it.
+        """Yield an event's deliveries to the subscribers that were expected to receive it, but have no record of it.
 
         Where several agents published the event, only the worst delivery to each subscriber is yielded.
         """
@@ -185,7 +188,7 @@ class DeliveryJudge:
         yield from worst_by_subscriber.values()
 
     def _is_expected(self, copy: PublishedEvent, name: str) -> bool:
-        """Return whether other events that the subscriber received show that it was subscribed to the event."""
+        """Return whether a subscriber was subscribed to an event, as other events that it received show."""
         assert copy.topic is not None  # noqa: S101 -- for the type alone
         if name in self._subscribed_before_events:
             return True
@@ -199,7 +202,10 @@ class DeliveryJudge:
         return False
 
     def _reason_of_absence(self, copy: PublishedEvent, topic: str, name: str, stream: _Stream) -> str:
-        """Return why an expected event did not arrive; gaps that may hide its records take precedence."""
+        """Return the reason why an event did not reach a subscriber that was expected to receive it.
+
+        Gaps that may hide its records take precedence.
+        """
         if copy.last is None:
             return words.NO_ACCEPTANCE
         is_acked = copy.state in ("acknowledged", "unconfirmed")
@@ -239,7 +245,7 @@ def _hole_before_later_barrier(barriers: Mapping[int, EventRange], at: int, *, b
 
 
 def _holes_around(by_hole: Mapping[int, EventRange], copy: PublishedEvent, missing: int) -> tuple[int, int]:
-    """Return the numbers of records missing before the two receipts that enclose the position of this event."""
+    """Return the numbers of records missing before the two receipts that enclose an event's position."""
     if copy.first is None or copy.first != copy.last:
         return 0, missing
     low = max((hole for hole, event_range in by_hole.items() if event_range.min_first < copy.first), default=0)

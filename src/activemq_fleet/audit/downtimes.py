@@ -72,7 +72,7 @@ def _bounds_sentence(
     bounds: tuple[float, float],
     sign: datetime,
 ) -> str:
-    """Return a sentence about a downtime that is not equal to the duration of the takeover; empty if it is."""
+    """Return a sentence about the downtime of a pair if it differs from the duration of the takeover, else ""."""
     if term.started is None or (measured.seconds is not None and bounds[1] - measured.seconds <= _EQUAL):
         return ""
     old, hung = short_name(before.host), end.hung_since if end else None
@@ -84,7 +84,7 @@ def _bounds_sentence(
 
 
 def _slow_steps(term: ObservedBrokerRun, before: ObservedBrokerRun, end: ProcessEnd | None) -> str:
-    """Return a sentence for a slow stop of the old node, and one for a lock that was acquired late."""
+    """Return sentences about slow steps of a takeover: the stop of the old node, and the acquisition of the lock."""
     text = ""
     stop = seconds_between(before.ended, before.released)
     if stop is not None and stop >= _SLOW_STOP:

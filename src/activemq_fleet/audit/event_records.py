@@ -178,5 +178,5 @@ def _is_barrier(topic: str | None) -> bool:
 
 
 def _least_topic(topics: Iterable[str | None]) -> str | None:
-    """Return the least topic, so that records in any order give the same topic."""
+    """Return the least topic of the records about an event, so that their order does not matter."""
     return min((topic for topic in topics if topic is not None), default=None)

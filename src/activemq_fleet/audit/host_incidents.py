@@ -105,7 +105,7 @@ def host_incidents(
 def _demotions(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
-    """Yield an incident for each lost lock, which ends when the node is a standby or active again."""
+    """Yield an incident for each lock that a broker lost, until its node is a standby or active again."""
     for index, term in enumerate(runs):
         if term.end != "lost_lock" or not term.was_active or term.ended is None:
             continue
@@ -132,7 +132,7 @@ def _demotions(
 
 
 def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
-    """Return the last record before a lost lock that gives a reason; None without one."""
+    """Return the last log record before a lost lock that gives a reason; None without one."""
     reasons = [
         record for record in evidence if record.kind in advice.LOST_LOCKS and lost - _BEFORE <= record.at <= lost
     ]
@@ -141,7 +141,10 @@ def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvi
 
 
 def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
-    """Yield evidence of each run that was active, ended soon after without a record, and was followed by another."""
+    """Yield evidence of each active broker run that ended soon after its start, without a log record.
+
+    Another run followed.
+    """
     for run, following in pairwise(runs):
         begins = following.first or following.chosen
         if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
@@ -152,7 +155,7 @@ def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
 def _failing_starts(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
-    """Yield series of starts that failed, at once or soon after the broker was ready.
+    """Yield an incident for each series of broker starts that failed, at once or soon after the broker was ready.
 
     A start after which the broker was active or standby for longer than ``SOON`` ends a series. A start that failed
     once for a store error or a failed takeover belongs to that incident; repeated failures are a series.
@@ -211,7 +214,7 @@ def _crashes(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[Inci
 
 
 def _incident_of_crashes(node: PairNode, series: Sequence[datetime], clauses: Sequence[str]) -> Iterator[Incident]:
-    """Yield the incident of a series of crashes; ``clauses`` are the ends that a systemd journal explains."""
+    """Yield the incident of a series of broker crashes; ``clauses`` are the ends that a systemd journal explains."""
     if len(series) >= CRASHES:
         times = f"{len(series)} times in a row"
         cause = f"The process of {short_name(node.host)} ended {times} without a record in its log."
@@ -254,7 +257,7 @@ def _slow_starts(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[
 def _lock_errors(
     node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
-    """Yield incidents of locks that could not be renewed, where the broker kept its lock all the same."""
+    """Yield incidents of store locks that could not be renewed, although the broker kept its lock."""
     lost = [run.ended for run in runs if run.end == "lost_lock" and run.ended is not None]
     kept = [record for record in evidence if not any(at - _BEFORE <= record.at <= at + _BEFORE for at in lost)]
     sentence, advised = advice.LOCK_ERROR
@@ -284,7 +287,7 @@ def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> I
 def _refusals(
     node: PairNode, refusals: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
 ) -> Iterator[Incident]:
-    """Yield one incident for each series of refusals, whichever accounts were refused."""
+    """Yield one incident for each series of refusals of clients or bridges, for all accounts together."""
     for series in split_into_series(refusals):
         kinds = {record.fields["what"] for record in series}
         advised = (
@@ -302,7 +305,7 @@ def _refusals(
 
 
 def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
-    """Yield a phrase for each kind of client and account that was refused, and one for the accounts left out."""
+    """Yield a phrase for each kind of client and account that a broker refused, and one for the accounts left out."""
     times: Counter[tuple[str, str]] = Counter()
     for record in series:
         times[record.fields["what"], record.fields["who"]] += record.count
@@ -315,7 +318,7 @@ def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
 
 
 def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
-    """Return the name of the broker that refused this host's bridges; empty for clients, or where it is not known.
+    """Return the name of the broker that refused a host's bridges; empty for clients, or if it is unknown.
 
     The record of the refusal does not name the broker. Other records of the bridge do; up to 5.7 a bridge can be
     refused so early that only the record of its end exists.
@@ -332,13 +335,15 @@ def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]
 
 
 def _bridge_end_after(refusal: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence | None:
-    """Return the first record of a bridge's end soon after its refusal; None without one."""
+    """Return the first log record of a bridge's end soon after its refusal; None without one."""
     ends = (record for record in bridges if record.kind == "NET-DOWN" and record.sequence > refusal.sequence)
     return next((record for record in ends if record.at - refusal.at <= _ENDS_WITHIN), None)
 
 
 def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield incidents of two bridges with one client id: reported twice, or once if the host starts and accepts a link.
+    """Yield incidents of two bridges with one client id.
+
+    They are reported twice, or once if the host starts and accepts a link.
 
     A single report can come from a bridge that was rebuilt before its old connection was closed.
     """
@@ -373,7 +378,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
 
 @dataclass(slots=True)
 class _Breaks:
-    """The breaks of the bridges to one broker in a row, each soon after the bridge came up."""
+    """Successive breaks of the network bridges to one broker, each soon after the bridge came up."""
 
     peer: str
     breaks: list[LogEvidence] = field(default_factory=list)
@@ -387,7 +392,7 @@ class _Breaks:
 
 
 def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield an incident for each bridge that comes up and breaks again at once, many times in a row.
+    """Yield an incident for each network bridge that repeatedly breaks immediately after it comes up.
 
     A bridge that breaks because its login or its client id is refused has an incident of that kind.
     """
@@ -414,7 +419,10 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
 
 
 def _remove_broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidence | None:
-    """Remove and return the bridge in ``up`` that a record shows to be broken; NET-DOWN names the peer alone."""
+    """Remove and return the bridge in ``up`` that a log record shows to be broken.
+
+    A NET-DOWN record names only the peer.
+    """
     local = ended.fields.get("local")
     if local is None:
         peers = (name for name, began in up.items() if began.fields.get("peer") == ended.fields.get("peer"))
@@ -451,7 +459,7 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
 
 
 def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield an incident for each address whose frames exceeded the limit of a connector many times."""
+    """Yield an incident for each address whose frames exceeded a connector's limit many times."""
     by_address: dict[str, list[LogEvidence]] = {}
     for record in evidence:
         by_address.setdefault(record.fields["who"], []).append(record)
@@ -499,7 +507,10 @@ def _bridges_from_both_ends(node: PairNode, bridges: Sequence[LoggedBridge]) -> 
 
 
 def _overlaps(periods: Iterable[tuple[datetime, datetime, str]]) -> Iterator[tuple[datetime, datetime]]:
-    """Yield the times while both directions were up; ``periods`` (began, ended, direction) are sorted by begin."""
+    """Yield the times at which both directions of a link were up.
+
+    ``periods`` (began, ended, direction) are sorted by begin.
+    """
     until: dict[str, datetime] = {}
     for began, ended, direction in periods:
         for other, end in until.items():

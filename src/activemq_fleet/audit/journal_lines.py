@@ -88,7 +88,10 @@ def read_journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, s
 
 
 def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
-    """Yield a file's bytes in pieces, unpacked; the last piece of a gzip file has a problem if the file is cut off."""
+    """Yield the unpacked bytes of a journal file in pieces, each with its problem.
+
+    The last piece of a gzip file has a problem if the file is cut off.
+    """
     if content[:2] == _GZIP:
         yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces(content))
     else:
@@ -130,7 +133,7 @@ def parse_journal_line(number: int, text: str) -> ParsedJournalLine:
 
 
 def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
-    """Return the journal line of a JSON object; None if it lacks the agent, the epoch, the number or the kind."""
+    """Return the journal line of a JSON object; None if its agent, epoch, number or kind is missing."""
     agent, epoch, kind = (_utf8_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
     jseq, filters = fields.get("jseq"), fields.get("filters")
     if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):

@@ -168,7 +168,7 @@ def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey
 
 
 def _torn_ends(parts: Iterable[JournalEpochPart]) -> Iterator[tuple[EpochKey, JournalEpochPart, int]]:
-    """Yield each epoch's parts with the jseq after which unreadable lines follow; -1 for none."""
+    """Yield each part of a journal epoch with the jseq after which unreadable lines follow; -1 for none."""
     torn_at = dict[tuple[str, str], int]()
     readable = set[tuple[str, str]]()
     for part in parts:
@@ -224,7 +224,10 @@ def records_and_gaps_in_order(
 
 @dataclass(slots=True)
 class _EpochReader:
-    """A reader of the lines of one epoch; ``missing`` counts the agent's missing records up to the last line."""
+    """A reader of one epoch of an agent's journal: the lifetime of one store.
+
+    ``missing`` counts the agent's missing records up to the last line.
+    """
 
     agent: str
     epoch: str
@@ -251,7 +254,7 @@ class _EpochReader:
         yield from self._records_in_line(line, record_position(self.about, line.jseq))
 
     def _records_in_line(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
-        """Yield the record of a readable line, and the changes of subscriptions in it."""
+        """Yield the record of a readable journal line, and the changes of subscriptions in it."""
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
             is_sent = is_sent_barrier(line)
@@ -276,6 +279,6 @@ class _EpochReader:
             yield JournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
 
     def _gap_before(self, upto: int) -> Iterator[JournalFinding]:
-        """Yield a gap if records before the one with the number ``upto`` are missing."""
+        """Yield a journal gap if records before the one with the number ``upto`` are missing."""
         if upto > self._read + 1:
             yield JournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)

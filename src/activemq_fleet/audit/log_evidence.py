@@ -58,7 +58,10 @@ def evidence_in_log(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
 
 
 def _failed_start(record: LogEvidence) -> LogEvidence:
-    """Return the evidence of a failed start; field ``aborted`` is set where a standby was stopped while it waited."""
+    """Return the evidence of a failed broker start.
+
+    Field ``aborted`` is set where a standby was stopped while it waited.
+    """
     fields = {**record.fields, "aborted": "yes"} if _ABORTED.search(record.text) else record.fields
     return replace(record, fields=fields, text=start_error_text(record.text))
 

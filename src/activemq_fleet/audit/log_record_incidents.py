@@ -144,7 +144,7 @@ def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
 
 
 def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield an incident for each series of messages that the broker refused for another reason than a missing right."""
+    """Yield an incident for each series of messages that a broker refused, except those for a missing right."""
     for series in split_into_series(evidence):
         count = _event_count(series)
         if count >= MESSAGES:
@@ -168,7 +168,10 @@ def _missing_rights(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
 def _duplicate_clients(
     node: PairNode, refused: Sequence[LogEvidence], stolen: Sequence[LogEvidence]
 ) -> Iterator[Incident]:
-    """Yield incidents of client ids that two clients use: the second is refused, or takes the first's connection."""
+    """Yield incidents of client ids that two clients use.
+
+    The second client is refused, or takes over the connection of the first.
+    """
     for evidence, least, what in (
         (refused, _CLIENTS, "refused clients because another connection had their id"),
         (stolen, _STOLEN, "closed connections because another client took over their id"),
@@ -230,7 +233,7 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Inc
 
 
 def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield incidents of bridges whose failover transport loses its connection about once per minute or more often."""
+    """Yield incidents of bridges whose failover transport reconnects about once per minute or more often."""
     by_uri: dict[str, list[LogEvidence]] = {}
     for record in evidence:
         by_uri.setdefault(record.fields["who"], []).append(record)
@@ -260,7 +263,7 @@ def _slow_stores(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[In
 
 
 def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield one incident for each kind of error that the broker names itself."""
+    """Yield one incident for each kind of error that a broker's log names."""
     by_kind: dict[str, list[LogEvidence]] = {}
     for record in evidence:
         by_kind.setdefault(record.fields["what"], []).append(record)
@@ -272,7 +275,7 @@ def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterato
 
 
 def _most_frequent(series: Iterable[LogEvidence]) -> list[tuple[str, int]]:
-    """Return whom a series of signs concerns with the number of events, the most frequent first."""
+    """Return the names that a series of log records concerns, with numbers of events, the most frequent first."""
     by_name: dict[str, list[LogEvidence]] = {}
     for record in series:
         by_name.setdefault(record.fields["who"], []).append(record)

@@ -104,7 +104,10 @@ class _DialledLink:
 
 @dataclass(slots=True)
 class _Links:
-    """The links by dialled address; the log names a network connector only after it dialled its addresses."""
+    """The network links in a broker's log by address.
+
+    The log names a network connector only after it connected to its addresses.
+    """
 
     by_uri: dict[str, str] = field(default_factory=dict)
     pending: list[tuple[str, str]] = field(default_factory=list)
@@ -309,7 +312,7 @@ class _BridgeReader:
         self._up.clear()
 
     def _record_end(self, bridge: LoggedBridge, at: datetime, cause: str) -> None:
-        """Set the end of a bridge; count it as a flap of its link where it was up for a moment only."""
+        """Set the end of a bridge; count a bridge that was up only for a moment as a flap of its link."""
         key = _bridge_key(bridge)
         known = self._last.get(key)
         if bridge.began is not None and at - bridge.began <= _ALIVE:
@@ -357,7 +360,10 @@ class _BridgeReader:
             self._add_failed_links(self._host, _ATTEMPTS)
 
     def _add_failed_links(self, host: str, least: int) -> None:
-        """Add the links of the run that never came up: after so many attempts, or after a long time."""
+        """Add the network links of a broker run that never came up.
+
+        A link is added after the given number of attempts, or after a long time.
+        """
         for uri, link in self._links.attempts.items():
             if not link.has_never_come_up(self._newest, self._end, least):
                 continue

@@ -58,7 +58,9 @@ def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOp
 
 
 def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[PlannedOperation]:
-    """Yield the operation of each begin and the end of its run; the last of several begins goes with the first end.
+    """Yield each planned operation with its begin and the end of its run.
+
+    The last of several begins goes with the first end.
 
     A begin without an end is planned until the next run begins, and for ``UNENDED`` at most.
     """
@@ -78,7 +80,7 @@ def _pair_records(host: str, records: list[_OperationRecord]) -> Iterable[Planne
 
 
 def _parse_record(line: bytes) -> _OperationRecord | None:
-    """Return the record in a line; None if the line has no record of an operation."""
+    """Return the record of a planned operation in a line; None if the line has none."""
     try:
         fields: Any = parse_json(line)
         at = datetime.fromisoformat(fields["ts"])

@@ -235,7 +235,7 @@ def pair_findings_of_logs(
 
 
 def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[datetime]]) -> Incident:
-    """Return a loss of spooled messages with the start of the other node that came before it, if one did."""
+    """Return an incident of lost spooled messages with the start of the other node that caused it, if any."""
     if incident.kind != "lost_spool" or incident.began is None:
         return incident
     before = [
@@ -305,7 +305,7 @@ def pair_of_connection_loss(
 
 
 def _losses_of_agents(records: Iterable[ConnectionRecord]) -> Iterator[ConnectionLoss]:
-    """Yield agents' losses, each with the connection that the agent made next."""
+    """Yield the connection losses of agents, each with the connection that the agent made next."""
     journals: dict[tuple[str, ...], list[ConnectionRecord]] = {}
     for record in records:
         if record.at is not None:
@@ -322,7 +322,7 @@ def _losses_of_agents(records: Iterable[ConnectionRecord]) -> Iterator[Connectio
 
 
 def _resolve_hosts(losses: Iterable[ConnectionLoss], hosts: Sequence[str]) -> list[ConnectionLoss]:
-    """Return losses in which broker addresses are replaced by hosts of the pair with these names, else by None."""
+    """Return connection losses with the hosts of a pair in place of broker addresses; None for another host."""
 
     def host_of(address: str | None) -> str | None:
         if address is None or address in hosts:

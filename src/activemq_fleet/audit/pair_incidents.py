@@ -92,7 +92,9 @@ def takeover_incidents_of_pair(
 
 
 def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> Iterator[Incident]:
-    """Yield an incident where a pair's nodes, or a single broker, wait for the lock at the end, and none is active.
+    """Yield an incident for a broker pair or single broker that is not active at the end of its logs.
+
+    Its nodes wait for the lock.
 
     A node that had been stopped before the other one began to wait is not active either, nor is one whose broker did
     not run when its logs were collected, although its log has no end.
@@ -141,7 +143,10 @@ def _describe_outage(waiting: Iterable[str], dead: Collection[str]) -> str:
 
 
 def _outage_begin(runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> datetime | None:
-    """Return when the node that was active last began to wait; without one, when the last of the nodes did."""
+    """Return the time at which a pair's last active node began to wait.
+
+    Without such a node, it is the time at which the last of the nodes began to wait.
+    """
     active: list[tuple[datetime, datetime]] = []
     waits: list[datetime] = []
     for host_runs in runs.values():
@@ -157,19 +162,22 @@ def _outage_begin(runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> datetime |
 
 
 def _is_dead(node: PairNode, run: ObservedBrokerRun) -> bool:
-    """Return whether a broker did not run at the collection of its log, which has no end."""
+    """Return whether a broker did not run when its log, which shows no end, was collected."""
     return node.state == "stopped" and run.end == "open" and run.last is not None
 
 
 def _waits_long_after(node: PairNode, ended: Iterable[ObservedBrokerRun]) -> bool:
-    """Return whether a broker still waited a while after the last records of others, when its log was collected."""
+    """Return whether a broker still waited for its lock a while after the last records of other nodes.
+
+    Its log was collected then.
+    """
     return node.collected is not None and all(
         run.last is not None and node.collected - run.last >= _STOPPED_FOR for run in ended
     )
 
 
 def _ended_before(run: ObservedBrokerRun, waiting: Iterable[ObservedBrokerRun]) -> bool:
-    """Return whether a run had ended a while before each of the runs that wait began."""
+    """Return whether a broker run had ended a while before each of the runs that wait began."""
     begins = [other.first or other.chosen for other in waiting]
     return run.ended is not None and all(begin is not None and begin - run.ended >= _STOPPED_FOR for begin in begins)
 
@@ -181,7 +189,10 @@ def _is_surely_single(runs: Sequence[ObservedBrokerRun]) -> bool:
 
 
 def _subscriptions_at_risk(nodes: Sequence[PairNode]) -> Iterator[Incident]:
-    """Yield an incident for each record in the stores of a pair; nodes that share a store have the same records."""
+    """Yield an incident for each subscription risk in the stores of a pair.
+
+    Nodes that share a store have the same records.
+    """
     seen: set[tuple[datetime, str]] = set()
     for node in nodes:
         for risk in node.risks:
@@ -218,7 +229,7 @@ def _took_over(
     nodes: Mapping[str, PairNode],
     runs: Mapping[str, Sequence[ObservedBrokerRun]],
 ) -> bool:
-    """Return whether the node became active after it was a standby of another node, or of a node that is not known."""
+    """Return whether a node became active as the standby of another node, which may be unknown."""
     if term.started is None:
         return False
     if term.promoted:
@@ -239,7 +250,9 @@ def _lacks_first_run(runs: Sequence[ObservedBrokerRun]) -> bool:
 def _process_end_before(
     term: ObservedBrokerRun, before: ObservedBrokerRun | None, skew: timedelta
 ) -> ProcessEnd | None:
-    """Return the end of the previous active node by its systemd journals; None for an end long after the takeover.
+    """Return the process end of the previous active node; None for an end long after the takeover.
+
+    Its systemd journals show it.
 
     An exit after the other node had acquired the lock is that of a later start, which failed before it logged anything.
     """
@@ -313,7 +326,7 @@ def _cause_of_takeover(
 def _failed_takeovers(
     nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]], order: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
-    """Yield an incident for each standby that got the lock and did not become active."""
+    """Yield an incident for each standby that acquired the lock and did not become active."""
     for host, host_runs in runs.items():
         for index, term in enumerate(host_runs):
             if term.started is not None or not (term.retired or (term.waited and term.locked)):
@@ -344,7 +357,10 @@ def _failed_takeovers(
 def _split_brains(
     nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta
 ) -> Iterator[tuple[str, int, Incident]]:
-    """Yield (host, later run's position, incident) where two nodes used one store for longer than clocks can differ."""
+    """Yield (host, later run's position, incident) where two nodes used one store at the same time.
+
+    They used it for longer than clocks can differ.
+    """
     locks = any(term.certainly_waited for host_runs in runs.values() for term in host_runs)
     active = [term for host_runs in runs.values() for term in host_runs if term.was_active and not term.pure]
     active.sort(key=lambda term: (term.store_acquired_at is None, term.store_acquired_at, term.host))
@@ -356,7 +372,10 @@ def _split_brains(
 
 
 def _both_active(first: ObservedBrokerRun, second: ObservedBrokerRun, skew: timedelta) -> datetime | None:
-    """Return the time until which both were active, by the first node's clock; None where the clocks can explain it."""
+    """Return the time until which two nodes were both active, by the first node's clock.
+
+    It is None where the difference of the clocks can explain it.
+    """
     first_last, begin, second_last = _last_active_record(first), second.store_acquired_at, _last_active_record(second)
     if first_last is None or begin is None or second_last is None or first.store_acquired_at is None:
         return None
@@ -381,9 +400,10 @@ def _last_active_record(term: ObservedBrokerRun) -> datetime | None:
 def _share_store(
     first: ObservedBrokerRun, second: ObservedBrokerRun, nodes: Mapping[str, PairNode], locks: bool
 ) -> bool:
-    """Return whether both runs can write to one store, by the hosts' inventory, else by the store's path and its lock.
+    """Return whether two broker runs can write to one store.
 
-    Separate disks of two hosts can have the same path. With guards, the store in use is the newest generation.
+    The hosts' inventory shows it, else the store's path and its lock. Separate disks of two hosts can have the same
+    path. With guards, the store in use is the newest generation.
     """
     numbers = {run.host: nodes[run.host].fencing_generation_at(run.store_acquired_at) for run in (first, second)}
     if all(numbers.values()):
@@ -426,7 +446,7 @@ def _incident_of_split(
 
 
 def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
-    """Yield an incident for each series of at least three takeovers in ten minutes, none of which was planned."""
+    """Yield an incident for each series of at least three unplanned takeovers of a pair in ten minutes."""
     moments = [(to_common_clock(term.started, offset[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
@@ -463,7 +483,7 @@ def _minutes(seconds: float) -> str:
 
 
 def _mark_planned(incident: Incident, operations: Sequence[PlannedOperation]) -> Incident:
-    """Return the takeover, marked and explained as planned where its node became active during an operation."""
+    """Return a takeover incident, marked as planned where its node became active during a planned operation."""
     for operation in operations:
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
         if operation.host == incident.host and is_within:

@@ -94,7 +94,7 @@ def set_process_ends_of_runs(
 
 
 def _is_over(hang: Hang, ended: datetime | None) -> bool:
-    """Return whether the broker had recovered from a hang before its run ended."""
+    """Return whether a broker had recovered from a hang before its run ended."""
     if hang.killed:
         return False
     return hang.healthy is not None or (ended is not None and ended - hang.last_reported > _REMINDERS)
@@ -107,7 +107,7 @@ def _is_within(moment: datetime, begin: datetime, until: datetime | None) -> boo
 def _last_sign(
     run: ObservedBrokerRun, begin: datetime, hung: datetime, busy: Sequence[LoggedPeriod]
 ) -> datetime | None:
-    """Return the time of the last log record of a run before it hung."""
+    """Return the time of the last log record of a broker run before the broker hung."""
     moments = [at for period in busy if period.host == run.host for at in (period.first, period.last)]
     moments += [at for at in (run.started, run.last) if at is not None]
     return max((at for at in moments if begin <= at <= hung), default=None)

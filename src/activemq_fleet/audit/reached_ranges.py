@@ -163,7 +163,7 @@ def _range_keys(
     subscribers: Mapping[str, SubscriberSubscriptions],
     missing: Mapping[str, int],
 ) -> Iterator[RangeKey]:
-    """Yield the keys of the ranges that a received event belongs to."""
+    """Yield the keys of the event ranges to which a received event belongs."""
     if subscriber := subscribers.get(receipt.subscriber):
         yield RangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
     hole = receipt.received_hole

@@ -130,7 +130,10 @@ def _store_error(record: LogEvidence) -> LogEvidence | None:
 
 
 def _failed_start(record: LogEvidence) -> LogEvidence | None:
-    """Return the store error that made a start fail; also one of reading the store, whatever its exception."""
+    """Return the store error that made a broker start fail.
+
+    It may also be an error of reading the store, whatever its exception.
+    """
     what = _store_error_kind(record.text)
     if _LOCK.search(record.text):
         return None
@@ -157,7 +160,7 @@ def _refused_frame(record: LogEvidence) -> LogEvidence | None:
 
 
 def _failed_command(record: LogEvidence) -> LogEvidence | None:
-    """Return the evidence in the failure of a command that a client or a bridge sent."""
+    """Return the evidence in the failure of a command that a client or a bridge sent to a broker."""
     rights = _right_missing(record)
     if rights is not None:
         return rights
@@ -176,7 +179,10 @@ def _right_missing(record: LogEvidence) -> LogEvidence | None:
 
 
 def _refused_connection(record: LogEvidence) -> LogEvidence | None:
-    """Return the refusal of a client's or a bridge's connection, or of the bridge at its other end."""
+    """Return the evidence of a refused connection of a client or a bridge.
+
+    It may be the refusal of the bridge at its other end.
+    """
     if record.kind == "NET-DUP-CLIENT" and not record.text.startswith(_ADDED):
         return None
     twice = _TWICE.search(record.text)
@@ -214,7 +220,10 @@ def _stolen_client(record: LogEvidence) -> LogEvidence | None:
 
 
 def _lost_connection(record: LogEvidence) -> LogEvidence | None:
-    """Return the loss of a bridge's connection that its failover transport replaces, without a record of the bridge."""
+    """Return the evidence of a lost connection of a bridge, which its failover transport replaces.
+
+    The bridge has no log record of it.
+    """
     return _sign(record, RECONNECTED, "link", _SOCKET.sub("", record.fields.get("uri", "")))
 
 
@@ -229,7 +238,7 @@ def _limit_of_store(record: LogEvidence) -> LogEvidence | None:
 
 
 def _spool_error(record: LogEvidence) -> LogEvidence | None:
-    """Return an error of the temporary store, to which the broker moves messages that its memory does not hold."""
+    """Return the evidence of an error of the temporary store, which holds messages that do not fit in memory."""
     if record.kind == "X-PAGE-IN" and not _SPOOL.search(record.text):
         return _sign(record, STORE, _store_error_kind(record.text) or "corrupt", "")
     return _sign(record, SPOOL, _store_error_kind(record.text) or "lost", "")
@@ -328,7 +337,7 @@ def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
 
 
 def _unexplained(record: LogEvidence) -> LogEvidence | None:
-    """Return a warning or an error as an error of a disk, or as unexplained; None for a record of another level."""
+    """Return a warning or an error in a log as a disk error, or as unexplained; None for a record of another level."""
     if record.level not in LEVELS:
         return None
     what = _disk_error_kind(record.text)

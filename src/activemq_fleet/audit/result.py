@@ -140,7 +140,7 @@ def incident_nouns(kind: str) -> tuple[str, str]:
 
 
 def _losses(messages: Mapping[str, int]) -> str:
-    """Return how many events were lost, by counts of verdicts, as part of a sentence; empty without events."""
+    """Return the number of lost events, by counts of verdicts, as part of a sentence; empty without events."""
     events = sum(messages.values())
     if not events:
         return ""

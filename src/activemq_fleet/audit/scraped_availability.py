@@ -105,7 +105,7 @@ def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
 
 
 def _samples(series: Iterable[Any]) -> Iterator[tuple[str, float, str, bool]]:
-    """Yield pair, time, host, and whether the host is active, for each value of an answer."""
+    """Yield pair, time, host, and whether the host is active, for each value of Prometheus' answer."""
     for time_series in series:
         pair, host = str(time_series["metric"]["pair"]), str(time_series["metric"]["host"])
         for time, value in time_series["values"]:

@@ -52,7 +52,7 @@ def end_active_spans_at_takeovers(
 
 
 def _state_changes(term: ObservedBrokerRun) -> Iterator[tuple[datetime, str]]:
-    """Yield the time of each change of a run's state, and the new state."""
+    """Yield the time and the new state of each change of state in a broker run."""
     if term.chosen is not None:
         yield term.chosen, "starting"
     elif term.was_active_before and term.last is not None and term.place == 1:

@@ -93,7 +93,10 @@ def _concerns_hosts(loss: ConnectionLoss, old: str | None, new: str) -> bool:
 
 
 def _start_by_agreeing_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
-    """Return the start by witnesses that lost a connection before the node was active and reconnected afterwards."""
+    """Return the takeover's start according to witnesses whose clocks agree with the node's.
+
+    They lost a connection before the node was active, and reconnected afterwards.
+    """
     losses = [loss for loss in near if _fits_start(loss, started)]
     if not losses:
         return None
@@ -104,7 +107,10 @@ def _start_by_agreeing_clock(started: datetime, near: Sequence[ConnectionLoss]) 
 
 
 def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -> TakeoverStart | None:
-    """Return the start by a witness with a different clock: from its loss to its reconnection, both by that clock."""
+    """Return the takeover's start according to a witness with a different clock.
+
+    The time is that from its loss to its reconnection, both by its clock.
+    """
     whole = [loss for loss in near if loss.back is not None]
     if not whole:
         return None
@@ -139,9 +145,10 @@ def _witness_sentence(loss: ConnectionLoss) -> str:
 def _start_by_log(
     term: ObservedBrokerRun, before: ObservedBrokerRun, began: datetime, free: datetime | None, source: BeganFrom
 ) -> TakeoverStart:
-    """Return the start by the node that was active before, unless the lock shows that the clocks differ.
+    """Return the takeover's start according to the node that was active before.
 
-    A standby gets a lock soon after it is ``free``, and never before.
+    It has no duration if the lock shows that the clocks differ. A standby gets a lock soon after it is ``free``, and
+    never before.
     """
     had = term.locked or term.started
     is_apart = term.started is None or had is None or term.started < began

@@ -56,7 +56,7 @@ def to_common_clock(moment: datetime | None, offset: timedelta) -> datetime | No
 def _candidate_offsets(
     runs_a: Sequence[ObservedBrokerRun], runs_b: Sequence[ObservedBrokerRun], skew: timedelta
 ) -> Iterator[timedelta]:
-    """Yield zero, and the offsets at which the order of two runs changes."""
+    """Yield zero, and the clock offsets at which the order of two nodes' runs changes."""
     yield _NONE
     count = 0
     for run_a in runs_a:
@@ -79,7 +79,10 @@ def _candidate_offsets(
 def _contradictions(
     a: Sequence[ObservedBrokerRun], b: Sequence[ObservedBrokerRun], offset: timedelta
 ) -> tuple[int, timedelta]:
-    """Return the number of runs that waited for a lock that no other node had, and how long both nodes had it."""
+    """Return the contradictions of an offset between two nodes' clocks.
+
+    They are the number of runs that waited for a lock that no other node had, and how long both nodes had it.
+    """
     runs = sorted(
         [*_shifted_spans(a, _NONE), *_shifted_spans(b, offset)], key=lambda run: (run[0], run[2].host, run[2].place)
     )

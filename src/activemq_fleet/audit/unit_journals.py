@@ -48,7 +48,7 @@ def systemd_journal_records(host: str, unit: str | None, content: memoryview) ->
 
 
 def _fields_of_line(text: str) -> tuple[datetime, str, str] | None:
-    """Return time, program and message of a line; None for a line of another format."""
+    """Return time, program and message of a line of a systemd journal; None for a line of another format."""
     line = _LINE.match(text.rstrip("\r"))
     if line is None:
         return None
@@ -63,7 +63,7 @@ def _fields_of_line(text: str) -> tuple[datetime, str, str] | None:
 
 
 def _fields_of_json(text: str) -> tuple[datetime, str, str] | None:
-    """Return time, program and message of a line of the output json; None for a line of another format."""
+    """Return time, program and message of a systemd journal line in JSON; None for a line of another format."""
     try:
         fields: Any = json.loads(text)
         at = datetime.fromtimestamp(int(fields["__REALTIME_TIMESTAMP"]) / 1e6, UTC)

@@ -70,7 +70,7 @@ def records_gaps_and_silences(
 
 
 def _sort_copies(lines: Iterable[JournalLineWithAgentPosition]) -> Iterator[JournalLine]:
-    """Yield lines whose copies at each position are sorted: readable copies first, always in the same order."""
+    """Yield journal lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(same, key=_copy_preference))
 
@@ -81,7 +81,10 @@ def _copy_preference(placed: JournalLineWithAgentPosition) -> tuple[Any, ...]:
 
 
 def _add_moment(moments: array[int], at: int) -> None:
-    """Add a moment in microseconds; of consecutive moments in one second only the first and the last are kept."""
+    """Add a moment in microseconds to an array.
+
+    Of consecutive moments in one second only the first and the last are kept.
+    """
     second = at // 1_000_000
     if len(moments) > 1 and moments[-1] // 1_000_000 == second == moments[-2] // 1_000_000:
         moments[-1] = at

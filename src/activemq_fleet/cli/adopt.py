@@ -159,7 +159,7 @@ def _check_inventory_directory(directory: Path) -> None:
 
 
 def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
-    """Yield the lines of the report: first what the operator must act on, last what needs no action."""
+    """Yield the lines of the report of ``adopt``: actions for the operator first, what needs no action last."""
     from activemq_fleet.adopt import describe_differences
 
     hosts = count_with_noun(len(adopted.fleet.brokers), "host")

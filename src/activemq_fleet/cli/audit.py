@@ -116,7 +116,7 @@ def _scrapes(path: Path) -> ScrapedAvailability:
 
 
 def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
-    """Return the brokers and agents of the inventory by host, or None without an inventory."""
+    """Return the brokers and agents of an inventory by host, or None without an inventory."""
     if not inventory:
         return None
     from dataclasses import replace
@@ -145,7 +145,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
 
 
 def _summary(result: Mapping[str, Any], out: str) -> str:
-    """Return an audit's result as a few lines of text."""
+    """Return the result of an audit as a few lines of text."""
     counts, read = result["counts"], result["inputs"]
     planned = f" ({counts['planned']:,} of them planned)" if counts["planned"] else ""
     lines = [

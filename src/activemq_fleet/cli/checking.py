@@ -295,7 +295,9 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
 
 
 def _message_and_fix(text: str) -> tuple[str, str]:
-    """Return the message and the fix of an error's text, which has its remedy after a colon or in further sentences.
+    """Return the message and the fix of an error's text.
+
+    The fix comes after a colon, or in further sentences.
 
     The fix does not have the position in a file that ends the text.
     """
@@ -307,7 +309,10 @@ def _message_and_fix(text: str) -> tuple[str, str]:
 
 
 def _position_in(message: str) -> tuple[str | None, int | None]:
-    """Return the file and line that an error of Ansible names at its end or beginning, with a path from here."""
+    """Return the file and line that an error of Ansible names at its end or beginning.
+
+    The path is relative to the working directory.
+    """
     match = _POSITION.search(message)
     if match is None:
         return None, None
@@ -317,7 +322,7 @@ def _position_in(message: str) -> tuple[str | None, int | None]:
 
 
 def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
-    """Return the contents of the readable files, and an error finding for each other.
+    """Return the contents of the readable files, and an error finding for each unreadable file.
 
     Raises InputError where no file can be read.
     """

@@ -75,7 +75,7 @@ def _names_in(data: bytes, directory: str = ".") -> Iterable[str]:
 
 
 def _services_around(path: Path, data: bytes) -> Iterator[str]:
-    """Yield the service files of URI schemes that no release has, which a jar around an activemq.xml brings."""
+    """Yield the service files of unknown URI schemes that jars of an activemq.xml's broker contain."""
     wanted = service_files_of_unknown_schemes(decode_xml_document(data, None))
     if not wanted:
         return

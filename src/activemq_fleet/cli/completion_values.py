@@ -15,7 +15,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 
 
 def _completer(values: Callable[[click.Context], Iterable[tuple[str, str]]]) -> Completer:
-    """Return a function that completes a word by pairs of value and help."""
+    """Return a function that completes a word of a command line by pairs of value and help text."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
@@ -43,7 +43,10 @@ def _topics(context: click.Context) -> Iterable[tuple[str, str]]:
 
 
 def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
-    """Return the hosts of the inventory of ``-i``. Programs that make inventories are not run: they may take long."""
+    """Return the hosts of the inventory that ``-i`` names.
+
+    Programs that make inventories are not run: they may take long.
+    """
     from activemq_fleet.cli.options import InventoryOptions
 
     sources = InventoryOptions(tuple(context.params.get("sources") or ())).with_configured_inventory().sources

@@ -93,7 +93,7 @@ def _read_configuration(path: Path) -> CheckConfiguration:
 
 
 def _table_of(path: Path) -> Mapping[str, Any] | None:
-    """Return the settings in a file as they are; None for a pyproject.toml without them."""
+    """Return the settings of ``check`` in a configuration file; None for a pyproject.toml without them."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
