@@ -93,7 +93,7 @@ def _names(text: str, broker: Broker) -> str:
     kept = "{% raw %}" + text + "{% endraw %}"
     for name, variable in (
         (broker.host, "inventory_hostname"),
-        (broker.identity.host_label, "inventory_hostname_short"),
+        (broker.identity.short_host_name, "inventory_hostname_short"),
         (broker.peer or "no peer", "peer"),
         ((broker.peer or "no peer").partition(".")[0], "peer.split('.')[0]"),
         (broker.pair, "pair"),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from activemq_fleet.audit.record_signs import incident_kinds_of_record_kind
-from activemq_fleet.logs.harmless import harmless_records
+from activemq_fleet.logs.harmless import harmless_record_kinds
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from scripts.generated_page import DOCS, write_or_check
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 def _page() -> Iterator[str]:
     yield _HEAD
-    for record in harmless_records():
+    for record in harmless_record_kinds():
         source = ", ".join(record.source)
         yield f"| {record.id} | {_code(record.message)} | {record.releases} | {source} | {record.reason} |\n"
     yield _PARTS

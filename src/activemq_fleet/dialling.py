@@ -169,7 +169,7 @@ class ListenersByAddress:
         for broker in brokers:
             for name in {broker.address.lower(), broker.host.lower()}:
                 self._named.setdefault(name, []).append(broker)
-            by_label.setdefault(broker.identity.host_label.lower(), []).append(broker)
+            by_label.setdefault(broker.identity.short_host_name.lower(), []).append(broker)
         for label, named_brokers in by_label.items():
             if len({broker.address.lower() for broker in named_brokers}) == 1:
                 self._named.setdefault(label, named_brokers)

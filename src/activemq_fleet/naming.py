@@ -84,8 +84,8 @@ class Identity:
     other_name: str = field(default="", compare=False)
 
     @property
-    def host_label(self) -> str:
-        """The host label of a broker: the first label of its host name, such as ``orders-mq01-a``."""
+    def short_host_name(self) -> str:
+        """The short host name of a broker: the first label of its host name, such as ``orders-mq01-a``."""
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
@@ -149,7 +149,7 @@ class Naming:
         )
 
     @property
-    def preferred_node(self) -> str:
+    def preferred_node_mark(self) -> str:
         """The mark of the preferred node (the preferred master) in host names, such as ``a``."""
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
@@ -174,7 +174,7 @@ class Naming:
             number=name_parts.number or (digits[0] if digits else ""),
             node=parts["node"],
             pair=parts["pair"],
-            role="master" if parts["node"] == self.preferred_node else "slave",
+            role="master" if parts["node"] == self.preferred_node_mark else "slave",
             domain=name.partition(".")[2],
             origins={
                 part: PREFIX + part if part in self.stated else "name" if part == "group" else by_name for part in parts

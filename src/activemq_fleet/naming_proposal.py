@@ -71,8 +71,8 @@ class NamingProposal:
             variables[PARITY_VARIABLE] = naming.parity
         elif "node" in naming.stated:
             variables["activemq_node"] = naming.stated["node"]
-        elif naming.preferred_node != DEFAULT_MASTER_NODE:
-            variables["activemq_master_node"] = naming.preferred_node
+        elif naming.preferred_node_mark != DEFAULT_MASTER_NODE:
+            variables["activemq_master_node"] = naming.preferred_node_mark
         return variables
 
     def adopt_command_line(self) -> str:
@@ -143,7 +143,7 @@ def propose_naming(names: Iterable[str]) -> NamingProposal | None:
 
 def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
-    read = [identity.host_label for identity in proposal.identities]
+    read = [identity.short_host_name for identity in proposal.identities]
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
 
 

@@ -21,7 +21,7 @@ from activemq_fleet.node.kahadb.messages import read_store_contents
 from activemq_fleet.node.kahadb.store_files import allocated_bytes
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import ReplicatedNodeStore
+from activemq_fleet.operations.recency import PurePairNodeStore
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 
 _ROUNDS = 200
@@ -77,7 +77,7 @@ class Controller:
         store = module.gather_store_evidence(self.base(host), self.store(host), read=True)
         needed = allocated_bytes(self.store(peer))
         return PurePairNode.from_node_store(
-            ReplicatedNodeStore.from_evidence(host, role, store),
+            PurePairNodeStore.from_evidence(host, role, store),
             BrokerEvidence.from_module_result(broker),
             store,
             needed,

@@ -190,7 +190,7 @@ def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
     hosts: dict[str, dict[str, Any]] = {}
     for host, inline in files["hosts.yml"]["all"]["hosts"].items():
         broker = adoption.fleet.broker(host)
-        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.host_label}
+        context |= {"activemq_identity": broker.identity, "inventory_hostname_short": broker.identity.short_host_name}
         role = "activemq_masters" if broker.role == "master" else "activemq_slaves"
         levels = ["all", inventory_group_name("group", broker.group), role, inventory_group_name("pair", broker.pair)]
         variables: dict[str, Any] = {}

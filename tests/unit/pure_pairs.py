@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.operations.recency import LoggedBrokerRun, ReplicatedNodeStore
+from activemq_fleet.operations.recency import LoggedBrokerRun, PurePairNodeStore
 from activemq_fleet.operations.resync import PurePairNode
 
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
@@ -27,7 +27,7 @@ SAW_SLAVE = run("10:00:00", started=True, attached=1)
 
 def store(
     role: str, words: str, *runs: LoggedBrokerRun, starts: tuple[str, ...] = (), cleaned: bool = False, damaged: int = 0
-) -> ReplicatedNodeStore:
+) -> PurePairNodeStore:
     """A store by words: ``1`` adds message 1, ``-1`` removes it, ``|`` is the start of a broker.
 
     Starts are at the times of the runs unless told otherwise.
@@ -42,7 +42,7 @@ def store(
         elif kind == REMOVE:
             live.pop(number, None)
     times = starts or tuple(run.began.partition(" ")[2] for run in runs)
-    return ReplicatedNodeStore(
+    return PurePairNodeStore(
         host=MASTER if role == "master" else SLAVE,
         role=role,
         order=tuple(order),
@@ -55,17 +55,17 @@ def store(
     )
 
 
-def master(words: str, *runs: LoggedBrokerRun, **more: object) -> ReplicatedNodeStore:
+def master(words: str, *runs: LoggedBrokerRun, **more: object) -> PurePairNodeStore:
     """The master's; without runs, one in which a slave was attached."""
     return store("master", words, *(runs or (SAW_SLAVE,)), **more)  # type: ignore[arg-type]
 
 
-def slave(words: str, *runs: LoggedBrokerRun, **more: object) -> ReplicatedNodeStore:
+def slave(words: str, *runs: LoggedBrokerRun, **more: object) -> PurePairNodeStore:
     """The slave's; without runs, one in which it was attached and never served."""
     return store("slave", words, *(runs or (ATTACHED,)), **more)  # type: ignore[arg-type]
 
 
-def node(store: ReplicatedNodeStore, state: str, **more: object) -> PurePairNode:
+def node(store: PurePairNodeStore, state: str, **more: object) -> PurePairNode:
     """A node with this store, in this state."""
     phases = {"active": "started", "standby": "attached", "starting": "starting", "stopped": "unknown"}
     return PurePairNode(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]

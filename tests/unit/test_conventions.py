@@ -66,7 +66,7 @@ def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
 def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
     picture, chart = Picture(to_svg(fleet)), to_mermaid(fleet)
 
-    for name in [*fleet.pairs, *(broker.identity.host_label for broker in fleet.brokers)]:
+    for name in [*fleet.pairs, *(broker.identity.short_host_name for broker in fleet.brokers)]:
         assert name in picture.texts
         assert name in chart
 

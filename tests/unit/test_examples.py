@@ -134,10 +134,10 @@ class TestHaNetwork:
             assert {name: broker.get(name) for name in ("waitForSlave", "shutdownOnSlaveFailure", "brokerName")} == {
                 "waitForSlave": "true",
                 "shutdownOnSlaveFailure": "false",
-                "brokerName": pair.preferred_master.identity.host_label,
+                "brokerName": pair.preferred_master.identity.short_host_name,
             }
             assert broker.get("networkConnectorStartAsync") == "true"
-            assert link.get("name") == f"{pair.preferred_master.identity.host_label}-clustername"
+            assert link.get("name") == f"{pair.preferred_master.identity.short_host_name}-clustername"
             assert link.get("uri") == "multicast://224.1.2.3:6255?group=clustername"
             assert (link.get("duplex"), link.get("networkTTL")) == ("true", "3")
             listening = {name: uri.partition("?")[0] for name, uri in uris(root, "transportConnector").items()}

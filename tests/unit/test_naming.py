@@ -23,7 +23,7 @@ def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
     assert identity == Identity(
         "orders-mq01-a.example.com", "orders", "01", "a", "orders-mq01", "master", "example.com"
     )
-    assert identity.host_label == "orders-mq01-a"
+    assert identity.short_host_name == "orders-mq01-a"
 
 
 @pytest.mark.parametrize(

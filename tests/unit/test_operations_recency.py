@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.operations.recency import (
-    ReplicatedNodeStore,
+    PurePairNodeStore,
     ResyncRefusedError,
     choose_store_to_keep,
     store_difference_sentence,
@@ -19,7 +19,7 @@ from tests.unit.pure_pairs import ATTACHED, MASTER, SAW_SLAVE, SERVED, SLAVE, ma
 WAITED = run("11:00:00")
 
 
-def winner(a: ReplicatedNodeStore, b: ReplicatedNodeStore) -> str:
+def winner(a: PurePairNodeStore, b: PurePairNodeStore) -> str:
     return choose_store_to_keep(a, b).winner
 
 
@@ -168,7 +168,7 @@ def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> Non
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
     with pytest.raises(ResyncRefusedError, match="did not read the store"):
-        choose_store_to_keep(ReplicatedNodeStore(MASTER, "master", seen=False), slave(""))
+        choose_store_to_keep(PurePairNodeStore(MASTER, "master", seen=False), slave(""))
 
 
 def test_a_slave_that_is_a_copy_differs_in_nothing() -> None:
@@ -190,7 +190,7 @@ def test_a_slave_that_holds_what_it_took_alone_is_no_copy() -> None:
 EVENTS = ("send", "take", "master dies", "slave dies", "both die")
 
 
-def _live(events: list[str]) -> tuple[ReplicatedNodeStore, ReplicatedNodeStore, set[int], set[int]]:
+def _live(events: list[str]) -> tuple[PurePairNodeStore, PurePairNodeStore, set[int], set[int]]:
     """Records of both journals after these events; then what must not be lost, and what was delivered."""
     a, b, number = ["|"], ["|"], 0
     alive = {"a", "b"}

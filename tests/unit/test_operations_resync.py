@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations.recency import ReplicatedNodeStore, ResyncRefusedError
+from activemq_fleet.operations.recency import PurePairNodeStore, ResyncRefusedError
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
 from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
 
@@ -165,5 +165,5 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
     contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PurePairNode.from_node_store(ReplicatedNodeStore(host=MASTER, role="master"), broker, contents)
+    node = PurePairNode.from_node_store(PurePairNodeStore(host=MASTER, role="master"), broker, contents)
     assert node.listening is listening

@@ -46,7 +46,7 @@ def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) 
     where the file has no such connector, or several.
     """
     identity = document.identity
-    unit_name = identity.pair if proposal.proposed_ha_profile(document.host).shares_store else identity.host_label
+    unit_name = identity.pair if proposal.proposed_ha_profile(document.host).shares_store else identity.short_host_name
     multicast_connectors = [
         (node, parts)
         for node in network_connector_elements(document)

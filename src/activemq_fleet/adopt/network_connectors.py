@@ -289,9 +289,9 @@ def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariablePropos
     """
     target = bridge.name.rpartition("-to-")[2]
     pair = proposal.documents_by_pair().get(target) or [
-        d for d in proposal.documents if d.identity.host_label == target
+        d for d in proposal.documents if d.identity.short_host_name == target
     ]
-    marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node) for d in pair}
+    marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node_mark) for d in pair}
     ordered = sorted(pair, key=lambda d: (d.identity.node not in marks, d.identity.node))
     ports = [_port(proposal[d.host]) for d in ordered]
     if ports == [port for _, port in bridge.addresses]:

@@ -402,5 +402,5 @@ def _is_pair_link(bridge: ReplaceableBridge, dialling_broker: Broker, dialled: S
     """Return whether a bridge is the one that ``activemq_pair_links`` makes from a broker to its peer."""
     peer = dialling_broker.peer
     label = peer.partition(".")[0] if peer else ""
-    has_default_name = bridge.name == f"{dialling_broker.identity.host_label}-to-{label}"
+    has_default_name = bridge.name == f"{dialling_broker.identity.short_host_name}-to-{label}"
     return has_default_name and bridge.ttl == 1 and {broker.host for broker in dialled} == {peer}

@@ -260,7 +260,7 @@ def _has_default_store(document: AdoptedDocument) -> bool:
 def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None:
     shared = proposal.proposed_ha_profile(document.host).shares_store
     name = document.broker.get("brokerName")
-    if name != (document.identity.pair if shared else document.identity.host_label):
+    if name != (document.identity.pair if shared else document.identity.short_host_name):
         proposal.propose_value(document.host, "broker_name", name)
 
 

@@ -82,7 +82,7 @@ class VariableProposal:
 
         ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
         """
-        if mark != self.naming.preferred_node:
+        if mark != self.naming.preferred_node_mark:
             self.propose_value(host, "master_node", mark)
 
     def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:

@@ -263,7 +263,7 @@ def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[Adopted
     address_by_host = {}
     for text in arguments:
         name, separator, address = text.partition("=")
-        named = [document.host for document in documents if name in (document.host, document.identity.host_label)]
+        named = [document.host for document in documents if name in (document.host, document.identity.short_host_name)]
         if not separator or len(named) != 1:
             raise InputError(
                 f"--address {text}: {_reason_for_address(name, separator, [document.host for document in documents])}"

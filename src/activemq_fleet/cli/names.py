@@ -186,7 +186,9 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
     if proposal.rival:
         rival = proposal.rival
         distinction = (
-            f"activemq_naming_parity: {rival.parity}" if rival.parity else f"nodes {rival.preferred_node} and another"
+            f"activemq_naming_parity: {rival.parity}"
+            if rival.parity
+            else f"nodes {rival.preferred_node_mark} and another"
         )
         lines += ["", f"The pattern {rival.pattern} ({distinction}) reads other pairs: check which are correct."]
     left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]

@@ -106,7 +106,7 @@ class CardStyle:
         needed = [text_width(pair.name, self.title) + text_width(_corner_text(pair, self), "small") + 34]
         for node in pair.nodes:
             texts = [
-                text_width(node.host_label, self.name),
+                text_width(node.short_host_name, self.name),
                 text_width(self.text_right_of_name(node), self.font_right_of_name) + 8,
             ]
             if node.findings and not self.detailed:
@@ -212,7 +212,7 @@ class Card:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = text_width(aside, style.font_right_of_name) + 8 if node.state or style.detailed else 0.0
-            label = cut_host_name_in_middle(node.host_label, style.name, room - needed, self.pair.number_in_name)
+            label = cut_host_name_in_middle(node.short_host_name, style.name, room - needed, self.pair.number_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:

@@ -288,4 +288,4 @@ def _describe_pair(pair: PairView) -> str:
 def _describe_node(node: BrokerView) -> str:
     facts = [f"preferred {node.preferred_role}"] if node.preferred_role else []
     facts += [node.state] if node.state else []
-    return f"{node.host_label} ({', '.join(facts)})" if facts else node.host_label
+    return f"{node.short_host_name} ({', '.join(facts)})" if facts else node.short_host_name

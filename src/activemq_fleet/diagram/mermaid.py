@@ -122,7 +122,7 @@ def _node_line(node: BrokerView) -> str:
     port = f":{broker.openwire.port}" if broker.openwire else ""
     badge = f" ({badge_text(node.findings)})" if node.findings else ""
     state = f" {node.state}" if node.state else ""
-    return f"{star}{node.host_label} {address}{port}".rstrip() + state + badge
+    return f"{star}{node.short_host_name} {address}{port}".rstrip() + state + badge
 
 
 def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[str]:

@@ -91,9 +91,9 @@ class BrokerView:
     state: str
 
     @property
-    def host_label(self) -> str:
-        """The label of the broker's host: its name without the domain."""
-        return self.broker.identity.host_label
+    def short_host_name(self) -> str:
+        """The short name of the broker's host, without the domain."""
+        return self.broker.identity.short_host_name
 
     @property
     def preferred_role(self) -> str:
@@ -283,7 +283,7 @@ def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({
         nodes = tuple(
             BrokerView(b, tuple(marks[b.host]), states.get(b.host, "")) for b in pair.brokers_in_dialling_order
         )
-        order = [node.host_label for node in nodes]
+        order = [node.short_host_name for node in nodes]
         links = _connections(inner[pair.name], order, lambda link: (link.node, link.link.target))
         return PairView(pair.name, nodes, tuple(agents[pair.name]), links)
 
@@ -344,7 +344,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
     for pair in fleet.pairs.values():
         pairs[pair.name] = pair
         for broker in pair.brokers:
-            pairs.setdefault(broker.identity.host_label, pair)
+            pairs.setdefault(broker.identity.short_host_name, pair)
     placed: dict[tuple[str, str, str], _PlacedLink] = {}
     for broker in fleet.brokers:
         for link in broker.links:
@@ -354,7 +354,7 @@ def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
             key = (broker.link_end_name, link.name, link.target)
             # Of a pure pair only the master's link is duplex, and the master's shows the direction.
             if key not in placed or (link.duplex and not placed[key].link.duplex):
-                placed[key] = _PlacedLink(broker.identity.host_label, pairs[broker.pair], target, link)
+                placed[key] = _PlacedLink(broker.identity.short_host_name, pairs[broker.pair], target, link)
     return list(placed.values())
 
 

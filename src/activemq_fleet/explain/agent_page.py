@@ -52,7 +52,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
     home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
     nodes = [
         ExplanationEntry(
-            b.identity.host_label,
+            b.identity.short_host_name,
             f"preferred {b.role}" if b.profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
         )
@@ -84,7 +84,7 @@ def _broker_death_section(pair: Pair) -> ExplanationSection:
     fate = "if the broker was active, the agent finds its session and its messages on the other node"
     if len(brokers) == 1 or not master.profile.has_peer:
         fate = "the agent waits until the broker is back"
-    entries = [ExplanationEntry(broker.identity.host_label, fate) for broker in brokers]
+    entries = [ExplanationEntry(broker.identity.short_host_name, fate) for broker in brokers]
     entries.append(ExplanationEntry("within", takeover_time_text(master, XmlDocument(activemq_xml(master)))))
     entries.append(
         ExplanationEntry(

@@ -15,7 +15,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSecti
     entries = [
         ExplanationEntry(
             group.name,
-            ", ".join(b.identity.host_label for b in group.brokers if b.openwire) or "none",
+            ", ".join(b.identity.short_host_name for b in group.brokers if b.openwire) or "none",
             why=_backends_reason(group.brokers),
         )
         for group in fleet.groups

@@ -64,7 +64,7 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 
 
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
-    hosts = [peer.identity.host_label for peer in peers]
+    hosts = [peer.identity.short_host_name for peer in peers]
     way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
     target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
     return ExplanationEntry(
@@ -113,7 +113,7 @@ def _target_text(fleet: Fleet, link: Link) -> str:
     pair = fleet.pairs.get(link.target)
     if pair is None:
         return link.target
-    return f"{pair.name} ({', '.join(b.identity.host_label for b in pair.brokers_in_dialling_order)})"
+    return f"{pair.name} ({', '.join(b.identity.short_host_name for b in pair.brokers_in_dialling_order)})"
 
 
 def ttl_in_words(link: Link) -> str:
@@ -166,7 +166,7 @@ def _names_of(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
     pair = fleet.pairs.get(target)
     if pair is None:
-        broker = next((b for b in fleet.brokers if b.identity.host_label == target), None)
+        broker = next((b for b in fleet.brokers if b.identity.short_host_name == target), None)
         return {target} | ({broker.pair, broker.group} if broker else set())
     return {target, pair.group}
 
@@ -177,7 +177,7 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
     The section shows whether messages also go back. Links of ``activemq_xml_fragments`` are included if ``routes`` are
     given.
     """
-    names = {broker.link_end_name, broker.identity.host_label}
+    names = {broker.link_end_name, broker.identity.short_host_name}
     incoming_links: dict[tuple[str, str], list[tuple[Broker, Link]]] = {}
     multicast_peers: list[Broker] = []
     for other in fleet.brokers:
@@ -194,7 +194,7 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
             if broker in peers:
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
-        listed = names_to_text([b.identity.host_label for b in multicast_peers], most=_MOST_LISTED)
+        listed = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
         text = f"each broker of the group that discovers it: {listed}"
         entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
@@ -207,7 +207,7 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
     way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
     return ExplanationEntry(
         connector.name or "without a name",
-        f"opened by {opener.identity.host_label}: {way}",
+        f"opened by {opener.identity.short_host_name}: {way}",
         details=(f"at {connector.uri}",),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
@@ -217,7 +217,7 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
 
 def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> ExplanationEntry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
-    hosts = [broker.identity.host_label for broker, _ in dialled]
+    hosts = [broker.identity.short_host_name for broker, _ in dialled]
     who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
     way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join_host_port(*address) for address in link.addresses)

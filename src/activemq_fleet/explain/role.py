@@ -40,7 +40,7 @@ def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
-    text = f"{identity.host_label} is group {identity.group}"
+    text = f"{identity.short_host_name} is group {identity.group}"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
     if len(stated) == len(identity.origins):
         return ExplanationEntry(
@@ -85,7 +85,7 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
 def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     data = {"pair": broker.pair, "peer": broker.peer}
     if not broker.profile.has_peer:
-        others = [b.identity.host_label for b in fleet.pairs[broker.pair].brokers if b is not broker]
+        others = [b.identity.short_host_name for b in fleet.pairs[broker.pair].brokers if b is not broker]
         meant = f"this broker and {', '.join(others)}" if others else "this broker"
         return ExplanationEntry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:

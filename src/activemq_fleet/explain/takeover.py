@@ -138,7 +138,7 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Explana
 
 def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
     others = [
-        b.identity.host_label
+        b.identity.short_host_name
         for group in fleet.groups
         if group.name == broker.group
         for b in group.brokers

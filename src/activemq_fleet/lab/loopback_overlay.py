@@ -171,7 +171,7 @@ def jvm_hosts_file_content(fleet: Fleet, addresses: Mapping[str, str]) -> str:
     for broker in fleet.brokers:
         names = lines.setdefault(addresses[broker.host], {})
         named = [broker.address] if not _is_literal(broker.address) else []
-        names |= dict.fromkeys([*named, broker.host, broker.identity.host_label])
+        names |= dict.fromkeys([*named, broker.host, broker.identity.short_host_name])
     text = "".join(f"{address} {' '.join(names)}\n" for address, names in lines.items())
     return f"# Names of this lab's brokers, for the option -Djdk.net.hosts.file of their JVMs.\n{text}"
 

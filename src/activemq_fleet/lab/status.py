@@ -122,7 +122,7 @@ def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerR
 def _broker_at_far_end(hosts: LabBrokers, bridge: EstablishedBridge) -> Broker | None:
     """Return the broker to which a network bridge connects; None where it is no broker of the fleet."""
     for broker in hosts.fleet.brokers:
-        names = (broker.address, broker.host, broker.identity.host_label, hosts.loopback_address(broker.host))
+        names = (broker.address, broker.host, broker.identity.short_host_name, hosts.loopback_address(broker.host))
         if bridge.remote_host in names and bridge.remote_port in (c.port for c in broker.connectors):
             return broker
     return None
@@ -148,7 +148,7 @@ def _responding_link_name(hosts: LabBrokers, broker: Broker, bridge: Established
                     broker.link_end_name,
                     broker.pair,
                     broker.group,
-                    broker.identity.host_label,
+                    broker.identity.short_host_name,
                 ):
                     return link.name
     return ""

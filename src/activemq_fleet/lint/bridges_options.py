@@ -237,7 +237,7 @@ def _options_unless_known(scheme: str, option: str, release: Release) -> frozens
 
 
 def _is_known_or_placeholder(name: str, names: frozenset[str]) -> bool:
-    return known.is_understood_option(name, names) or has_placeholder(name)
+    return known.is_known_option(name, names) or has_placeholder(name)
 
 
 def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, names: frozenset[str]) -> Problem:

@@ -132,8 +132,8 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
 
 
 def _planned_link_problems(first: Broker, second: Broker) -> Iterator[Problem]:
-    first_links = {link.name: link for link in first.links if link.target != second.identity.host_label}
-    second_links = {link.name: link for link in second.links if link.target != first.identity.host_label}
+    first_links = {link.name: link for link in first.links if link.target != second.identity.short_host_name}
+    second_links = {link.name: link for link in second.links if link.target != first.identity.short_host_name}
     for name in dict.fromkeys((*first_links, *second_links)):
         first_link, second_link = first_links.get(name), second_links.get(name)
         if first_link is None or second_link is None:
@@ -182,7 +182,7 @@ def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str
     document = view.broker_document(broker)
     if document is None:
         return None
-    to_peer = {link.name for link in broker.links if link.target == peer.identity.host_label}
+    to_peer = {link.name for link in broker.links if link.target == peer.identity.short_host_name}
     return {link.get("name"): link for link in document.network_connectors if link.get("name") not in to_peer}
 
 

@@ -96,7 +96,7 @@ def _checked(document: Document) -> Iterator[Element]:
 
 
 def _missing(document: Document, node: Element, namespace: str, hint: tuple[Element, str] | None) -> Iterator[Problem]:
-    local, release = document.release.local_schemas, f"ActiveMQ {document.release.text}"
+    local, release = document.release.schemas_in_jars, f"ActiveMQ {document.release.text}"
     if hint is not None and local.has_schema_at(namespace, hint[1]):
         return
     known = local.schema_address_of(namespace)

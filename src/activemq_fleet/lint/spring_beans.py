@@ -139,7 +139,7 @@ def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
 
 def _version(document: Document) -> Version | None:
     address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
-    return document.release.local_schemas.beans_schema_version(address)
+    return document.release.schemas_in_jars.beans_schema_version(address)
 
 
 def _problems(

@@ -189,7 +189,7 @@ def listener_options(scheme: str, release: Release) -> frozenset[str]:
     return server | {f"transport.{name}" for name in transport} | {f"wireFormat.{name}" for name in formats}
 
 
-def is_understood_option(name: str, known: frozenset[str]) -> bool:
+def is_known_option(name: str, known: frozenset[str]) -> bool:
     """Return whether a URI option is known, by its name.
 
     The first letter after a prefix may have either case.

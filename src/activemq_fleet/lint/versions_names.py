@@ -194,12 +194,12 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
         </beans>
     """
     for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
-        if node.document.release.local_schemas.has_schema_at(CORE, match[0]):
+        if node.document.release.schemas_in_jars.has_schema_at(CORE, match[0]):
             text = (
                 f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
                 f"{node.document.release.text}"
             )
-            address = node.document.release.local_schemas.schema_address_of(CORE)
+            address = node.document.release.schemas_in_jars.schema_address_of(CORE)
             edits = node.part_replacement_edit(SCHEMA_LOCATION, match[0], address)
             yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 

@@ -34,7 +34,7 @@ class _NumberType:
         return (1 << (self.bits - 1)) - 1
 
     @property
-    def largest_result(self) -> int:
+    def largest_property_bytes(self) -> int:
         """The largest number of bytes that a property of a Java integer type can hold."""
         return (1 << (self.property_bits - 1)) - 1
 
@@ -49,7 +49,7 @@ class _NumberType:
 
         Spring then rejects the size.
         """
-        return not -self.largest_result - 1 <= result <= self.largest_result
+        return not -self.largest_property_bytes - 1 <= result <= self.largest_property_bytes
 
 
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
@@ -231,7 +231,7 @@ def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
     """Return what to write in place of a size that the broker cannot convert."""
     if _SIZE.fullmatch(node.get(attribute)):
         is_plain = attribute in _PLAIN_NUMBERS
-        return "write a smaller number" if is_plain else f"write a size of at most {kind.largest_result} bytes"
+        return "write a smaller number" if is_plain else f"write a size of at most {kind.largest_property_bytes} bytes"
     if attribute in _PLAIN_NUMBERS:
         return f'write a whole number, such as {attribute}="1000"'
     return f'write a whole number with an optional unit, such as {attribute}="1536 mb"'
@@ -253,7 +253,7 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         before = ", before it applies the unit" if match[2] else ""
         return f"{subject} is too large: the broker accepts numbers of at most {kind.largest_number}{before}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
-        return f"{subject} is too large: the maximum is {kind.largest_result} bytes"
+        return f"{subject} is too large: the maximum is {kind.largest_property_bytes} bytes"
     return ""
 
 
@@ -294,7 +294,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
             continue
         size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
         message = f"{size} is too large for the broker, which reads it as {result} bytes"
-        fix = f"write a size of at most {kind.largest_result} bytes"
+        fix = f"write a size of at most {kind.largest_property_bytes} bytes"
         why = f"{_OVERFLOW}. A limit that becomes negative has no effect"
         if attribute == "journalMaxFileLength":
             why = f"{_OVERFLOW}. With this length, the store begins a new data file for each write"

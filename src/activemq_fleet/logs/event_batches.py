@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier, classifier_for_release
 from activemq_fleet.logs.kinds import log_message_kind
 from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
-from activemq_fleet.logs.zones import ZoneClock, time_zone_of
+from activemq_fleet.logs.zones import LocalTimeConverter, time_zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
 
@@ -81,7 +81,7 @@ class LogScanner:
     def __init__(self, source: LogSource, line: int = 1) -> None:
         self.line = line
         self._zone = source.zone
-        self._clock = ZoneClock(source.zone)
+        self._clock = LocalTimeConverter(source.zone)
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
@@ -234,7 +234,9 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
     return pa.array(event_problems, pa.string())
 
 
-def _columns(text: bytes, bounds: RecordBounds, clock: ZoneClock, kinds: LogMessageClassifier) -> list[pa.Array]:
+def _columns(
+    text: bytes, bounds: RecordBounds, clock: LocalTimeConverter, kinds: LogMessageClassifier
+) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
     offsets = np.append(edges.ravel(), len(text) if not len(edges) else bounds.end).astype(np.int32)
@@ -289,7 +291,7 @@ def _kinds(
     codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
     places = encoded.indices.to_numpy(zero_copy_only=False)
     # A torn message may end like one that it is not.
-    is_classified = parsed & _own_words(codes[places] if len(codes) else places, logger, thread)
+    is_classified = parsed & _can_write_kinds(codes[places] if len(codes) else places, logger, thread)
     places = np.where(is_classified, places, len(encoded.dictionary))
     names = _KIND_NAMES.take(pa.array(np.append(codes, KINDS.index(UNKNOWN)).astype(np.int32)[places]))
     lengths = np.fromiter((len(fields) for _, fields in classifications), np.int32, len(classifications))
@@ -301,8 +303,11 @@ def _kinds(
     return names, maps.take(pa.array(places, mask=none))
 
 
-def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:
-    """Return, for each record, whether its class and thread can write its kind; each combination is checked once."""
+def _can_write_kinds(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> NDArray[np.bool_]:
+    """Return, for each log record, whether its class and thread can write a message of its kind.
+
+    Each combination is checked once.
+    """
     loggers, threads = logger.dictionary_encode(), thread.dictionary_encode()
     of_client = [is_client_thread(name) for name in threads.dictionary.to_pylist()]
     by_client = np.append(np.array(of_client, bool), False)[_indices(threads)]
@@ -310,7 +315,9 @@ def _own_words(codes: NDArray[np.int32], logger: pa.Array, thread: pa.Array) -> 
     which = (codes.astype(np.int64) * len(names) + _indices(loggers)) * 2 + by_client
     asked, back = np.unique(which, return_inverse=True)
     good = [
-        _is_own(int(combination) // 2 // len(names), names[int(combination) // 2 % len(names)], int(combination) % 2)
+        _can_write_kind(
+            int(combination) // 2 // len(names), names[int(combination) // 2 % len(names)], int(combination) % 2
+        )
         for combination in asked
     ]
     record_mask: NDArray[np.bool_] = np.array(good, bool)[back]
@@ -326,6 +333,6 @@ def _indices(encoded: pa.Array) -> NDArray[np.int64]:
 
 
 @cache
-def _is_own(code: int, logger: str, by_client: int) -> bool:
+def _can_write_kind(code: int, logger: str, by_client: int) -> bool:
     name = KINDS[code]
     return name == UNKNOWN or log_message_kind(name).can_be_written_by(logger, "qtp0" if by_client else "")

@@ -16,7 +16,7 @@ from activemq_fleet.logs.kinds import log_message_kind
 
 
 @dataclass(frozen=True, slots=True)
-class HarmlessRecord:
+class HarmlessRecordKind:
     """A kind of harmless log record: a warning or error that needs no action.
 
     It has a message, releases, source classes and a reason.
@@ -30,14 +30,14 @@ class HarmlessRecord:
 
 
 @cache
-def harmless_records() -> tuple[HarmlessRecord, ...]:
+def harmless_record_kinds() -> tuple[HarmlessRecordKind, ...]:
     """Return the kinds of harmless log records: warnings and errors that need no action.
 
     They are in the order of the list.
     """
     entries = json.loads((files("activemq_fleet.logs") / "harmless.json").read_text(encoding="utf-8"))
     return tuple(
-        HarmlessRecord(
+        HarmlessRecordKind(
             entry["id"],
             log_message_kind(entry["id"]).regex.pattern,
             log_message_kind(entry["id"]).releases,
@@ -51,4 +51,4 @@ def harmless_records() -> tuple[HarmlessRecord, ...]:
 @cache
 def harmless_kind_ids() -> frozenset[str]:
     """Return the ids of the kinds of harmless log messages, which need no action."""
-    return frozenset(record.id for record in harmless_records())
+    return frozenset(record.id for record in harmless_record_kinds())

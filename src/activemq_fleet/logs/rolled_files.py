@@ -14,7 +14,7 @@ import numpy as np
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
 from activemq_fleet.logs.event_batches import LogSource, bytes_before_first_record, first_record_time
-from activemq_fleet.logs.zones import ZoneClock
+from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
 
 _NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
@@ -160,7 +160,7 @@ def _second(first: str | None, zone: str) -> int | None:
         local = calendar.timegm(time.strptime((first or "")[:19], "%Y-%m-%d %H:%M:%S"))
     except ValueError:
         return None
-    return int(ZoneClock(zone).to_utc(np.array([local]))[0])
+    return int(LocalTimeConverter(zone).to_utc(np.array([local]))[0])
 
 
 def _counts_up(release: str | None) -> bool:

@@ -51,8 +51,8 @@ def time_zone_of(name: str) -> ZoneInfo | timezone:
         ) from None
 
 
-class ZoneClock:
-    """A converter from the local times of one log to UTC.
+class LocalTimeConverter:
+    """A converter of the local times in one log to UTC.
 
     The log must be converted piece after piece, in order. The hour that an autumn night has twice is resolved by order:
     times count as the second hour from where the log steps back, and as the first where it does not.

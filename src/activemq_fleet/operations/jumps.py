@@ -72,7 +72,7 @@ def release_change_effects(
         next(_refusals(holder, wanted, now, then), ""),
         tuple(_changes(old_release, wanted)),
         back,
-        _told(old_release, wanted, back, is_closed=back == "closed" and holder is wanted),
+        _rollback_text(old_release, wanted, back, is_closed=back == "closed" and holder is wanted),
     )
 
 
@@ -193,7 +193,7 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
 _ACCOUNTS = {"realm": "jetty-realm.properties", "jaas": "users.properties and groups.properties"}
 
 
-def _told(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
+def _rollback_text(old_release: Release, wanted: Release, back: Back, *, is_closed: bool) -> str:
     again = f"set activemq_release to {old_release} again, and run the playbook upgrade"
     if back == "open":
         return f"rollback is possible, because {old_release} can read the store of {wanted}. To roll back, {again}"

@@ -65,7 +65,7 @@ class LoggedBrokerRun:
 
 
 @dataclass(frozen=True)
-class ReplicatedNodeStore:
+class PurePairNodeStore:
     """The message store of one node of a pure master/slave pair (5.5 to 5.7), as evidence shows it.
 
     The store's journal and the broker's log are the evidence. ``order`` is every record of the journal: kind and key,
@@ -87,7 +87,7 @@ class ReplicatedNodeStore:
     runs: tuple[LoggedBrokerRun, ...] = ()
 
     @classmethod
-    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> ReplicatedNodeStore:
+    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> PurePairNodeStore:
         """Return the store of a pure pair's node from evidence.
 
         The evidence is the result of the module ``activemq.fleet.store_info``.
@@ -221,9 +221,7 @@ class StoreChoice:
     reasons: tuple[str, ...]
 
 
-def choose_store_to_keep(
-    master: ReplicatedNodeStore, slave: ReplicatedNodeStore, chosen: str | None = None
-) -> StoreChoice:
+def choose_store_to_keep(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str | None = None) -> StoreChoice:
     """Choose which of the two stores of a pure (replicating) pair a resync keeps.
 
     ``chosen`` is the operator's own decision.
@@ -253,14 +251,14 @@ def choose_store_to_keep(
     return _judge_contents(master, slave)
 
 
-def store_difference_sentence(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> str:
+def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStore) -> str:
     """Return a sentence on how the stores of a master and its slave differ.
 
     It is empty for an exact copy. A message on its way is no difference: the slave has it first. Neither is what the
     master took after the slave's evidence was collected. The evidence may be of different moments.
     """
-    only_master, _ = _unknown(master, slave)
-    only_slave, _ = _unknown(slave, master)
+    only_master, _ = _keys_never_received(master, slave)
+    only_slave, _ = _keys_never_received(slave, master)
     heard = max(
         (
             at
@@ -283,19 +281,19 @@ def store_difference_sentence(master: ReplicatedNodeStore, slave: ReplicatedNode
     return " and ".join(clauses)
 
 
-def _chosen(master: ReplicatedNodeStore, slave: ReplicatedNodeStore, chosen: str) -> StoreChoice:
+def _chosen(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str) -> StoreChoice:
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefusedError(
             f"{chosen}: activemq_resync_from names this host, but its store is missing or empty. Restore the store "
             f"from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
         )
-    lost, _ = _unknown(loser, winner)
+    lost, _ = _keys_never_received(loser, winner)
     left = f"; only the backup of {loser.host} keeps {count_with_noun(len(lost), 'message')}" if lost else ""
     return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
 
 
-def _judge_empty(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> StoreChoice:
+def _judge_empty(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
     if slave.was_never_used:
         return StoreChoice(master.host, False, (f"the store of {slave.host} never held messages",))
     if slave.has_served_without_master:
@@ -307,25 +305,25 @@ def _judge_empty(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> Sto
     )
 
 
-def _judge_contents(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> StoreChoice:
-    only_master, cleaned_slave = _unknown(master, slave)
-    only_slave, cleaned_master = _unknown(slave, master)
-    done_master = _done(master, slave) + cleaned_master
-    done_slave = _done(slave, master) + cleaned_slave
+def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> StoreChoice:
+    only_master, cleaned_slave = _keys_never_received(master, slave)
+    only_slave, cleaned_master = _keys_never_received(slave, master)
+    done_master = _delivered_message_count(master, slave) + cleaned_master
+    done_slave = _delivered_message_count(slave, master) + cleaned_slave
     served = slave.has_served_without_master
     m, s = master.host, slave.host
     if not only_slave and not (done_slave and (only_master or done_master)):
         if only_master or done_master:
-            return StoreChoice(m, False, _more(m, s, len(only_master), done_master))
-        return StoreChoice(s, False, _more(s, m, 0, done_slave))
+            return StoreChoice(m, False, _surplus_reasons(m, s, len(only_master), done_master))
+        return StoreChoice(s, False, _surplus_reasons(s, m, 0, done_slave))
     if not only_master and not done_master:
-        return StoreChoice(s, False, _more(s, m, len(only_slave), done_slave))
+        return StoreChoice(s, False, _surplus_reasons(s, m, len(only_slave), done_slave))
     if served is False and _is_in_flight(master, slave, only_slave):
         attached = f"{s} was attached until it stopped and never served, so {m} has every acknowledged message"
-        return StoreChoice(m, False, (attached, *_more(m, s, len(only_master), done_master)))
+        return StoreChoice(m, False, (attached, *_surplus_reasons(m, s, len(only_master), done_master)))
     if served and not only_master:
         alone = f"{s} served without {m} after it was attached, and received every message that {m} still has"
-        return StoreChoice(s, False, (alone, *_more(s, m, len(only_slave), done_slave)))
+        return StoreChoice(s, False, (alone, *_surplus_reasons(s, m, len(only_slave), done_slave)))
     differences = [
         (len(only_master), f"{m} has {count_with_noun(len(only_master), 'message')} that {s} never received"),
         (len(only_slave), f"{s} has {count_with_noun(len(only_slave), 'message')} that {m} never received"),
@@ -344,18 +342,18 @@ def _judge_contents(master: ReplicatedNodeStore, slave: ReplicatedNodeStore) -> 
     )
 
 
-def _more(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
+def _surplus_reasons(winner: str, loser: str, only: int, done: int) -> tuple[str, ...]:
     return (
         f"{winner} has {count_with_noun(only, 'message')} that {loser} never received, "
         f"and delivered {count_with_noun(done, 'message')} that {loser} still has",
     )
 
 
-def _unknown(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[list[int], int]:
+def _keys_never_received(store: PurePairNodeStore, other: PurePairNodeStore) -> tuple[list[int], int]:
     """Return the keys of the live records of a store that the other store never received.
 
-    The second value is the number of records left out because the other node must have delivered and removed them:
-    it has a later message of the same run, during which the slave was attached once.
+    The second value is the number of records left out because the other node must have delivered and removed them: it
+    has a later message of the same run, during which the slave was attached once.
     """
     missing = [
         brought
@@ -364,13 +362,13 @@ def _unknown(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[li
     ]
     if not missing or not other.cleaned:
         return missing, 0
-    first, last = _shared(store, other)
+    first, last = _shared_record_range(store, other)
     places = store.journal_indices_of_records(missing)
     left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
     return left, len(missing) - len(left)
 
 
-def _shared(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[int, int]:
+def _shared_record_range(store: PurePairNodeStore, other: PurePairNodeStore) -> tuple[int, int]:
     """Return the first and last index of a store's records that the other store once had, too."""
     service = store.last_serving_run
     start = store.run_start_index(service) if service else None
@@ -387,7 +385,7 @@ def _shared(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> tuple[int
     return (start, last)
 
 
-def _done(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> int:
+def _delivered_message_count(store: PurePairNodeStore, other: PurePairNodeStore) -> int:
     """Return the number of messages that one store has delivered and the other store still has."""
     return sum(
         1
@@ -397,7 +395,7 @@ def _done(store: ReplicatedNodeStore, other: ReplicatedNodeStore) -> int:
     )
 
 
-def _is_in_flight(master: ReplicatedNodeStore, slave: ReplicatedNodeStore, only_slave: Collection[int]) -> bool:
+def _is_in_flight(master: PurePairNodeStore, slave: PurePairNodeStore, only_slave: Collection[int]) -> bool:
     """Return whether messages that only the slave of a pure pair has can be in flight.
 
     The slave is attached, and its master has not acknowledged them yet.

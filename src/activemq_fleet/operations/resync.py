@@ -18,7 +18,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import (
-    ReplicatedNodeStore,
+    PurePairNodeStore,
     ResyncRefusedError,
     StoreChoice,
     choose_store_to_keep,
@@ -43,7 +43,7 @@ class PurePairNode:
     interrupted. ``obstacle`` is the reason why the store cannot be replaced.
     """
 
-    store: ReplicatedNodeStore
+    store: PurePairNodeStore
     state: str
     unit: str = ""
     phase: str = ""
@@ -57,7 +57,7 @@ class PurePairNode:
 
     @classmethod
     def from_node_store(
-        cls, store: ReplicatedNodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
+        cls, store: PurePairNodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
     ) -> PurePairNode:
         """Return the node of a pure pair from its store and its broker's evidence.
 
@@ -310,5 +310,5 @@ def _node(request: OperationRequest, host: str, peer: str) -> PurePairNode:
             f"{host}: activemq_service is {broker.service}, but the playbook resync can stop and start only brokers "
             "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
-    store = ReplicatedNodeStore.from_evidence(host, broker.role, stores[host])
+    store = PurePairNodeStore.from_evidence(host, broker.role, stores[host])
     return PurePairNode.from_node_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])

@@ -64,8 +64,8 @@ class PlanContext:
     largest: int = 5000
     earlier: Mapping[str, str] = field(default_factory=dict)
 
-    def schema_of(self, release: Release) -> Schema:
-        """Return the compiled XML schema of an ActiveMQ release.
+    def compiled_xml_schema(self, release: Release) -> Schema:
+        """Return the compiled XML schema (XSD) of an ActiveMQ release.
 
         A broker of the fleet must have this release.
         """
@@ -183,7 +183,7 @@ def _compute_rows(
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), context.schema_of)
+    fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), context.compiled_xml_schema)
     computed.add_broker_and_link_rows(fleet.brokers)
     computed.add_finding_rows(fleet.findings)
     if computed.blocking:

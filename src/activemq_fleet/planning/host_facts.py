@@ -161,12 +161,12 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
     if release is None:
         kind = variables.problem_kind or InventoryProblemKind.NO_RELEASE
         return facts | {"problem_kind": kind, "problems": variables.problems or (RELEASE_NOT_SET,)}
-    lower, short = identity.name.lower(), identity.host_label.lower()
+    lower, short = identity.name.lower(), identity.short_host_name.lower()
     address = settings.address.lower() if settings.address else None
     return facts | {
         "group": identity.group,
         "pair": identity.pair,
-        "unit": identity.pair if settings.profile.has_peer else identity.host_label,
+        "unit": identity.pair if settings.profile.has_peer else identity.short_host_name,
         "release": release.text,
         "address": address,
         "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
@@ -221,7 +221,7 @@ def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
     dialled = []
     if settings.environment or settings.multicast_group:
         dialled.append(_MULTICAST + multicast_group_name(identity.group, settings))
-    if settings.address and settings.address.lower() not in (identity.name.lower(), identity.host_label.lower()):
+    if settings.address and settings.address.lower() not in (identity.name.lower(), identity.short_host_name.lower()):
         dialled.append(settings.address.lower())
     if settings.vip:
         dialled.append(settings.vip.lower())

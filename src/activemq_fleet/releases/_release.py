@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases._data import Advisory, ReleaseData, load_release_data, load_schema_spans
-from activemq_fleet.releases._schemas import LocalSchemas, local_schemas
+from activemq_fleet.releases._schemas import SchemasInJars, schemas_in_jars
 from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
 from activemq_fleet.similar_names import similar_names
 
@@ -214,12 +214,12 @@ class Release:
         return next((name for name in names if self.supports(element, name)), None)
 
     @property
-    def local_schemas(self) -> LocalSchemas:
-        """The local XML schemas of the ActiveMQ release, which are in its jars.
+    def schemas_in_jars(self) -> SchemasInJars:
+        """The XML schemas in the jars of the ActiveMQ release.
 
         A broker finds them without Internet access.
         """
-        return local_schemas(parse_version(self.data_release))
+        return schemas_in_jars(parse_version(self.data_release))
 
     def is_within_span(self, span: str) -> bool:
         """Return whether the release is within a span of versions.

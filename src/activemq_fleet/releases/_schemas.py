@@ -27,7 +27,7 @@ SpringVersion = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LocalSchemas:
+class SchemasInJars:
     """The XML schemas in the jars of one ActiveMQ release.
 
     ``core`` are the versions of ActiveMQ's schema that a document may name, ``spring`` is the newest version of
@@ -110,7 +110,7 @@ def _pair(text: str) -> SpringVersion:
 
 
 @cache
-def local_schemas(version: Version) -> LocalSchemas:
+def schemas_in_jars(version: Version) -> SchemasInJars:
     """Return the XML schemas in the jars of the ActiveMQ release with the given version.
 
     The data file is read on first use.
@@ -118,7 +118,7 @@ def local_schemas(version: Version) -> LocalSchemas:
     spring = _data()["spring"]
     newest = [name for name, span in spring["newest"].items() if VersionSpan.parse(span).includes(version)]
     core = (versions.split() for span, versions in _data()["core"].items() if VersionSpan.parse(span).includes(version))
-    return LocalSchemas(
+    return SchemasInJars(
         core=frozenset(chain.from_iterable(core)),
         spring=_pair(newest[-1]) if newest else (2, 5),
         https=VersionSpan.parse(spring["https"]).includes(version),

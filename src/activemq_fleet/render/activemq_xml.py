@@ -125,10 +125,9 @@ def _raises_store_limit_after_start(broker: Broker) -> bool:
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
     if not broker.profile.has_peer:
-        return f"{broker.identity.host_label}: a broker on its own, group {broker.group}, release {release}"
-    return (
-        f"{broker.identity.host_label}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
-    )
+        return f"{broker.identity.short_host_name}: a broker on its own, group {broker.group}, release {release}"
+    host = broker.identity.short_host_name
+    return f"{host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 
 
 def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
@@ -235,7 +234,7 @@ def _store_elements(broker: Broker) -> _Store:
         clock = (("maxAllowableDiffFromDBTime", _CLOCK_DIFFERENCE),) if release.goes_by_database_clock else ()
         lease: tuple[tuple[str, str], ...] = (
             ("lockAcquireSleepInterval", str(length)),
-            ("leaseHolderId", broker.identity.host_label),
+            ("leaseHolderId", broker.identity.short_host_name),
             *clock,
         )
         url = settings.jdbc.url if settings.jdbc else ""

@@ -221,7 +221,7 @@ class Routes:
             return None
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
-            nodes = " or ".join(broker.identity.host_label for broker in pair.brokers)
+            nodes = " or ".join(broker.identity.short_host_name for broker in pair.brokers)
             raise InputError(
                 f"{name} is a pair, but the question is what happens when one of its brokers is down: write {nodes}"
             )

@@ -45,7 +45,7 @@ def outcome_of_bridge_choices(
     if not shape.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"
     walk = _Walk(shape, target, patience)
-    if walk.always_has_direct_bridge_from(source):
+    if walk.forwarders_have_direct_bridges(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
     usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_message_stop(source, usual=True)
@@ -77,7 +77,7 @@ class _Walk:
             self._bridges[broker] = [(peer, ttl) for peer, ttl, mask in onward if mask >> self.target & 1]
         return self._bridges[broker]
 
-    def always_has_direct_bridge_from(self, source: int) -> bool:
+    def forwarders_have_direct_bridges(self, source: int) -> bool:
         """Return whether every forwarding broker has a direct bridge to the broker of the consumer.
 
         Forwarding brokers are those on any route from ``source``. All TTLs must permit the route.

@@ -15,7 +15,9 @@ def unreachable_pair_sentence(unit: LinkEnd, down: str | None) -> str:
     active = unit.active_broker_without(down)
     if active is None:
         return f"{unit.name} is down: no consumer can connect to it"
-    return f"{active.identity.host_label} has taken over {unit.name} but opens no port: no consumer can connect to it"
+    return (
+        f"{active.identity.short_host_name} has taken over {unit.name} but opens no port: no consumer can connect to it"
+    )
 
 
 def no_bridges_sentence(source: str, target: str) -> str:
@@ -39,7 +41,7 @@ def route_sentence(
     text = f"messages go from {source.name} to {target.name} over {count_with_noun(len(way), 'bridge')} ({links})"
     active = source.active_broker_without(down)
     if active and not active.connectors:
-        text += f"; these are the stored messages of {source.name}, which {active.identity.host_label} now sends"
+        text += f"; these are the stored messages of {source.name}, which {active.identity.short_host_name} now sends"
     if choice == "strands":
         text += "; a broker may also choose a route that does not lead to the consumer: such messages stay there"
     elif choice == "full":

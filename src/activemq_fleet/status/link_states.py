@@ -119,7 +119,7 @@ def _logged_complaint_about(broker: Broker, peers: Sequence[Broker], records: Ma
 
 def _names_of(broker: Broker) -> Iterator[tuple[str, int]]:
     for connector in broker.connectors:
-        for name in {broker.address, broker.host, broker.identity.host_label}:
+        for name in {broker.address, broker.host, broker.identity.short_host_name}:
             yield name, connector.port
 
 

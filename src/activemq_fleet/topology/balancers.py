@@ -143,7 +143,7 @@ def _backends(group: Group, connector_name: str, members: Sequence[tuple[Broker,
         )
         address = (broker.address, connector.port)
         server = Server(
-            haproxy_name(broker.identity.host_label),
+            haproxy_name(broker.identity.short_host_name),
             address,
             _connection_limit(connector),
             _expected_certificate_name(broker),

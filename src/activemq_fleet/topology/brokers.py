@@ -86,7 +86,8 @@ def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Br
         settings=settings,
         release=release,
         address=settings.address or identity.name,
-        broker_name=settings.broker_name or (identity.pair if settings.profile.shares_store else identity.host_label),
+        broker_name=settings.broker_name
+        or (identity.pair if settings.profile.shares_store else identity.short_host_name),
         store_directory=store_directory_of(member),
         ports=listeners.ports,
         connectors=listeners.connectors,
@@ -265,7 +266,7 @@ def store_directory_of(member: BrokerHost) -> str:
 
 
 def _check_name(member: BrokerHost) -> Iterator[Finding]:
-    label = member.identity.host_label
+    label = member.identity.short_host_name
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
         yield error_finding(
             "T013",

@@ -344,7 +344,7 @@ def _multicast_link(broker: Broker) -> Link:
     settings, profile = broker.settings, broker.profile
     return Link(
         name=settings.multicast_name
-        or f"{broker.pair if profile.shares_store else broker.identity.host_label}-{broker.group}",
+        or f"{broker.pair if profile.shares_store else broker.identity.short_host_name}-{broker.group}",
         kind="multicast",
         target=broker.group,
         uri=broker.multicast_uri,
@@ -360,7 +360,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
     """Return the link of ``activemq_pair_links`` from a broker to the other node of its pair."""
     scheme = broker.openwire.scheme if broker.openwire else "tcp"
     return Link(
-        name=f"{broker.identity.host_label}-to-{peer}",
+        name=f"{broker.identity.short_host_name}-to-{peer}",
         kind="static",
         target=peer,
         uri=uris.bridge_uri(

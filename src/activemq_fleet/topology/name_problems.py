@@ -164,7 +164,7 @@ def pair_named_like_host_findings(brokers: Sequence[Broker]) -> Iterator[Finding
 
     Targets and link ends would be ambiguous.
     """
-    hosts = {(broker.group, broker.identity.host_label): broker.host for broker in brokers}
+    hosts = {(broker.group, broker.identity.short_host_name): broker.host for broker in brokers}
     for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
         if other := hosts.get((broker.group, pair)):
             yield error_finding(

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from activemq_fleet.audit.record_signs import incident_kinds_of_record_kind
-from activemq_fleet.logs.harmless import harmless_kind_ids, harmless_records
+from activemq_fleet.logs.harmless import harmless_kind_ids, harmless_record_kinds
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from tests.support.recorded_logs import RecordedFindings, audit_logs
 
@@ -45,7 +45,7 @@ def test_each_warning_and_error_of_the_log_facts_is_explained() -> None:
 
 
 def test_each_harmless_record_has_message_releases_source_and_reason() -> None:
-    for record in harmless_records():
+    for record in harmless_record_kinds():
         assert record.message
         assert record.releases
         assert record.source

@@ -250,7 +250,7 @@ class Broker:
     @property
     def link_end_name(self) -> str:
         """The name by which links refer to the broker: that of its pair, or its host label without a peer."""
-        return self.identity.pair if self.profile.has_peer else self.identity.host_label
+        return self.identity.pair if self.profile.has_peer else self.identity.short_host_name
 
     @property
     def openwire(self) -> Connector | None:

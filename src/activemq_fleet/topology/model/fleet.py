@@ -235,7 +235,7 @@ class Fleet:
         """
         if host in self._by_host:
             return self._by_host[host]
-        short = [b for b in self.brokers if b.identity.host_label == host]
+        short = [b for b in self.brokers if b.identity.short_host_name == host]
         if len(short) == 1:
             return short[0]
         if host in self.pairs:
@@ -246,7 +246,7 @@ class Fleet:
         if short:
             names = names_to_text([broker.host for broker in short])
             raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
-        near = most_similar_name(host, [*self._by_host, *(broker.identity.host_label for broker in self.brokers)])
+        near = most_similar_name(host, [*self._by_host, *(broker.identity.short_host_name for broker in self.brokers)])
         hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
         raise InputError(f"{host} is not a broker of this inventory: {hint}")
 
