@@ -120,8 +120,8 @@ def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
         yield (
             f"the adopted inventory reads {'passwords' if many else 'a password'} from {files} in its directory, but "
             f"{'these files do' if many else 'this file does'} not exist",
-            f"write the current password to {'each file' if many else 'the file'}, or set the variable of the password "
-            "with ansible-vault",
+            f"write the account's password to {'each file' if many else 'the file'}, or set the variable with "
+            "ansible-vault. Replace a default password of ActiveMQ with a new one, and give it to the clients",
         )
 
 

@@ -133,7 +133,7 @@ def test_two_nodes_share_the_store_of_which_the_operator_says_so(tmp_path: Path)
     adoption = adopt_documents(documents, Naming(), shared=["o-mq1"])
     command = "`echo o-mq1 > /var/activemq/kahadb/.activemq-fleet-pair`"
     assert any(
-        note.endswith(f"run on o-mq1-a, with the account that owns the store: {command}") for note in adoption.notes
+        note.endswith(f"run on one of them, with the account that owns the store: {command}") for note in adoption.notes
     )
     found = adoption.fleet
     assert [broker.settings.ha for broker in found.brokers] == ["shared-file", "shared-file", "none"]

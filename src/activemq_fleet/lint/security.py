@@ -91,7 +91,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         if connectors and all(_demands_certificate(uri) for _, uri in connectors):
             return
         local = connectors and all(is_loopback(uri.host) for _, uri in connectors)
-        ports = ", ".join(str(uri.port) for _, uri in connectors if uri.port)
+        ports = ", ".join(dict.fromkeys(str(uri.port) for _, uri in connectors if uri.port))
         reachable = f"ports {ports}" if "," in ports else f"port {ports}" if ports else "this broker"
         message = f"authentication is not configured: any client that can reach {reachable} has full access"
         if broker.descendants("authorizationPlugin"):

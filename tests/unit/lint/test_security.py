@@ -37,6 +37,13 @@ def test_a_broker_that_only_its_own_machine_reaches_is_warned_of() -> None:
     assert severities("S003", open_to("tcp://0.0.0.0:61616")) == ["warning"]
 
 
+def test_port_of_two_connectors_is_named_once() -> None:
+    uris = ("tcp://10.0.0.1:61616", "tcp://10.0.0.2:61616")
+    connectors = "".join(f'<transportConnector name="{uri[6:14]}" uri="{uri}"/>' for uri in uris)
+    (finding,) = told("S003", f"<broker><plugins/><transportConnectors>{connectors}</transportConnectors></broker>")
+    assert "any client that can reach port 61616 has full access" in finding.message
+
+
 def test_a_broker_that_nobody_dials_needs_no_login() -> None:
     assert told("S003", open_to("vm://inside")) == []
     assert told("S003", "<broker><plugins/><transportConnectors/></broker>") == []
