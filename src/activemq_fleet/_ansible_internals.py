@@ -14,6 +14,8 @@ from ansible._internal._templating._jinja_common import Marker, TruncationMarker
 from ansible._internal._templating._marker_behaviors import MarkerBehavior, RoutingMarkerBehavior
 from ansible.module_utils._internal._event_utils import format_event_brief_message
 
+from activemq_fleet._variable_lines import line_of_key_of_value, line_of_last_definition
+
 __all__ = [
     "DeferredWarningContext",
     "Marker",
@@ -35,12 +37,20 @@ def variable_origin(name: object, value: object) -> tuple[str, int] | None:
 
     The result is None where Ansible does not record it. Ansible records the origin of texts, numbers, lists and
     mappings. For other values the origin of the name is returned, which can be that of a definition with lower
-    precedence.
+    precedence in another mapping. Of several definitions in one mapping, the last one has an effect and is returned.
     """
     if not Origin.is_tagged_on(value) and not isinstance(value, bool | None):
         # The value is of -e or of a program; the name can be that of a file with lower precedence.
         return None
-    # A list or a mapping begins at its first part, often below the name.
     tags = (Origin.get_tag(tagged) for tagged in (value, name))
     places = [(tag.path, tag.line_num) for tag in tags if tag is not None and tag.path and tag.line_num is not None]
-    return min((place for place in places if place[0] == places[0][0]), default=None)
+    if not places:
+        return None
+    path, line = places[0]
+    lines = [line for place, line in places if place == path]
+    if not Origin.is_tagged_on(value):
+        return path, line_of_last_definition(path, str(name), line)
+    if len(lines) > 1 and lines[0] == lines[1]:
+        return path, line
+    # A list or a mapping begins at its first part, often below its key.
+    return path, (line_of_key_of_value(path, str(name), line) if name else None) or min(lines)

@@ -29,15 +29,16 @@ class ValueOrigin:
 
     It also identifies the value inside of these variables. A value of ``parts`` occurs in the rendered element;
     ``settings`` decide where no value of ``parts`` does. Both are names of variables, the most specific first.
-    ``element`` is the XML element, "" for one that each broker has, and ``attributes`` are its attributes with values,
-    or only the reported one if ``is_attribute``. ``reported`` are the reported value and its words, ``identifying``
-    those of the element and of the elements around it.
+    ``element`` is the XML element, "" for one that each broker has, and ``attributes`` are its attributes with values.
+    If ``is_attribute``, they are only the reported one, and ``other_attributes`` are the others. ``reported`` are the
+    reported value and its words, ``identifying`` those of the element and of the elements around it.
     """
 
     parts: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     element: str = ""
     attributes: tuple[tuple[str, str], ...] = ()
+    other_attributes: tuple[tuple[str, str], ...] = ()
     is_attribute: bool = False
     reported: tuple[str, ...] = ()
     identifying: tuple[str, ...] = ()

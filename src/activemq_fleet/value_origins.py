@@ -66,6 +66,8 @@ _BY_ATTRIBUTE = {
 }
 """Variables that set a single attribute of an element, and decide where no value of the section does."""
 
+_DESTINATION_KINDS = frozenset({"queue", "topic"})
+"""Attributes for the name of a destination; in entries of the inventory, these words are values of ``kind``."""
 _SEPARATOR = re.compile(r"[\s,?&()=;]+")
 _NO_IDENTITY = re.compile(r"true|false|[0-9]*")
 """Values that occur in many entries of a variable and identify none of them."""
@@ -85,13 +87,15 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Value
     by_attribute = _BY_ATTRIBUTE.get((name, attribute))
     settings = ((by_attribute,) if by_attribute else ()) + section.settings
     reported = part or attributes.get(attribute) or " ".join(attributes.values())
-    around = [attributes.values()] + [outer.values() for _, outer in path[1:depth]]
-    identifying = (piece for values in around for value in values for piece in _pieces(value))
+    around = [attributes, *(outer for _, outer in path[1:depth])]
+    kinds = (name for outer in around for name in outer if name in _DESTINATION_KINDS)
+    identifying = (*kinds, *(piece for outer in around for value in outer.values() for piece in _pieces(value)))
     return ValueOrigin(
         tuple(f"{PREFIX}{variable}" for variable in section.parts),
         tuple(f"{PREFIX}{variable}" for variable in settings),
         element=name if attributes or name not in _SECTIONS else "",
         attributes=tuple((key, attributes[key]) for key in ([attribute] if attribute in attributes else attributes)),
+        other_attributes=tuple(item for item in attributes.items() if attribute in attributes and item[0] != attribute),
         is_attribute=attribute in attributes,
         reported=_pieces(reported),
         identifying=tuple(dict.fromkeys(piece for piece in identifying if not _NO_IDENTITY.fullmatch(piece))),

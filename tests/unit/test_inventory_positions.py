@@ -60,6 +60,65 @@ def test_host_vars_outrank_group_vars(inventory: Path) -> None:
     assert positions(inventory)[B]["activemq_release"].line == 2
 
 
+@pytest.mark.parametrize("directory", ["group_vars/all.yml", "host_vars/orders-mq01-a.example.com.yml"])
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("activemq_heap: 1G", "activemq_heap: lots"),
+        ("activemq_watchdog_limit: 3", "'activemq_watchdog_limit' : 4"),
+        ("activemq_jolokia: true", "activemq_jolokia: false"),
+        ("activemq_jolokia: true", "activemq_jolokia:"),
+        ("activemq_acl: []", "activemq_acl:\n  # all\n\n  - {destination: '>'}"),
+        ("activemq_kahadb: {a: 1}", "activemq_kahadb:\n  directory: /mnt"),
+        ("activemq_heap: 1G", "activemq_heap:\n  lots"),
+        ("activemq_heap: |\n  1G", "activemq_heap: |-\n  lots"),
+    ],
+)
+@pytest.mark.parametrize("between", ["", "other:\n  activemq_jolokia: true\n\n# text\n"])
+def test_variable_that_is_defined_twice_has_line_of_last_definition(
+    inventory: Path, directory: str, first: str, last: str, between: str
+) -> None:
+    before = f"{first}\n{between}"
+    (inventory / directory).write_text(f"{before}{last}\nmore: 1\n")
+    name = first.partition(":")[0]
+
+    place = positions(inventory)[A][name]
+
+    assert (place.file, place.line) == (str(inventory / directory), before.count("\n") + 1)
+
+
+@pytest.mark.parametrize("value", ["1G", "true", "[1]"])
+def test_variable_of_ini_file_has_line_of_last_definition(inventory: Path, value: str) -> None:
+    path = inventory / "hosts.ini"
+    path.write_text(f"[brokers]\n{A}\n[brokers:vars]\nactivemq_x=1\nactivemq_x={value}\n")
+
+    found = read_inventory([str(path)], with_positions=True).positions[A]["activemq_x"]
+
+    assert found.line == 5
+
+
+def test_definition_of_host_in_same_file_outranks_that_of_its_group(inventory: Path) -> None:
+    (inventory / "hosts.yml").write_text(
+        f"all:\n  vars:\n    activemq_heap: 1G\n    activemq_acl: []\n  hosts:\n    {A}:\n"
+        f"      activemq_heap: 2G\n      activemq_acl:\n        - a\n    {B}:\n"
+    )
+
+    found = positions(inventory)
+
+    assert [found[A][name].line for name in ("activemq_heap", "activemq_acl")] == [7, 8]
+    assert [found[B][name].line for name in ("activemq_heap", "activemq_acl")] == [3, 4]
+
+
+def test_error_names_line_of_last_definition(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f"{VARIABLES}activemq_heap: 1G\nother: 1\nactivemq_heap: lots\n")
+
+    assert main(["check", "-i", "inventory"]) == 2
+
+    printed = " ".join("".join(capsys.readouterr()).split())
+    assert f"the value 'lots' must be a size such as 512m or 4g ({path}:9)" in printed
+
+
 def test_variable_of_command_line_has_no_position(inventory: Path) -> None:
     assert "activemq_heap" not in positions(inventory, "activemq_heap=1g")[A]
 

@@ -213,6 +213,21 @@ def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pyte
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
+@pytest.mark.parametrize(
+    ("host", "release", "problem"),
+    [("a", "4.1", "4.1"), ("not_a/host", "6.3.1", "not_a/host")],
+)
+def test_init_reports_occupied_directory_together_with_other_errors(
+    host: str, release: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes").write_text("mine")
+    assert main(["init", host, "--release", release, "-o", str(tmp_path)]) == 2
+    directory, other = capsys.readouterr().err.splitlines()
+    assert "is not empty (it contains notes)" in directory
+    assert problem in other
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
+
+
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
 @pytest.mark.parametrize("names", [NAMES["default"], NAMES["single"]], ids=["pairs", "one"])
 def test_account_of_the_console_is_a_comment_that_works_when_activated(

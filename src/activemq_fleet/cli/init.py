@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from activemq_fleet import InputError
+from activemq_fleet import FleetError, InputError
 from activemq_fleet.atomic_files import paths_in, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
@@ -53,12 +53,19 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
     from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryScaffoldRequest, scaffold_inventory
 
-    _check_directory_empty(output)
-    for warning in Release.of(release).warnings:
-        print_warning(warning)
+    occupied = _occupied_directory_message(output)
     checksum = _sha512(archive) if archive else None
     request = InventoryScaffoldRequest(hosts, release, str(archive.absolute()) if archive else None, checksum, tls)
-    inventory = scaffold_inventory(request)
+    try:
+        inventory = scaffold_inventory(request)
+    except FleetError as error:
+        if occupied is None:
+            raise
+        raise InputError(occupied, *error.lines, remedies=error.remedies) from None
+    if occupied is not None:
+        raise InputError(occupied)
+    for warning in Release.of(release).warnings:
+        print_warning(warning)
     replace_directory_files(output, inventory.files, check_target=_check_directory_empty)
     for reading in inventory.readings:
         echo(reading)
@@ -76,13 +83,22 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
 
 def _check_directory_empty(directory: Path) -> None:
     """Raise InputError if a directory exists and is not empty."""
-    if names := sorted(path.name for path in paths_in(directory)):
-        shown = names[:_SHOWN_NAMES]
-        more = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
-        raise InputError(
-            f"{directory}: the directory is not empty (it contains {', '.join(shown)}{more}), and init would replace "
-            f"it: set another directory with -o, or move or remove {'this path' if len(names) == 1 else 'these paths'}"
-        )
+    occupied = _occupied_directory_message(directory)
+    if occupied is not None:
+        raise InputError(occupied)
+
+
+def _occupied_directory_message(directory: Path) -> str | None:
+    """Return the error message about a directory that exists and is not empty; None for any other path."""
+    names = sorted(path.name for path in paths_in(directory))
+    if not names:
+        return None
+    shown = names[:_SHOWN_NAMES]
+    more = f" and {count_with_noun(len(names) - len(shown), 'other path')}" if len(names) > len(shown) else ""
+    return (
+        f"{directory}: the directory is not empty (it contains {', '.join(shown)}{more}), and init would replace "
+        f"it: set another directory with -o, or move or remove {'this path' if len(names) == 1 else 'these paths'}"
+    )
 
 
 def _sha512(path: Path) -> str:

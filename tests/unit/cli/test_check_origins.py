@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from activemq_fleet.cli.main import main
+from activemq_fleet.findings import error_finding
+from activemq_fleet.inventory import read_inventory
+from activemq_fleet.inventory_positions import position_of_reported_value
+from activemq_fleet.value_origins import origin_of_value
 
 HOSTS = """\
 activemq_brokers:
@@ -154,6 +159,59 @@ def test_part_of_a_mapping_has_its_line(inventory: Path, report: Callable[..., s
     findings = json.loads(report("json", "--select", rule))["findings"]
     [line] = {finding["variable"]["line"] for finding in findings}
     assert text in PARTS.splitlines()[line - 1]
+
+
+FRAGMENTS = """\
+activemq_release: 5.18.3
+activemq_ha: none
+activemq_topology: none
+activemq_destination_policies:
+  - {destination: '>', kind: topic, gc_inactive_destinations: true}
+  - {destination: '>', kind: queue, gc_inactive_destinations: true}
+activemq_xml_fragments:
+  - parent: broker/destinationPolicy/policyMap/policyEntries
+    xml: |
+      <!-- <policyEntry queue=">" inactiveTimoutBeforeGC="600000"/> -->
+      <policyEntry topic=">" inactiveTimoutBeforeGC="600000"/>
+  - xml: |-
+      <destinationPolicy>
+        <policyMap>
+          <policyEntries>
+            <policyEntry
+                queue=">"
+                inactiveTimoutBeforeGC = '600000'/>
+          </policyEntries>
+        </policyMap>
+      </destinationPolicy>
+"""
+
+
+def test_attribute_that_a_fragment_adds_has_its_line_in_the_fragment(
+    inventory: Path, report: Callable[..., str]
+) -> None:
+    (inventory / "group_vars" / "all.yml").write_text(FRAGMENTS)
+    findings = json.loads(report("json", "--select", "V060"))["findings"]
+    lines = {finding["variable"]["line"] for finding in findings}
+    assert sorted(FRAGMENTS.splitlines()[line - 1].strip() for line in lines) == [
+        '<policyEntry topic=">" inactiveTimoutBeforeGC="600000"/>',
+        "inactiveTimoutBeforeGC = '600000'/>",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_attribute_of_a_destination_has_the_line_of_its_kind(inventory: Path, kind: str) -> None:
+    variables = FRAGMENTS.partition("activemq_xml_fragments")[0]
+    (inventory / "group_vars" / "all.yml").write_text(variables)
+    path = [("policyEntry", {kind: ">", "gcInactiveDestinations": "true"}), ("destinationPolicy", {})]
+    finding = replace(
+        error_finding("X001", "orders-mq01-a", "", ""), origin=origin_of_value(path, "gcInactiveDestinations")
+    )
+    positions = read_inventory(["hosts.yml"], with_positions=True).positions["orders-mq01-a"]
+
+    place = position_of_reported_value(positions, finding)
+
+    assert place is not None
+    assert f"kind: {kind}" in variables.splitlines()[place.line - 1]
 
 
 def test_rendered_default_has_only_its_rendered_place(report: Callable[..., str]) -> None:
