@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from html import unescape
 from typing import Any
 
 from activemq_fleet.findings import Finding, ValueOrigin
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.value_origins import KIND
+from activemq_fleet.value_origins import KIND, find_in_fragment
 
 _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[^\s,:;\"'()]+")
 _FRAGMENTS = f"{PREFIX}xml_fragments"
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_START_TAG = re.compile(r"""<(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>(?:[^<>"']|"[^"]*"|'[^']*')*)>""")
-_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')""")
-_WHITE_SPACE = re.compile(r"\r\n|[\t\r\n]")
 _LITERAL_BLOCK = re.compile(r"\|[-+0-9]*\s*(?:#.*)?$")
 
 
@@ -206,38 +201,16 @@ def _position_in_fragments(position: Position, origin: ValueOrigin) -> Position 
     If several fragments set the attribute to this value, the result is the line of the start tag that has the most
     attributes of the rendered element, such as the same queue.
     """
-    element = {*origin.attributes, *origin.other_attributes}
-    found: list[tuple[int, _Leaf, int]] = []
-    for leaf in _leaves(position.value):
-        if leaf.key != "xml" or leaf.position is None:
-            continue
-        text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), str(leaf.position.value))
-        for tag in _START_TAG.finditer(text):
-            attributes = {(name, _attribute_value(quoted)) for name, quoted in _ATTRIBUTE.findall(tag["attributes"])}
-            if tag["name"] == origin.element and attributes.issuperset(origin.attributes):
-                found.append((len(attributes & element), leaf, _line_offset(text, tag, origin)))
+    found = [
+        (match.shared_attributes, leaf.position, match.line_offset)
+        for leaf in _leaves(position.value)
+        if leaf.key == "xml" and leaf.position is not None
+        for match in find_in_fragment(str(leaf.position.value), origin)
+    ]
     if not found:
         return None
-    _, leaf, offset = max(found, key=lambda entry: entry[0])
-    return _line_inside(leaf.position, offset) if leaf.position else None
-
-
-def _line_offset(text: str, tag: re.Match[str], origin: ValueOrigin) -> int:
-    """Return the number of lines in a fragment before the reported attribute, or before the start tag of the element.
-
-    ``tag`` is the match of the start tag.
-    """
-    end = tag.start()
-    if origin.is_attribute:
-        [(reported, _)] = origin.attributes
-        names = (match for match in _ATTRIBUTE.finditer(text, *tag.span("attributes")) if match[1] == reported)
-        end = next((match.start(1) for match in names), end)
-    return text.count("\n", 0, end)
-
-
-def _attribute_value(quoted: str) -> str:
-    """Return the value of an attribute as an XML parser reads it; ``quoted`` is its text with the quotation marks."""
-    return unescape(_WHITE_SPACE.sub(" ", quoted[1:-1]))
+    _, fragment, offset = max(found, key=lambda entry: entry[0])
+    return _line_inside(fragment, offset)
 
 
 def _line_inside(position: Position, offset: int) -> Position:

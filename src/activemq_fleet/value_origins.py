@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from html import unescape
 from typing import NamedTuple
 
 from activemq_fleet.findings import ValueOrigin
@@ -68,6 +69,10 @@ _BY_ATTRIBUTE = {
 
 _DESTINATION_KINDS = frozenset({"queue", "topic"})
 """Attributes for the name of a destination; in entries of the inventory, these words are values of ``kind``."""
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_START_TAG = re.compile(r"""<(?:[\w.-]+:)?(?P<name>[\w.-]+)(?P<attributes>(?:[^<>"']|"[^"]*"|'[^']*')*)>""")
+_ATTRIBUTE = re.compile(r"""([\w:.-]+)\s*=\s*("[^"]*"|'[^']*')""")
+_WHITE_SPACE = re.compile(r"\r\n|[\t\r\n]")
 _SEPARATOR = re.compile(r"[\s,?&()=;]+")
 _NO_IDENTITY = re.compile(r"true|false|[0-9]*")
 """Values that occur in many entries of a variable and identify none of them."""
@@ -100,6 +105,46 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Value
         reported=_pieces(reported),
         identifying=tuple(dict.fromkeys(piece for piece in identifying if not _NO_IDENTITY.fullmatch(piece))),
     )
+
+
+def variable_of_attribute(path: XmlPath, attribute: str) -> str | None:
+    """Return the inventory variable in which an operator changes an attribute of a rendered element; None if unknown.
+
+    XML fragments, which can set each attribute, are not considered.
+    """
+    by_attribute = _BY_ATTRIBUTE.get((path[0][0], attribute))
+    section = next((_SECTIONS[name] for name, _ in path if name in _SECTIONS), _Section())
+    variables = ((by_attribute,) if by_attribute else ()) + section.parts + section.settings
+    return f"{PREFIX}{variables[0]}" if variables else None
+
+
+class FragmentMatch(NamedTuple):
+    """A start tag of an XML fragment that contains a reported attribute or element.
+
+    ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
+    ``line_offset`` the number of lines before the attribute, or before the tag of a whole element.
+    """
+
+    shared_attributes: int
+    line_offset: int
+
+
+def find_in_fragment(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMatch]:
+    """Yield the start tags of an XML fragment that set the reported attribute or contain the reported element."""
+    element = {*origin.attributes, *origin.other_attributes}
+    text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)
+    for tag in _START_TAG.finditer(text):
+        found = {match[1]: match for match in _ATTRIBUTE.finditer(text, *tag.span("attributes"))}
+        attributes = {(name, _attribute_value(match[2])) for name, match in found.items()}
+        if tag["name"] != origin.element or not attributes.issuperset(origin.attributes):
+            continue
+        begin = found[origin.attributes[0][0]].start() if origin.is_attribute else tag.start()
+        yield FragmentMatch(len(attributes & element), text.count("\n", 0, begin))
+
+
+def _attribute_value(quoted: str) -> str:
+    """Return the value of an attribute as an XML parser reads it; ``quoted`` is its text with the quotation marks."""
+    return unescape(_WHITE_SPACE.sub(" ", quoted[1:-1]))
 
 
 def origin_of_extra_file(path: str) -> ValueOrigin:

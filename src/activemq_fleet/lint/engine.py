@@ -38,7 +38,14 @@ from activemq_fleet.findings import Finding, Severity, ValueOrigin
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.releases import Release
-from activemq_fleet.value_origins import origin_of_extra_file, origin_of_release, origin_of_value
+from activemq_fleet.value_origins import (
+    XmlPath,
+    find_in_fragment,
+    origin_of_extra_file,
+    origin_of_release,
+    origin_of_value,
+    variable_of_attribute,
+)
 
 Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]
@@ -61,6 +68,7 @@ FAMILIES = {
 _EXAMPLE = re.compile(r"^(Fires|Silent)(?: on (\S+?))?(?:, as (\S+?))?::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
 _PART = re.compile(r"^(Why|Fix|Cannot see|Source): (.*?)(?=\n\n|\n(?:Fix|Cannot see|Source): |\Z)", re.M | re.S)
 EXAMPLE_RELEASE = "5.18.3"
+XML_FRAGMENTS = "activemq_xml_fragments"
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +321,27 @@ def variables_that_set_element(element: Element, attribute: str = "", part: str 
 
     With ``attribute``, they are those of the attribute.
     """
+    return origin_of_value(_path_of(element), attribute, part)
+
+
+def variable_to_change(element: Element, attribute: str) -> str | None:
+    """Return the inventory variable in which an operator changes an attribute of an XML element.
+
+    It is ``activemq_xml_fragments`` if a fragment sets the attribute. The result is None for the element of a file that
+    belongs to no fleet, and where the variable is unknown.
+    """
+    broker = element.document.broker
+    if broker is None:
+        return None
+    origin = variables_that_set_element(element, attribute)
+    if any(any(find_in_fragment(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
+        return XML_FRAGMENTS
+    return variable_of_attribute(_path_of(element), attribute)
+
+
+def _path_of(element: Element) -> XmlPath:
     path = [(element.name, element.attributes)]
     while element.parent is not None:
         element = element.parent
         path.append((element.name, element.attributes))
-    return origin_of_value(path, attribute, part)
+    return path

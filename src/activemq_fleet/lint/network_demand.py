@@ -66,7 +66,14 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
             'decreaseNetworkConsumerPriority="false" has no effect: conduitSubscriptions counts all consumers of the '
             "other broker as one"
         )
-        yield link.problem(message, "decreaseNetworkConsumerPriority")
+        fix = ""
+        if _has_entry_in_links(link):
+            fix = (
+                f"in activemq_links, set conduitSubscriptions: false in attributes of the entry for link "
+                f"{link.get('name')}, and add topic://> to its exclude. For topics, add a second entry with a "
+                "different name and attributes: {conduitSubscriptions: true}"
+            )
+        yield link.problem(message, "decreaseNetworkConsumerPriority", fix=fix)
 
 
 @rule("N024", "warning", each="networkConnector", needs="@conduitSubscriptions")
@@ -105,7 +112,24 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
             "conduitSubscriptions is false for a link that carries topics: consumers on the other broker receive each "
             "message of a topic several times"
         )
-        yield link.problem(message, "conduitSubscriptions")
+        fix = ""
+        if _has_entry_in_links(link):
+            fix = (
+                f"in activemq_links, add topic://> to exclude of the entry for link {link.get('name')}. For topics, "
+                "add a second entry with a different name and attributes: {conduitSubscriptions: true}"
+            )
+        yield link.problem(message, "conduitSubscriptions", fix=fix)
+
+
+def _has_entry_in_links(link: Element) -> bool:
+    """Return whether an entry of ``activemq_links`` defines a link, as far as its name or target shows it."""
+    broker = link.document.broker
+    if broker is None:
+        return False
+    targets = {planned.target for planned in broker.links if planned.name == link.get("name")}
+    return bool(targets) and any(
+        entry.name == link.get("name") or entry.to in targets for entry in broker.settings.links
+    )
 
 
 def _forwards_no_destination(link: Element, kind: str) -> bool:

@@ -8,7 +8,7 @@ from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
@@ -214,7 +214,16 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     else:
         message += ": a few clients can exhaust the heap"
     size_option = f"{_MAX_FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
-    fix = f"write {size_option}, instead of {wrong}" if wrong else f"add {size_option}, to the connector's URI"
+    variable = variable_to_change(connector, "uri")
+    if wrong:
+        fix = f"write {size_option}, instead of {wrong}" + (f" in {variable}" if variable else "")
+    elif variable is None or variable == XML_FRAGMENTS:
+        fix = f"add {size_option}, to the connector's URI" + (f" in {variable}" if variable else "")
+    else:
+        fix = (
+            f"add {_MAX_FRAME_SIZE}: 10485760 (10 MB), or the size of the largest message, to the options of connector "
+            f"{name} in {variable}"
+        )
     # no variable adds options to a pure master's connector for replication
     replicates = document.ha_profile is not None and document.ha_profile.replicates and name == "replication"
     severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None

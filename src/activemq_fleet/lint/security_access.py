@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Element, Problem
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.security import has_authentication, plugin_elements_of, reachable_connectors
@@ -128,7 +128,10 @@ def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
             f"JMX listens on port {context.get('connectorPort') or '1099'} of all interfaces and requires no "
             "authentication"
         )
-        yield context.problem(message, "createConnector")
+        fix = ""
+        if context.document.broker is not None and variable_to_change(context, "createConnector") != XML_FRAGMENTS:
+            fix = "add users to activemq_jmx, so that JMX requires a password. Or remove activemq_jmx, and use Jolokia"
+        yield context.problem(message, "createConnector", fix=fix)
 
 
 def _asks_for_login(context: Element) -> bool:

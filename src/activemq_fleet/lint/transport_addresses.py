@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
@@ -52,7 +52,25 @@ def unusable_listener_address(connector: Element) -> Iterator[Problem]:
         address = _address_of(uri)
         if reason := _unusable_reason(address, uri.scheme):
             text = f"connector {connector.get('name')} cannot listen on {address}: {reason}"
-            yield connector.problem(text, "uri", address, fix=_FIXES.get(reason, ""))
+            yield connector.problem(text, "uri", address, fix=_listener_fix(connector, reason))
+
+
+def _listener_fix(connector: Element, reason: str) -> str:
+    """Return the fix of a listener's address, with the inventory variable that sets it; "" for the rule's own fix."""
+    variable = variable_to_change(connector, "uri")
+    fix = _FIXES.get(reason, "")
+    if variable is None:
+        return fix
+    if variable == XML_FRAGMENTS:
+        return f"in {variable}, {fix or 'write scheme://host:port with a port from 1 to 65535'}"
+    name = connector.get("name")
+    if not fix:
+        return (
+            f"set port of connector {name} in {variable}, or activemq_port_offset, so that their sum is a port from 1 "
+            "to 65535"
+        )
+    address = "a host name without underscores" if reason == _UNDERSCORE else "a host name without spaces"
+    return f"set bind of connector {name} in {variable}, or activemq_bind, to {address} or to an IP address"
 
 
 @rule("N062", "error", each="networkConnector")

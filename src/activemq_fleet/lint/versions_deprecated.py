@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Problem
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.schema import CORE
 
 # The new name of an attribute, and the first release whose setter of the old name sets the new one.
@@ -55,4 +55,6 @@ def attribute_with_new_name(document: Document) -> Iterator[Problem]:
                 )
                 if name == "batchStatments":
                     why += ". This release logs a warning at each start"
-                yield node.problem(message, name, fix=f"write {new_name}", why=why, edits=edits)
+                in_fragment = variable_to_change(node, name) == XML_FRAGMENTS
+                fix = f"write {new_name} in {XML_FRAGMENTS}" if in_fragment else f"write {new_name}"
+                yield node.problem(message, name, fix=fix, why=why, edits=edits)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.versions_placeholders import (
     PLACEHOLDER_OF_SPRING,
     has_no_placeholder_configurer,
@@ -186,7 +186,13 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
                     spaces = " without spaces at its ends" if node.get(attribute).strip().lower() in booleans else ""
                     message = f'{attribute}="{_shown(node, attribute)}" of <{node.name}> must be true or false{spaces}'
-                    yield node.problem(message, attribute, fix=f'write {attribute}="true" or "false"')
+                    variable = variable_to_change(node, attribute)
+                    fix = f'write {attribute}="true" or "false"'
+                    if variable == XML_FRAGMENTS:
+                        fix += f" in {variable}"
+                    elif variable is not None:
+                        fix = f"write {attribute} as true or false in {variable}"
+                    yield node.problem(message, attribute, fix=fix)
     for store in document.elements_named("kahaDB"):
         for attribute, names in _KAHADB_NAMES.items():
             if not _is_literal(store, attribute) or not _is_read(store, attribute):
@@ -229,12 +235,18 @@ def _is_read(store: Element, attribute: str) -> bool:
 
 def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
     """Return what to write in place of a size that the broker cannot convert."""
+    variable = variable_to_change(node, attribute)
+    place = f" in {variable}" if variable else ""
     if _SIZE.fullmatch(node.get(attribute)):
         is_plain = attribute in _PLAIN_NUMBERS
-        return "write a smaller number" if is_plain else f"write a size of at most {kind.largest_property_bytes} bytes"
+        size = "a smaller number" if is_plain else f"a size of at most {kind.largest_property_bytes} bytes"
+        return f"write {size}{place}"
+    is_xml = variable in (None, XML_FRAGMENTS)
+    example = "1000" if attribute in _PLAIN_NUMBERS else "1536 mb"
+    shown = f'{attribute}="{example}"' if is_xml else example
     if attribute in _PLAIN_NUMBERS:
-        return f'write a whole number, such as {attribute}="1000"'
-    return f'write a whole number with an optional unit, such as {attribute}="1536 mb"'
+        return f"write a whole number{place}, such as {shown}"
+    return f"write a whole number with an optional unit{place}, such as {shown}"
 
 
 def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:

@@ -214,6 +214,56 @@ def test_attribute_of_a_destination_has_the_line_of_its_kind(inventory: Path, ki
     assert f"kind: {kind}" in variables.splitlines()[place.line - 1]
 
 
+REMEDIES = """\
+activemq_release: 5.18.3
+activemq_ha: none
+activemq_topology: none
+activemq_links:
+  - {from: orders, to: north, addresses: ["north:61616"], name: to-north, attributes: {conduitSubscriptions: false}}
+activemq_connectors:
+  - {name: openwire, scheme: tcp, port: 61616, options: {maximumConnections: 5}}
+activemq_jmx: {port: 1199}
+activemq_broker_attributes: {persistent: "yes"}
+activemq_xml_fragments:
+  - {parent: broker/systemUsage/systemUsage/storeUsage, xml: <storeUsage limit="1.5 gb"/>}
+  - parent: broker/transportConnectors
+    xml: <transportConnector name="more" uri="nio://0.0.0.0:99999?a=1&amp;b=2"/>
+  - parent: broker/destinationPolicy/policyMap/policyEntries
+    xml: <policyEntry queue=">" inactiveTimoutBeforeGC="600000"/>
+"""
+
+
+def test_remedy_names_the_variable_that_the_inventory_has(inventory: Path, report: Callable[..., str]) -> None:
+    (inventory / "group_vars" / "all.yml").write_text(REMEDIES)
+    findings = json.loads(report("json"))["findings"]
+    rules = ("N024", "S009", "S017", "V050", "V053", "V060")
+    fixes = {(finding["rule"], finding["fix"]) for finding in findings if finding["rule"] in rules}
+    size = "10485760 (10 MB), or the size of the largest message, to the"
+    assert fixes == {
+        (
+            "N024",
+            "in activemq_links, add topic://> to exclude of the entry for link to-north. For topics, add a second "
+            "entry with a different name and attributes: {conduitSubscriptions: true}",
+        ),
+        ("S009", f"add wireFormat.maxFrameSize: {size} options of connector openwire in activemq_connectors"),
+        ("S009", f"add wireFormat.maxFrameSize={size} connector's URI in activemq_xml_fragments"),
+        ("S017", "add users to activemq_jmx, so that JMX requires a password. Or remove activemq_jmx, and use Jolokia"),
+        ("V050", 'write a whole number with an optional unit in activemq_xml_fragments, such as limit="1536 mb"'),
+        ("V050", "write persistent as true or false in activemq_broker_attributes"),
+        ("V053", "in activemq_xml_fragments, write scheme://host:port with a port from 1 to 65535"),
+        ("V060", "write inactiveTimeoutBeforeGC in activemq_xml_fragments"),
+    }
+
+
+def test_remedy_of_priority_names_the_entry_of_the_link(inventory: Path, report: Callable[..., str]) -> None:
+    variables = REMEDIES.replace("conduitSubscriptions", "decreaseNetworkConsumerPriority")
+    (inventory / "group_vars" / "all.yml").write_text(variables)
+    [fix] = {f["fix"] for f in json.loads(report("json", "--select", "N023"))["findings"] if f["rule"] == "N023"}
+    assert fix.startswith(
+        "in activemq_links, set conduitSubscriptions: false in attributes of the entry for link to-north, and add topic://>"
+    )
+
+
 def test_rendered_default_has_only_its_rendered_place(report: Callable[..., str]) -> None:
     findings = json.loads(report("json", "--select", "S016"))["findings"]
     [place] = {(f["file"], f["line"], f["variable"]) for f in findings if f["rule"] == "S016"}
