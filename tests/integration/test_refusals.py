@@ -40,6 +40,7 @@ CAUSES = {
     "V020": "annot find the declaration of element|no declaration can be found for element",
     "V021": _SCHEMA,
     "V028": "ClassNotFoundException: org.apache.commons.dbcp.BasicDataSource|Invalid property .(maxAct|trustAll)",
+    "V029": r"Not a matching number of '\(' and '\)'|Cannot create inner bean 'networkConnector",
     "V040": "annot find the declaration of element|no declaration can be found for element",
     "V041": "The configuration has no BrokerService instance",
     "V050": "Could (not convert|convert not) to a memory size|IllegalArgumentException: yes|No enum constant",

@@ -266,7 +266,7 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
 
 @rule("C016", "warning", each="broker", releases="5.4.0", needs="@gcInactiveDestinations")
 def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
-    """A destination policy sets gcInactiveDestinations, but <broker> has no schedulePeriodForDestinationPurge.
+    """A destination policy sets gcInactiveDestinations, but <broker> does not set schedulePeriodForDestinationPurge.
 
     Why: the broker removes inactive destinations every schedulePeriodForDestinationPurge milliseconds. The default, 0,
         means never.
@@ -290,7 +290,9 @@ def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
         return
     for entry in broker.descendants("policyEntry"):
         if entry.boolean_attribute("gcInactiveDestinations", False):
-            message = "gcInactiveDestinations has no effect: <broker> has no schedulePeriodForDestinationPurge"
+            message = (
+                "gcInactiveDestinations has no effect: schedulePeriodForDestinationPurge of <broker> is 0 or missing"
+            )
             yield entry.problem(message, "gcInactiveDestinations")
 
 

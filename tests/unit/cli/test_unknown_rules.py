@@ -32,15 +32,28 @@ def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "inside",
+    ("inside", "rule"),
     [
-        '<networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616"/></networkConnectors>',
-        '<networkConnectors><networkConnector name="n" uri="static:(failover:(tcp://a:1)"/></networkConnectors>',
-        '<networkConnectors><networkConnector name="n" uri="masterslave:(tcp://a:1,tcp://b:1))"/></networkConnectors>',
-        '<networkConnectors><networkConnector name="n" uri="static:tcp://a:61616)"/></networkConnectors>',
-        '<proxyConnectors><proxyConnector bind="tcp://b:1" remote="failover:(tcp://a:1"/></proxyConnectors>',
+        ('<networkConnectors><networkConnector name="n" uri="static:(tcp://a:61616"/></networkConnectors>', "V029"),
+        (
+            '<networkConnectors><networkConnector name="n" uri="static:(failover:(tcp://a:1)"/></networkConnectors>',
+            "V029",
+        ),
+        (
+            '<networkConnectors><networkConnector name="n" uri="masterslave:(tcp://a:1,tcp://b:1))"/>'
+            "</networkConnectors>",
+            "V029",
+        ),
+        ('<networkConnectors><networkConnector name="n" uri="static:tcp://a:61616)"/></networkConnectors>', "V029"),
+        (
+            '<transportConnectors><transportConnector name="o" uri="tcp://b:1" discoveryUri="static:(tcp://a:1"/>'
+            "</transportConnectors>",
+            "V029",
+        ),
+        ('<proxyConnectors><proxyConnector bind="tcp://b:1" remote="failover:(tcp://a:1"/></proxyConnectors>', "V056"),
+        ('<connectionFactory id="f" brokerURL="failover:(tcp://a:1"/>', "V056"),
     ],
 )
-def test_unbalanced_composite_uri_is_an_error(inside: str) -> None:
-    findings = [f for f in file_findings(document(inside), Release.of("5.18.3")) if f.rule == "V029"]
-    assert [finding.severity for finding in findings] == ["error"]
+def test_unbalanced_composite_uri_is_one_error(inside: str, rule: str) -> None:
+    findings = [f for f in file_findings(document(inside), Release.of("5.18.3")) if f.rule in ("V029", "V056")]
+    assert [(finding.rule, finding.severity) for finding in findings] == [(rule, "error")]
