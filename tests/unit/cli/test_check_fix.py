@@ -46,7 +46,8 @@ def test_check_marks_fixable_findings_and_counts_them(file: Path, capsys: pytest
     output = capsys.readouterr().out
     assert "error V002 [fixable] 2:56: <broker> has no attribute persistant" in output
     assert output.endswith(
-        "1 file: 2 errors, 0 warnings, 0 info\n2 findings are fixable with --fix (--diff shows the changes)\n"
+        "1 file: 2 errors, 0 warnings, 0 info\n"
+        "2 findings are fixable with --fix (to only show the changes, use --diff instead of --fix)\n"
     )
     assert main([*CHECK, "activemq.xml", "--format", "json"]) == 1
     assert [finding["fixable"] for finding in json.loads(capsys.readouterr().out)["findings"]] == [True, True]

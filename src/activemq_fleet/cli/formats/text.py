@@ -109,7 +109,10 @@ def _summary(report: CheckReport) -> str:
     summary = f"{subjects}: {', '.join(severity_counts)}{waived}"
     if report.fixable_count:
         verb = "is" if report.fixable_count == 1 else "are"
-        summary += f"\n{_counted(report.fixable_count, 'finding')} {verb} fixable with --fix (--diff shows the changes)"
+        summary += (
+            f"\n{_counted(report.fixable_count, 'finding')} {verb} fixable with --fix (to only show the changes, use "
+            "--diff instead of --fix)"
+        )
     return summary
 
 
