@@ -150,9 +150,10 @@ def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
             text = (
-                f"the original file has the error {rule} ({message}). adopt waived it with an entry of "
-                "activemq_waivers in the inventory, so that `activemq-fleet render` accepts the inventory. After the "
-                f"adoption, read `activemq-fleet rule {rule}`, correct the error and remove the entry, or keep it"
+                f"the original file has the finding {rule} ({message}), which is an error in an inventory. adopt "
+                "waived it with an entry of activemq_waivers, so that `activemq-fleet render` accepts the inventory. "
+                f"After the adoption, read `activemq-fleet rule {rule}`, correct the cause and remove the entry, or "
+                "keep it"
             )
             proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():
