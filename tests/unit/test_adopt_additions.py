@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -206,3 +207,69 @@ def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> N
     others = without_percentage_limits(adoption.differences, [replacement])
     assert len(adoption.differences) - len(others) == 3
     assert not [difference for difference in others if "storeUsage" in difference.path]
+
+
+PURGED = (
+    "<destinationPolicy><policyMap><policyEntries><policyEntry queue='orders' gcInactiveDestinations='true'/>"
+    "</policyEntries></policyMap></destinationPolicy>"
+)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "period"),
+    [
+        ({}, "0"),
+        ({"schedulePeriodForDestinationPurge": "0"}, "0"),
+        ({"schedulePeriodForDestinationPurge": "30000"}, "30000"),
+        ({"schedulePeriodForDestinationPurge": "60000"}, "60000"),
+    ],
+)
+def test_adopted_broker_removes_destinations_only_if_the_original_does(
+    attributes: Mapping[str, str], period: str, tmp_path: Path
+) -> None:
+    files = {"o-mq01-a": document(PURGED + CONNECTOR, brokerName="o-mq01-a", **attributes)}
+    adoption = adopted(tmp_path, files, "5.18.3")
+
+    rendered = activemq_xml(adoption.fleet.broker("o-mq01-a")).decode()
+    assert re.findall('schedulePeriodForDestinationPurge="(.*?)"', rendered) == [period]
+    effects = [group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)]
+    assert not [effect for effect in effects if effect and "removes" in effect]
+
+
+RIGHTS = (
+    "<plugins><simpleAuthenticationPlugin><users><authenticationUser username='app' password='p' groups='staff'/>"
+    "<authenticationUser username='net' password='n' groups='staff'/></users></simpleAuthenticationPlugin>"
+    "<authorizationPlugin><map><authorizationMap><authorizationEntries>"
+    "<authorizationEntry queue='>' read='staff' write='staff' admin='staff'/>"
+    "</authorizationEntries></authorizationMap></map></authorizationPlugin></plugins>"
+)
+LINK_WITH_LOGIN = (
+    "<networkConnectors><networkConnector name='n' uri='static:(tcp://{}-mq01-a:61616)' userName='net' password='n'/>"
+    "</networkConnectors>"
+)
+
+
+def test_each_added_account_and_right_has_its_effect(tmp_path: Path) -> None:
+    files = {
+        f"{group}-mq01-a": document(
+            LINK_WITH_LOGIN.format(peer) + RIGHTS + CONNECTOR, brokerName=f"{group}-mq01-a", useJmx="false"
+        )
+        for group, peer in (("n", "s"), ("s", "n"))
+    }
+    adoption = adopted(tmp_path, files, "5.18.3")
+
+    advice = {
+        path.rpartition("/")[2]: group.advice
+        for group in group_additions(adoption.differences, adoption.fleet)
+        for path in group.hosts
+    }
+    beginnings = {
+        "authenticationUser[@username='activemq-probe']": "the broker accepts the account activemq-probe",
+        "authorizationEntry[@topic='ActiveMQ.Advisory.>']": "all accounts may create and read the advisory topics",
+        "authorizationEntry[@topic='>']": "the account of the bridges (activemq_network_username) may read",
+        "authorizationEntry[@topic='activemq.fleet.probe.*']": "the account activemq-probe gets these rights",
+        "authorizationEntry[@topic='ActiveMQ.Advisory.Connection']": "the account activemq-probe gets these rights",
+    }
+    for path, beginning in beginnings.items():
+        assert (advice[path].effect or "").startswith(beginning), path
+        assert "activemq_" in advice[path].reason, path

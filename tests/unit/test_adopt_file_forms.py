@@ -84,7 +84,19 @@ def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> 
     settings = adoption.fleet.broker(HOST).settings
     assert (settings.console_port, settings.console_bind) == (8163, "10.0.0.1")
     expected = "adopt took only the port and the address of the web console from jetty3.xml"
-    assert any(expected in note for note in adoption.notes)
+    [note] = [note for note in adoption.notes if expected in note]
+    assert "only users of activemq_users in the group admins can log in" in note
+
+
+def test_jetty_file_without_import_causes_no_note_about_console(tmp_path: Path) -> None:
+    conf = tmp_path / "hosts" / HOST / "conf"
+    conf.mkdir(parents=True)
+    (conf / "jetty.xml").write_text(JETTY % 8199)
+
+    adoption = adopted(tmp_path, {HOST: document("", brokerName="x")}, "5.18.3")
+
+    assert not adoption.fleet.broker(HOST).settings.console
+    assert not [note for note in adoption.notes if "adopt took only" in note]
 
 
 def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) -> None:
@@ -144,7 +156,7 @@ def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: P
 
     waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
     assert "S005" in waived
-    assert any("the error S005 (authenticate of this security constraint is false" in note for note in adoption.notes)
+    assert any("the finding S005 (authenticate of this security constraint is false" in note for note in adoption.notes)
 
 
 def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 from lxml import etree
 
 from activemq_fleet.adopt.xml_diff import XmlDifference
+from activemq_fleet.node.config.probe_account import PROBE_GROUP
 from activemq_fleet.schema import hardened_xml_parser
 from activemq_fleet.topology import Broker
+from activemq_fleet.topology.access import NETWORK_GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ _STATES_DEFAULT = "the rendered file states the default of the release"
 _NEEDS_CREDENTIALS = "the bean reads the passwords of the inventory from credentials.properties"
 _NEEDS_LOCK = "the nodes of a pair need a lock on their shared store"
 _NEEDS_MEMORY_LIMIT = "messages can fill the heap without a limit of memory, which activemq_memory_limit sets"
+_WITH_ACL = "on a broker with activemq_acl"
 _FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
 
 
@@ -108,8 +111,8 @@ _KINDS = (
     _kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
     _kind(
         "@schedulePeriodForDestinationPurge",
-        "the broker removes the destinations whose policies have gcInactiveDestinations",
-        broker_attributes={"schedulePeriodForDestinationPurge": 0},
+        reason="without the value 0, the broker would remove the destinations whose policies have "
+        "gcInactiveDestinations. The original file has no period, so its broker keeps them",
     ),
     _kind(
         "@useVirtualTopics",
@@ -123,7 +126,7 @@ _KINDS = (
     _kind(
         "broker/@dataDirectory",
         "the broker keeps its data below activemq_base",
-        reason="activemq_base sets the directory",
+        reason="the rendered file always names the directory. To choose another one, set activemq_base",
     ),
     _kind("broker/@id", reason="the web console refers to the broker by this id"),
     _kind(
@@ -143,7 +146,8 @@ _KINDS = (
     _kind(
         "persistenceAdapter",
         "the store is in the directory of a rendered broker, and not in the default directory of the release",
-        reason="activemq_store_directory sets the directory that has the messages",
+        reason="the rendered file always names the directory. Set activemq_store_directory to the directory that has "
+        "the messages",
     ),
     _kind(
         "systemUsage",
@@ -166,9 +170,61 @@ _KINDS = (
     ),
     _kind(
         r"authenticationUser\[@username='activemq-probe'\]",
-        reason="`status` and the playbooks log in with this account to check that the broker serves clients",
+        "the broker accepts the account activemq-probe, with which `status` and the playbooks check that the broker "
+        "serves clients",
+        reason="the account belongs to activemq_authentication: simple, and activemq_network_password or "
+        "activemq_probe_password sets its password",
+    ),
+    _kind(
+        r"authenticationUser\[.*\]",
+        "the broker accepts this account, with which the bridges log in",
+        value="{activemq.network.",
+        reason="activemq_network_username defines this account for both ends of each bridge",
+    ),
+    _kind(
+        r"authenticationUser\[.*\]",
+        "the broker accepts this account",
+        reason="activemq_users, activemq_agent_username or activemq_vip_username defines this account: remove the "
+        "account there if no client uses it",
+    ),
+    _kind(
+        r"authenticationUser\[.*\]/@groups",
+        "the account belongs to these groups, whose rights it gets",
+        reason="activemq_users or activemq_network_username defines the groups of the account",
+    ),
+    _kind(
+        r"authorizationEntry\[@topic='ActiveMQ\.Advisory\.>'\](?:/@(?:read|admin))?",
+        "all accounts may create and read the advisory topics: the broker rejects clients without these rights",
+        reason=f"clients need these rights {_WITH_ACL}",
+    ),
+    _kind(
+        r"authorizationEntry\[.*\](?:/@\w+)?",
+        "the account activemq-probe gets these rights, which it needs for the test messages of `status` and the "
+        "playbooks. The rights of other accounts do not change",
+        value=PROBE_GROUP,
+        reason=f"`status` and the playbooks need these rights {_WITH_ACL}",
+    ),
+    _kind(
+        r"authorizationEntry\[.*\](?:/@\w+)?",
+        "the account of the bridges (activemq_network_username) may read, write and create the destinations that the "
+        "bridges forward. The rights of other accounts do not change",
+        value=NETWORK_GROUP,
+        reason=f"bridges need these rights {_WITH_ACL}. The key include of activemq_links limits the destinations",
+    ),
+    _kind(
+        r"authorizationEntry\[.*\](?:/@\w+)?",
+        "the accounts of agents may use these topics. The rights of other accounts do not change",
+        value="activemq-agent",
+        reason=f"agents need these rights {_WITH_ACL}, for the topics of activemq_agent_topics and "
+        "activemq_agent_publish_prefixes",
     ),
     _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty right is the same as a missing right"),
+    _kind(
+        "users",
+        "the broker accepts these accounts",
+        value="authenticationUser",
+        reason="activemq_users and activemq_network_username define the accounts: remove those that no client uses",
+    ),
     _kind("users", reason="the element is empty, because the file has no accounts"),
     _kind(
         "@userName|@password",
@@ -176,9 +232,25 @@ _KINDS = (
         reason="activemq_network_username and activemq_network_password are set for all links",
     ),
     _kind(
-        "plugins.*",
-        "the broker checks or changes what clients do",
-        reason="the variable that renders the plugin is in the inventory: remove it",
+        r"simpleAuthenticationPlugin",
+        "the broker rejects clients without an account of activemq_users",
+        reason="activemq_authentication: simple renders the plugin. With activemq_authentication: none, the broker "
+        "accepts all clients",
+    ),
+    _kind(
+        r"authorizationPlugin",
+        "each account has only the rights that activemq_acl gives to its groups",
+        reason="activemq_acl renders the plugin. Without activemq_acl, each account has all rights",
+    ),
+    _kind(
+        "runtimeConfigurationPlugin",
+        "the broker applies changes of activemq.xml while it runs",
+        runtime_configuration=False,
+    ),
+    _kind(
+        "plugins(?:/.*)?",
+        "the rendered broker has these plugins or settings of plugins in addition",
+        reason="activemq_plugins, activemq_authentication and activemq_acl render the plugins: change these variables",
     ),
     _kind(
         "shutdownHooks",

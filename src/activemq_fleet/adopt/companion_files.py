@@ -67,7 +67,8 @@ def propose_console(proposal: VariableProposal) -> None:
     foreign: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         name, jetty = _console_file(document)
-        if name and _OURS not in jetty:
+        has_console = proposal[document.host].get("console") is not False
+        if name and has_console and _OURS not in jetty:
             foreign[name].append(document.host)
         for variable, pattern in _CONSOLE.items():
             match = pattern.search(jetty)
@@ -80,8 +81,10 @@ def propose_console(proposal: VariableProposal) -> None:
     for name, hosts in foreign.items():
         proposal.add_note(
             hosts,
-            f"adopt took only the port and the address of the web console from {name}. It did not adopt other settings "
-            "of this file, such as login and TLS: check the rendered conf/jetty.xml",
+            f"adopt took only the port and the address of the web console from {name}, and none of its other settings. "
+            "The rendered console has no TLS, and only users of activemq_users in the group admins can log in (no user "
+            "with activemq_authentication: none). Add each user who needs the console to activemq_users, with the "
+            "group admins. If clients used TLS, put a proxy with TLS in front of the console",
         )
 
 

@@ -36,6 +36,7 @@ from activemq_fleet.schema import BEANS, CORE
 
 _OUR_REFERENCE = "${activemq."
 _OUR_OWN = ("brokerName", "id", f"{{{XSI}}}schemaLocation")
+_PURGE_PERIOD = "schedulePeriodForDestinationPurge"
 _MASTER_URI = "masterConnectorURI"
 _SCHEMA_LOCATION = f"{{{XSI}}}schemaLocation"
 _SETTINGS_OF_LOCATION = frozenset({"location", "locations"})
@@ -100,6 +101,8 @@ def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocu
 
 def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement) -> None:
     attributes: dict[str, Any] = dict(proposal[document.host].get("broker_attributes", {}))
+    if _PURGE_PERIOD in rendered.attributes and _PURGE_PERIOD not in document.broker.attributes:
+        attributes[_PURGE_PERIOD] = 0  # otherwise the rendered broker would remove queues that the original keeps
     for name, value in document.broker.attributes.items():
         if name in _OUR_OWN:
             continue

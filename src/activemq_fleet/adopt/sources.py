@@ -94,15 +94,15 @@ def read_adopted_documents(
     ReleaseError, naming file or host.
     """
     files = list(_source_files(arguments, naming))
-    _refuse_unread_names(files, naming)
     paths: dict[str, Path] = {}
     roots: dict[str, Path | None] = {}
     for host, path, root in files:
-        if host in paths and paths[host].resolve() != path.resolve():
+        if host and host in paths and paths[host].resolve() != path.resolve():
             raise InputError(
                 f"{path}: the file {paths[host]} was given for the same host {host}. Name only one of the two files"
             )
         paths[host], roots[host] = path, root
+    _refuse_unread_names(files, naming)
     chosen = _release_by_host(releases, paths)
     values = read_properties_by_host(properties, paths)
     documents = [

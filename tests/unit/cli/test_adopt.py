@@ -461,6 +461,7 @@ class TestWhatItRefuses:
             (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
             (["shop={hand}", "--release", "5.18.3"], "the host name shop does not match"),
             (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "was given for the same host o-mq1-a"),
+            (["web1={hand}", "web1={other}", "--release", "5.18.3"], "was given for the same host web1"),
             (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
             (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would share the inventory group"),
             (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
