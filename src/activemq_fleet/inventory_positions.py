@@ -201,15 +201,15 @@ def _position_in_fragments(position: Position, origin: ValueOrigin) -> Position 
     If several fragments set the attribute to this value, the result is the line of the start tag that has the most
     attributes of the rendered element, such as the same queue.
     """
-    found = [
+    fragment_matches = [
         (match.shared_attributes, leaf.position, match.line_offset)
         for leaf in _leaves(position.value)
         if leaf.key == "xml" and leaf.position is not None
         for match in find_in_fragment(str(leaf.position.value), origin)
     ]
-    if not found:
+    if not fragment_matches:
         return None
-    _, fragment, offset = max(found, key=lambda entry: entry[0])
+    _, fragment, offset = max(fragment_matches, key=lambda entry: entry[0])
     return _line_inside(fragment, offset)
 
 

@@ -134,11 +134,11 @@ def find_in_fragment(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMat
     element = {*origin.attributes, *origin.other_attributes}
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)
     for tag in _START_TAG.finditer(text):
-        found = {match[1]: match for match in _ATTRIBUTE.finditer(text, *tag.span("attributes"))}
-        attributes = {(name, _attribute_value(match[2])) for name, match in found.items()}
+        matches = {match[1]: match for match in _ATTRIBUTE.finditer(text, *tag.span("attributes"))}
+        attributes = {(name, _attribute_value(match[2])) for name, match in matches.items()}
         if tag["name"] != origin.element or not attributes.issuperset(origin.attributes):
             continue
-        begin = found[origin.attributes[0][0]].start() if origin.is_attribute else tag.start()
+        begin = matches[origin.attributes[0][0]].start() if origin.is_attribute else tag.start()
         yield FragmentMatch(len(attributes & element), text.count("\n", 0, begin))
 
 
