@@ -33,12 +33,12 @@ def observe_broker(
     *,
     briefly: bool = False,
 ) -> Evidence:
-    """Observe a broker, and return the evidence about it.
+    """Observe a broker, and return the evidence about its state.
 
-    The evidence is what its process, connectors, log, ports and lock show. ``deployed`` is the configuration that the
-    process was started with; ``read_phase`` returns the phase that the log of a process shows. A frozen process answers
-    nothing and is not probed. ``briefly``: log and ports are read only where a connector did not answer, and the lock
-    never, because the file system of a store may not respond.
+    The evidence is what its process, connectors, log, ports and store lock show. ``deployed`` is the configuration
+    that the process was started with; ``read_phase`` returns the phase that the log of a process shows. A frozen
+    process answers nothing and is not probed. ``briefly``: log and ports are read only where a connector did not
+    answer, and the lock never, because the file system of a store may not respond.
     """
     if process is None:
         return Evidence(None, pure=deployed.pure)

@@ -27,7 +27,7 @@ _SCHEMA_RULE = "V002"
 
 
 def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None:
-    """Propose waivers of rules that existing files break.
+    """Propose waivers of the lint rules that the original files of adopted brokers break.
 
     Without the waivers, the rules would stop ``render`` for the hosts concerned. An error with which a broker does not
     start remains an error, with a note. What causes any other error is left out of the proposal. Raises InputError for

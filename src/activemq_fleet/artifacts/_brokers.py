@@ -38,7 +38,7 @@ class RecentDownloadFailureError(ArtifactError):
 def local_archive_hint(release: Release) -> str:
     """Return a hint how to use a local archive of an ActiveMQ release.
 
-    It is for the lab, which otherwise downloads the release.
+    It is for the lab, if the archive or the jars of the release cannot be downloaded.
     """
     return (
         f"If you have release {release}, add -e activemq_archive=FILE with its apache-activemq-{release}-bin.tar.gz, "

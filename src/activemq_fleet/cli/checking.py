@@ -311,7 +311,7 @@ def _message_and_fix(text: str) -> tuple[str, str]:
 def _position_in(message: str) -> tuple[str | None, int | None]:
     """Return the file and line that an error of Ansible names at its end or beginning.
 
-    The path is relative to the working directory.
+    A path below the working directory is relative to it.
     """
     match = _POSITION.search(message)
     if match is None:

@@ -182,9 +182,9 @@ class PurePairNodeStore:
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
     def journal_indices_of_records(self, brought: Iterable[int]) -> list[int]:
-        """Return the index in the store journal of each record with one of the given keys.
+        """Return the positions of records in the journal of a message store: one for each given record key.
 
-        ``brought`` holds the records' keys; the index is -1 for a record that no longer exists.
+        ``brought`` holds the keys; the position is -1 for a record that no longer exists.
         """
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in brought]

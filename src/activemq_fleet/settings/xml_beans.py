@@ -87,7 +87,7 @@ class XmlBean(BaseModel):
 
 
 class KeyRefusingBean(XmlBean):
-    """A bean that rejects some keys, because another variable sets their attributes.
+    """A Spring bean in a variable, which rejects the keys whose XML attributes another variable sets.
 
     ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """

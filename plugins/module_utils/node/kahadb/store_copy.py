@@ -231,7 +231,7 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
 
 def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | None = None) -> str:
-    """Replace a store by its staged copy.
+    """Replace the message store of a broker by its verified copy from the other node of the pair.
 
     Returns the path of the old store's backup. The result is empty if there was no store. Before the renames the copy
     is verified again, and the checksums of the old store are written to a file. Raises NodeError, OSError.
