@@ -156,7 +156,7 @@ def _ttl(connector: NetworkConnector) -> Ttl:
 
 
 def allows_replay_over_bridges(document: AdoptedDocument) -> bool:
-    """Return whether a policy in an activemq.xml allows messages to go back over bridges.
+    """Return whether a policy in an activemq.xml lets a bridge send messages back to a broker that they came from.
 
     The policy is a networkBridgeFilterFactory.
     """

@@ -56,7 +56,7 @@ class FramedPairs:
         self.height: float = self._top + inside.height + _FRAME_PAD
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
-        """Draw the frame and the broker pairs inside on a canvas at a position.
+        """Draw the frame of a group box and the broker pairs inside on a canvas at a position.
 
         The position (x, y) is that of the frame's upper left corner, in pixels.
         """

@@ -112,9 +112,9 @@ class EventCache:
         written: Path,
         fingerprints: Mapping[str, str],
     ) -> None:
-        """Replace the content of the cache by new files of log events.
+        """Replace the files in the cache of log events by hard links to the given Parquet files.
 
-        They are the events of the hosts in ``fingerprints``, as hard links to Parquet files.
+        They are the events of the hosts in ``fingerprints``.
         """
         self._hosts = {host: CachedHost(fingerprint, [], []) for host, fingerprint in fingerprints.items()}
         for part in parts:

@@ -105,7 +105,7 @@ class LocalTarget:
             path.unlink()
 
     def written_paths(self, name: str) -> list[str]:
-        """Return the paths that the current job wrote for a dataset: its directory alone."""
+        """Return what the current job wrote for a dataset: a list with one path, the directory of the dataset."""
         return [str(self.staged / name)]
 
     def write_text_file(self, name: str, text: str) -> None:

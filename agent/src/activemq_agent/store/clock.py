@@ -81,9 +81,9 @@ class ElapsedTimeCounter:
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
-        """Return whether the wall clock of the machine has stepped (jumped by more than 60 s).
+        """Return whether the wall clock has stepped (jumped by more than 60 s) since the last stored moment.
 
-        This compares it with the last stored moment, the anchor.
+        This moment is the anchor.
         """
         return abs(self._step(self._moment(0.0))) > STEP
 

@@ -197,7 +197,7 @@ class Store:
         return self._writer.submit(outbox.expire_events).result()
 
     def requeue_expired_events(self, event_ids: Sequence[str] | None = None) -> int:
-        """Queue expired events again in an agent's outbox, as many as fit, and return their number.
+        """Queue expired events again, as many as the agent's outbox has room for, and return their number.
 
         These are all, or those with the given ids. Unconfirmed events may be named too. Raises RequestRefusedError for
         an id that is neither expired nor unconfirmed.

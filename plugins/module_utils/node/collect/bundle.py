@@ -237,7 +237,7 @@ def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenEvide
 def open_matching_files(
     path: str, wanted: Callable[[str], bool], prefix: str, bundle: EvidenceArchive
 ) -> list[OpenEvidenceFile]:
-    """Open all files of a directory whose names satisfy a predicate, and return them.
+    """Open the files of a directory whose names satisfy a predicate, and return these open files for an archive.
 
     They are opened at one moment. If a file is renamed in the meantime, such as a rotated log, all are opened again.
     Files that cannot be opened are listed in ``bundle``, as is a directory behind a link of an untrusted account.

@@ -158,10 +158,7 @@ class OpenTransactions:
         return sum(xa for xa, _unused in self._prepared)
 
     def open_xa_records(self) -> Iterator[JournalCommand]:
-        """Yield the records of all open XA transactions in a journal.
-
-        These transactions have not ended.
-        """
+        """Yield the records of the XA transactions in a kahaDB journal that have not ended."""
         for (xa, _unused), records in self._records.items():
             yield from records if xa else ()
 

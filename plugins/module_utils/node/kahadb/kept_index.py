@@ -135,9 +135,9 @@ class KeptIndex:
         return set()
 
     def is_complete(self) -> bool:
-        """Return whether the kept copy of a kahaDB index is complete.
+        """Return whether the kept copy of a kahaDB index is complete, so that it can replace the store's index.
 
-        A complete copy can replace the store's index: no later data file is missing.
+        No later data file is missing.
         """
         held, present = self._held_inodes(), _inodes(self.store)
         return _are_of_one_store(held, present) and self._covers(held.keys() | present.keys())

@@ -26,7 +26,7 @@ class RecordingRule:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A Prometheus alert.
+    """An alerting rule of Prometheus.
 
     ``wait`` is how long its cause must last, ``planned`` whether planned work on the pair mutes it. ``meaning`` and
     ``todo`` are for docs/alerts.md, ``summary`` is the line in the notification.
