@@ -94,10 +94,9 @@ def identify_and_group_brokers(
 
 
 def misspelled_identity_variable_problems(host: str, variables: Mapping[Any, Any]) -> list[str]:
-    """Return a problem text for each variable of a host whose name misspells an identity variable.
+    """Return a problem text for each misspelled ``activemq_group``, ``activemq_pair`` or ``activemq_node`` of a host.
 
-    These are ``activemq_group``, ``activemq_pair`` and ``activemq_node``. A problem ends with the file and line of the
-    variable.
+    A problem ends with the file and line of the variable.
     """
     meant_parts = {name: meant for name in variables if isinstance(name, str) and (meant := _meant_part(name))}
     return [
@@ -200,21 +199,18 @@ class _GroupedVariables:
         return ChainMap(self._extra, *self._variable_layers(groups))
 
     def host_variables(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables of a host.
-
-        Extra variables (``-e``) take precedence.
-        """
+        """Return the inventory variables of a host and its groups; extra variables (``-e``) take precedence."""
         return ChainMap(self._extra, self._file_variables(host), host.vars, *self._variable_layers(host.get_groups()))
 
     def variables_set_on_host(self, host: Any) -> ChainMap[str, object]:
-        """Return the variables that are set on a host itself.
+        """Return the variables that the Ansible inventory sets on a host itself, not on its groups.
 
-        No group defines them. Extra variables (``-e``) take precedence.
+        Extra variables (``-e``) take precedence.
         """
         return ChainMap(self._extra, self._file_variables(host), host.vars)
 
     def variables_set_on_group(self, group: Any) -> Mapping[str, object]:
-        """Return the variables that a group itself defines."""
+        """Return the variables that an Ansible inventory group itself defines, not its parent or child groups."""
         self._variable_layers([group])
         files, variables = self._of_group[group.name]
         return {**variables, **files}

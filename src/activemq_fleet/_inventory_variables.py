@@ -35,7 +35,7 @@ class InventoryFirstVariableManager:
         self.hostvars = HostVars(self._inventory, self, hostvars._loader)
 
     def get_vars(self, host: Any, include_hostvars: bool = False, stage: str = "task") -> dict[str, Any]:
-        """Return the variables of a host.
+        """Return the variables of a host, in which inventory variables take precedence over facts and set_fact.
 
         Their templates are not evaluated. The signature is Ansible's.
         """

@@ -19,7 +19,7 @@ _BEGINS_PART = re.compile(r"\[|---|\.\.\.")
 
 
 def line_of_key_of_value(path: str, name: str, value_line: int) -> int | None:
-    """Return the line with the key of a value, or None if the file does not show it.
+    """Return the number of the line in an inventory file that has the key of a variable's value, or None.
 
     ``value_line`` is the line at which the value begins: that of the key, or one below it.
     """

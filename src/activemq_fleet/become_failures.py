@@ -55,7 +55,7 @@ def become_remedy(hosts: Iterable[str]) -> str:
 
 
 def remedy_for_lost_hosts(lost: Iterable[str], results: Iterable[Mapping[str, Any]], otherwise: str) -> str:
-    """Return the remedy for hosts that left a play: that of ``become`` for the hosts where it failed.
+    """Return the remedy for hosts that dropped out of an Ansible play, with a separate one where ``become`` failed.
 
     ``results`` are the registered results of tasks, each by host, as far as they are known. ``otherwise`` is the remedy
     for the other hosts. Both remedies are imperatives without a period; the result begins with a capital letter.

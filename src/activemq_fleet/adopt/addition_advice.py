@@ -44,7 +44,7 @@ class _AdditionKind:
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
     def matches_addition(self, path: str, rendered: str) -> bool:
-        """Return whether an addition in a rendered activemq.xml matches the path and value of a kind of additions."""
+        """Return whether an addition's path and value in a rendered activemq.xml match ``place`` and ``value``."""
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
 

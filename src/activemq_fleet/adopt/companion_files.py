@@ -151,10 +151,7 @@ def _names_of_other_options(environment: str) -> list[str]:
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
-    """Return whether the Java heap size of the brokers is known for all hosts.
-
-    The files next to each host's activemq.xml show it.
-    """
+    """Return whether the environment files of all hosts that ``adopt`` reads show the broker's Java heap size."""
     return all(_heap_in(_environment(document)) for document in proposal.documents)
 
 

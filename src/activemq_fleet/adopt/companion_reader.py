@@ -37,7 +37,10 @@ class CompanionFiles:
     _total: int = 0
 
     def read_text(self, path: Path) -> str | None:
-        """Return the text of a companion file below the directory, or None if it does not exist or is not read."""
+        """Return the text of a companion file of an activemq.xml, or None if it does not exist or is not read.
+
+        A file outside of ``root`` is not read.
+        """
         parts = _parts_below(self.root, path)
         if parts is None:
             return None

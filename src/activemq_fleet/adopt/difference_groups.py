@@ -63,9 +63,9 @@ class LimitAsPercentage:
 
 
 def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list[LimitAsPercentage]:
-    """Return the limits that rendered activemq.xml files have as percentages of a total.
+    """Return the memory and disk limits that are absolute in existing activemq.xml files, but rendered as percentages.
 
-    The existing files have absolute limits. Each result consists of three differences of one host.
+    Each result consists of three differences of one host.
     """
     by_place = {(difference.host, difference.path): difference for difference in differences}
     replacements = []

@@ -217,10 +217,10 @@ def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> Non
 
 
 def propose_store_directories(proposal: VariableProposal) -> None:
-    """Propose ``activemq_store_directory`` of hosts.
+    """Propose ``activemq_store_directory`` for hosts whose activemq.xml has a store below ``${activemq.base}``.
 
-    The stores are below ``${activemq.base}``, and that directory is already proposed. Add a note for a store whose
-    location only the host can show, because the broker would start with an empty one.
+    That directory is already proposed. Add a note for a store whose location only the host can show, because the broker
+    would start with an empty one.
     """
     for document in proposal.documents:
         directories = proposal.base_and_data_directories(document.host)

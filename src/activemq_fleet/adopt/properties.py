@@ -52,7 +52,7 @@ class HostProperties:
 
 
 def read_properties_by_host(arguments: Sequence[str], hosts: Collection[str]) -> dict[str, HostProperties]:
-    """Read the properties of each host from the files that arguments name, and return them by host.
+    """Read the values of ``${name}`` placeholders from the files of ``--properties`` arguments, by host.
 
     Arguments are ``FILE`` (for all hosts) and ``HOST=FILE``. A file has a line ``NAME=VALUE`` for each, as Java's
     properties and environment files have. Properties of one host take precedence. Raises InputError that names the
@@ -150,7 +150,7 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
 
 
 def address_hint(host: str) -> str:
-    """Return a hint how to assign an address to a host.
+    """Return a hint for the operator which option of ``adopt`` assigns the address in a bridge to a host.
 
     It is a part of a note.
     """

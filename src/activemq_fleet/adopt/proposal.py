@@ -58,9 +58,9 @@ class VariableProposal:
         return PROFILES[self.variables[host]["ha"]]
 
     def propose_value(self, host: str, name: str, value: Any) -> bool:
-        """Propose a value for a variable of a host.
+        """Add a value to the variables that ``adopt`` proposes for a host if it is valid; return whether it was added.
 
-        Return False and change nothing where the value is not valid.
+        None is not valid.
         """
         if value is None or not is_valid_value(name, value):
             return False
@@ -103,7 +103,7 @@ class VariableProposal:
         return self.proposed_fleet_with_host_changes(lambda _host: changes)
 
     def proposed_fleet_with_host_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
-        """Return the fleet that the proposed variables describe, with changes for each host.
+        """Return the fleet that the proposed inventory variables describe, with variables of each host overridden.
 
         ``changes`` returns the overrides for a host.
         """

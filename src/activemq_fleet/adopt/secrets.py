@@ -251,7 +251,7 @@ def _replace_in_text(text: str, node: ComparedElement, by: Callable[[ComparedEle
 
 
 def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> Any:
-    """Return a variable's value with references to secrets in place of clear-text passwords.
+    """Return a variable's value in which references to files ``.secrets/LABEL`` replace clear-text passwords.
 
     Values at any depth are replaced.
     """
@@ -272,9 +272,9 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
 
 
 def value_with_secret_placeholders(value: Any) -> Any:
-    """Return a variable's value with placeholders for secrets.
+    """Return a variable's value in which plain texts, such as ``secret-LABEL``, replace references to secrets.
 
-    The fleet model accepts them.
+    The fleet model accepts these texts.
     """
     if isinstance(value, SecretReference):
         return f"secret-{value.label}"

@@ -29,10 +29,7 @@ _DAY = 86400
 
 
 class RecentDownloadFailureError(ArtifactError):
-    """An error for a download of a distribution that failed recently.
-
-    It failed within the last day, and is not tried again yet.
-    """
+    """An error for an ActiveMQ distribution whose download failed in the last 24 hours, and is not tried again yet."""
 
 
 def local_archive_hint(release: Release) -> str:
@@ -48,7 +45,7 @@ def local_archive_hint(release: Release) -> str:
 
 
 def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Return the directory of the jars for a release.
+    """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch missing ones by Maven.
 
     A broker can be started with them and ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT,
     mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web
@@ -112,7 +109,7 @@ def _download(release: Release, directory: Path, refusal: Path) -> Path:
 def local_distribution(
     archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
 ) -> Path:
-    """Return the distribution of a release from a local archive or directory.
+    """Return the directory of an ActiveMQ release's distribution, from a local tar archive or an unpacked directory.
 
     An archive is unpacked. ``archive`` is the release's tar archive or the directory to which it was unpacked, and
     ``sha512`` the checksum that a file must have. Raises ArtifactError for a file or directory that does not contain
@@ -124,7 +121,7 @@ def local_distribution(
 
 
 def checked_jar_directory(directory: Path, release: Release) -> Path:
-    """Check that a local directory has the jars of a release, and return it.
+    """Check that the jars in a local directory are those of an ActiveMQ release, and return the directory.
 
     Raises ArtifactError if they are not of the release.
     """

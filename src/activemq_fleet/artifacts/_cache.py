@@ -41,10 +41,10 @@ def cache_directory() -> Path:
 
 
 def ensure_cached(name: str, make: Callable[[Path], None], *, progress: Progress, again: bool = False) -> Path:
-    """Ensure that the download cache has a file or directory, and return its path.
+    """Create a file or directory in the download cache by ``make(path)`` unless it exists, and return its path.
 
-    A missing one is created by ``make(path)``. ``make`` writes to a temporary path that is then renamed, under a lock
-    for ``name``; with ``again`` an existing entry is replaced. Raises ArtifactError when the cache cannot be written.
+    ``make`` writes to a temporary path that is then renamed, under a lock for ``name``; with ``again`` an existing
+    entry is replaced. Raises ArtifactError when the cache cannot be written.
     """
     target = cache_directory() / name
     if target.exists() and not again:

@@ -85,7 +85,7 @@ class JournaledEvent:
 
 
 def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[JournaledEvent]:
-    """Yield the events that journal records describe.
+    """Yield the events that records of agents' event journals describe.
 
     The records must be ordered by event id; the records of one event may come in any order.
     """

@@ -56,10 +56,7 @@ def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
 
 
 def journal_gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
-    """Return the key by which gaps in agents' journals are sorted.
-
-    It consists of the agent, the epoch and the number of the first missing record.
-    """
+    """Return the sort key of a gap in an agent's journal: agent, epoch and number of the first missing record."""
     return gap.agent, gap.epoch, gap.jseq
 
 
@@ -96,7 +93,7 @@ def _gap_text(gap: JournalGap) -> str:
 
 
 def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
-    """Return the gaps in journals that an audit report lists.
+    """Return the gaps in agents' event journals that an audit report lists, such as missing records.
 
     These are the first ``MOST_GAPS`` gaps, and as many files with unreadable lines. Each makes the audit incomplete.
     """

@@ -68,9 +68,9 @@ class ConnectionRecord(NamedTuple):
 
 
 def read_journal_lines(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
-    """Read the lines of a journal file, and yield them.
+    """Yield the lines of a file of an agent's event journal as (number, text, problem).
 
-    A compressed file is unpacked. A line is (number, text, problem); its text is None where gzip data are damaged.
+    A compressed file is unpacked. The text of a line is None where gzip data are damaged.
     """
     number, rest = 0, b""
     problem: str | None = None
@@ -99,7 +99,7 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 
 def parsed_journal_lines(content: memoryview) -> Iterator[ParsedJournalLine]:
-    """Parse the lines of a journal file, and yield the parsed lines."""
+    """Parse the lines of a file of an agent's event journal, and yield the parsed lines."""
     for number, text, problem in read_journal_lines(content):
         yield ParsedJournalLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
@@ -181,7 +181,7 @@ def _parse_time(value: Any) -> datetime | None:
 
 @dataclass(slots=True)
 class JournalFileSummary:
-    """A summary of one journal file.
+    """A summary of one file of an agent's event journal.
 
     It has the parts of agents' journals that the file holds, and the problems of its lines. ``parts``: its content by
     agent and epoch; (None, None) is the key of lines without a known agent. ``received``: the highest SEQ that another
@@ -224,7 +224,7 @@ class JournalFileSummary:
 
 
 def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
-    """Return the summary of a journal file that is too large to be read.
+    """Return the summary of a file of an agent's event journal that is too large to be read.
 
     Such a file may hold records of any agent.
     """
@@ -236,7 +236,7 @@ def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
 def summarize_journal_and_connections(
     host: str, file: str, content: memoryview
 ) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
-    """Summarize a journal file, and return the summary and the records of connections in the file.
+    """Return the summary of a file of an agent's event journal, and the records of connections in the file.
 
     Connections are recorded when they are made or lost.
     """
@@ -293,9 +293,9 @@ def journal_epochs_of_files(
 
 
 def is_agent_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether an agent belongs to a host.
+    """Return whether the collected directory of a host is the one that holds an agent's own event journal.
 
-    Only then its journal lines in the host's directory count. Also returns True if the agent or its host is unknown.
+    Only then the agent's journal lines in this directory count. Also returns True if the agent or its host is unknown.
     """
     return agent is None or host_of is None or host_of.get(agent, host) == host
 

@@ -147,10 +147,9 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
 
 
 def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, JournalEpoch]:
-    """Merge the parts of journal epochs in all journal files, and return the complete epochs.
+    """Merge the parts of epochs (lifetimes of agents' stores) in all event journal files, and return the epochs.
 
-    An epoch is the lifetime of one store of an agent. ``named``: the highest SEQ that any subscriber received, 0 for
-    none, by the agent and epoch in events' ids.
+    ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
     parts = list(parts)
     known, torn = dict[EpochKey, int](), dict[EpochKey, int]()

@@ -37,7 +37,7 @@ def evaluate_journals(
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
 ) -> JournalEvaluation:
-    """Evaluate journal lines, and return the delivery outcomes of the events in them.
+    """Evaluate lines of agents' event journals, and return the events' delivery outcomes, the records and the gaps.
 
     The lines may come in any order and more than once. ``truncated_epochs``: the epochs whose journals lack their end.
     ``subscribed_before_events``: the agents that are known to have subscribed to all events before the first; one of

@@ -69,15 +69,12 @@ class LogFileSummary:
             self.times.append(sorted_sample(times.to_numpy()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary of a log file as a dictionary.
-
-        The dictionary can be written as JSON.
-        """
+        """Return the summary of a log file as a dictionary that can be written as JSON."""
         return {**asdict(self), "problems": sorted(self.problems)}
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
-        """Return the summary of a log file from a dictionary that ``to_dict`` returned.
+        """Return the summary of a log file from its JSON dictionary, which ``to_dict`` returned.
 
         Raises TypeError for another dictionary.
         """

@@ -138,9 +138,9 @@ class _Links:
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
     def count_failed_attempt(self, seen: LogEvidence) -> None:
-        """Count the failed attempt to connect a link that a log record reports.
+        """Add a failed connection attempt in a broker's log to the failures of its network link.
 
-        The record names the link, or there is only one.
+        The log record names the link, or there is only one link.
         """
         remote = seen.fields.get("remote", "")
         if seen.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
@@ -164,7 +164,7 @@ class _Links:
                 link.error = link.error or seen.fields.get("e", "")[:200]
 
     def note_broken_handshake(self, seen: LogEvidence) -> None:
-        """Note that the handshake of a network link broke.
+        """Record the time at which the handshake of a broker's network link broke, from a log record.
 
         The connection ended before the other broker sent its name.
         """
@@ -174,13 +174,13 @@ class _Links:
                 link.handshake = seen.at
 
     def forget_broken_handshakes(self, since: datetime) -> None:
-        """Forget the broken handshakes of network links that were noted since a given time."""
+        """Clear the broken handshakes of network links since a time, because the broker itself stopped after them."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
 
     def note_link_up(self, bridge: EstablishedBridge) -> None:
-        """Note that the link of a bridge came up.
+        """Mark a broker's network link as up, because the log shows that its bridge was established.
 
         A name can be logged in place of the address of the link.
         """
@@ -342,9 +342,10 @@ class _BridgeReader:
                 return
 
     def finish_at_log_end(self) -> None:
-        """Finish reading the network bridges of a host at the end of its log.
+        """Mark the rebuilt network bridges of a host at the end of its log, and add links that never came up.
 
-        Bridges that are up now, and lasted, are marked as rebuilt. Links that never came up are added.
+        A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that
+        is not rebuilt gets the time of the last broken handshake of its link.
         """
         for bridge in self._up.values():
             self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))

@@ -71,10 +71,10 @@ class FleetEvidence:
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def with_peer_frame_limit(self, incident: Incident) -> Incident:
-        """Return an incident with the frame limit of the peer broker added.
+        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause, if the peer refused a frame.
 
-        It is added to the cause and the remedy. Other incidents than a breaking bridge are returned unchanged. The
-        limit is added only if the peer's log reports that it refused a frame.
+        The peer's log reports the refusal. The limit is added to the cause, and the remedy is replaced. Other incidents
+        than a breaking bridge are returned unchanged.
         """
         if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
             return incident
@@ -140,7 +140,7 @@ class PairFindings:
 def incident_evidence_of_rows(
     rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
 ) -> list[LogEvidence]:
-    """Return the incident evidence in rows of the dataset of log events.
+    """Return the log records that are evidence of incidents, from rows of the audit's dataset of log events.
 
     ``text`` of a row is message and stack trace. ``file_order``: the position of each log file among its host's, by
     host and file.

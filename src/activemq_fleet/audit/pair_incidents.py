@@ -419,7 +419,7 @@ def _share_store(
 
 
 def store_name_without_object_address(store: str) -> str:
-    """Return the logged name of a store without the address of the Java object.
+    """Return the name of a store in a broker's log without the address ``@1a2b3c`` of a Java object in it.
 
     The address differs in each run.
     """

@@ -68,10 +68,10 @@ def set_process_ends_of_runs(
     hangs: Sequence[Hang],
     busy: Sequence[LoggedPeriod],
 ) -> None:
-    """Set the process end of each broker run whose end is missing from the log.
+    """Set the ends of broker processes that logs do not show, from hangs and records of the host's systemd journal.
 
-    These are runs that ended without a record, or whose log has no end. ``busy`` are the periods in which the host
-    logged anything.
+    These are the ends of runs that ended without a record, or whose log has no end. ``busy`` are the periods in which
+    the host logged anything.
     """
     for index, run in enumerate(runs):
         begin = run.chosen or run.first or run.last

@@ -69,12 +69,11 @@ class EventRange:
 
 
 class RangeKey(NamedTuple):
-    """The key of a range of events that a subscriber received.
+    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of range.
 
-    It has the publisher's epoch (the lifetime of its store), the subscriber, and the kind of range. ``era``: receipts
-    between two changes of the subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic;
-    ``barrier``: barriers (marker messages) of a prefix; there ``number`` counts the missing records before them, -1
-    where unknown.
+    An epoch is the lifetime of the publisher's store. The kinds are ``era``: receipts between two changes of the
+    subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic; ``barrier``: barriers (marker
+    messages) of a prefix; there ``number`` counts the missing records before them, -1 where unknown.
     """
 
     kind: Literal["era", "topic", "barrier"]
@@ -140,10 +139,10 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
 def ranges_by_subscriber(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
-    """Yield the ranges of the events that reached each subscriber, by the key of each range.
+    """Yield the ranges of events that reached subscribers, by key: publisher's epoch, subscriber and kind of range.
 
-    There is one for each publisher's epoch (the lifetime of its store). ``missing``: the number of missing records by
-    agent. Extremes of parts of the events add up to those of all.
+    An epoch is the lifetime of the publisher's store. ``missing``: the number of missing records by agent. Extremes of
+    parts of the events add up to those of all.
     """
     reach: Reach = {}
     for event in events:

@@ -158,13 +158,13 @@ class IncidentFigures:
         self.gravest = TopItems[Incident](MOST_INCIDENTS, _incident_sort_key)
 
     def count_incident(self, incident: Incident) -> None:
-        """Count an incident in the figures of the report."""
+        """Count an incident in the figures of an audit report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
         self.gravest.add_items(incident)
 
     def add_incident_figures(self, other: IncidentFigures) -> None:
-        """Add the figures about incidents that another task of an audit has counted."""
+        """Merge the figures about incidents from another task of an audit into the figures of this task."""
         self.counts += other.counts
         self.planned += other.planned
         self.gravest.add_items_of_collector(other.gravest)
@@ -248,7 +248,7 @@ class BridgeFigures:
         self.links = TopItems[LinkSummary](MOST_BRIDGES, _link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
-        """Count network bridges in the figures of the report.
+        """Count network bridges in the figures of an audit report.
 
         The bridges must be all bridges of their hosts.
         """
@@ -257,7 +257,7 @@ class BridgeFigures:
         self.links.add_items(*_link_summaries(bridges))
 
     def add_bridge_figures(self, other: BridgeFigures) -> None:
-        """Add the figures about network bridges that another task of an audit has counted."""
+        """Merge the figures about network bridges from another task of an audit into the figures of this task."""
         self.counts += other.counts
         self.links.add_items_of_collector(other.links)
 
@@ -288,7 +288,7 @@ class UnexplainedRecordFigures:
             self.wordings.add_items(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
-        """Add the figures about unexplained log records that another task of an audit has counted."""
+        """Merge the figures about unexplained log records from another task of an audit into those of this task."""
         self.count += other.count
         self.wordings.add_items_of_collector(other.wordings)
 
@@ -341,7 +341,7 @@ class LogLineFigures:
         self._counts: Counter[tuple[int, str]] = Counter()
 
     def count_lines(self, batch: pa.RecordBatch) -> None:
-        """Count a batch of log lines in the figures of the report.
+        """Count a batch of log lines in the figures of an audit report.
 
         They are counted by time slice and level. Lines without a time are left out. The batch has the columns
         ``COLUMNS``.
@@ -362,7 +362,7 @@ class LogLineFigures:
             self._counts[row["slice"], row["level"]] += row["count_all"]
 
     def add_line_figures(self, other: LogLineFigures) -> None:
-        """Add the figures about log lines that another task of an audit has counted."""
+        """Merge the figures about log lines from another task of an audit into the figures of this task."""
         self._counts += other._counts
 
     @property
@@ -427,7 +427,7 @@ class EventFigures:
                 of_slice.handling_times.count_duration((outcome.handled - outcome.accepted) / timedelta(seconds=1))
 
     def add_event_figures(self, other: EventFigures) -> None:
-        """Add the figures about events that another task of an audit has counted."""
+        """Merge the figures about events from another task of an audit into the figures of this task."""
         self.messages += other.messages
         self.deliveries += other.deliveries
         self.worst.add_items_of_collector(other.worst)

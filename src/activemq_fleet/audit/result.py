@@ -88,10 +88,7 @@ class AuditResult:
         return 0 if self.verdict == "clean" else 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of an audit as a dictionary.
-
-        It is the JSON object of audit.json.
-        """
+        """Return the result of an audit as the JSON object (a dictionary) of audit.json."""
         return {
             "schema_version": 1,
             "verdict": self.verdict,

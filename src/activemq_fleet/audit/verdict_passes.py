@@ -56,9 +56,9 @@ def journal_lines_with_agent_positions(
 def records_gaps_and_silences(
     lines: Iterable[JournalLineWithAgentPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
-    """Yield the ordered records of agents' event journals, the gaps among them, and the longest silences.
+    """Yield the ordered event records of agents' journals, the gaps, and the longest periods without a handled event.
 
-    A silence is a period in which an agent handled no event. ``lines`` are sorted by agent and position.
+    Such a period is a silence of the agent. ``lines`` are sorted by agent and position.
     """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
@@ -121,7 +121,7 @@ def judged_events(
     figures: EventFigures,
     horizons: EvidenceEnds | None,
 ) -> Iterator[JudgedEvent]:
-    """Yield each event in journal records with its delivery outcome.
+    """Yield each event in records of agents' event journals with its delivery outcome.
 
     Each event is counted in ``figures``. With ``horizons`` None every outcome is final.
     """

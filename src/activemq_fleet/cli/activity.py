@@ -20,10 +20,10 @@ _SECONDS_HIDDEN = 2.0
 
 
 class ActivityDisplay:
-    """A display of the activity of this process on stderr.
+    """A spinner on stderr with the text of the command's current activity, and the seconds since it began.
 
-    It has a spinner, a text and the seconds since the activity began. It is not shown in the first two seconds, and not
-    where stderr is no terminal. Activities may be nested: the innermost is shown.
+    It is not shown in the first two seconds, and not where stderr is no terminal. Activities may be nested: the
+    innermost is shown.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ActivityDisplay:
 
     @contextmanager
     def show_activity(self, text: str, *, prompts: bool = False) -> Iterator[None]:
-        """Show the text of an activity inside a ``with`` block.
+        """Show a text such as ``Packing the environment`` with the spinner on stderr while a ``with`` block runs.
 
         Nothing is shown where the block ``prompts`` for a password on the terminal.
         """
@@ -50,7 +50,7 @@ class ActivityDisplay:
 
     @contextmanager
     def without_spinner(self) -> Iterator[None]:
-        """Hide the spinner inside a ``with`` block that prints lines."""
+        """Hide the command's spinner on stderr inside a ``with`` block that prints lines."""
         with self._lock:
             progress = self._progress
             if progress:

@@ -171,10 +171,9 @@ def print_repairs(report: CheckReport) -> int:
 
 
 def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
-    """Write the repairs of a report to the files.
+    """Write the repairs of ``check --fix`` to the checked files, print the diffs, and return whether all were written.
 
-    Their differences are printed. Return whether all could be written. ``to_stderr``: print the differences to stderr,
-    because stdout is for a program.
+    ``to_stderr``: print the differences to stderr, because stdout is for a program.
     """
     written = True
     for path, repair in repairs_with_changes(report.repairs).items():
@@ -252,7 +251,7 @@ def print_report_and_return_exit_code(
 
 
 def write_report_file(path: Path, text: str) -> None:
-    """Write a formatted report to a file.
+    """Write the formatted report of ``activemq-fleet check`` to a file.
 
     Terminal colors are removed. Raises OutputError.
     """

@@ -116,9 +116,9 @@ class UnreadableFilesError(InputError):
 
 
 def read_file_to_check(path: Path) -> bytes:
-    """Return the contents of a file to be checked.
+    """Return the contents of a configuration file that ``activemq-fleet check`` reads, such as activemq.xml.
 
-    Raises UnreadableFileError for one that cannot be read, or exceeds 16 MiB.
+    Raises UnreadableFileError for a file that cannot be read, or exceeds 16 MiB.
     """
     try:
         data = read_beginning_of_file_or_pipe(path, _LARGEST + 1)

@@ -27,7 +27,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckConfiguration:
-    """The configuration of the command ``check`` in a project.
+    """The settings of the command ``check`` from a configuration file of a project, such as pyproject.toml.
 
     An option of the command line replaces the setting of its name. ``releases`` are pairs of a pattern of file names
     and the release that reads those files.
@@ -41,7 +41,7 @@ class CheckConfiguration:
     """The file of the settings; None without one."""
 
     def setting_position(self, key: str) -> str:
-        """Return the position of a setting in its file, as ``FILE:LINE``.
+        """Return the position of a setting in the configuration file of ``check``, as ``FILE:LINE``.
 
         Raises ValueError without a file.
         """

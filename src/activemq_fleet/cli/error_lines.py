@@ -71,10 +71,7 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
 
 
 def run_and_print_errors(command: Callable[[], int]) -> int:
-    """Run a command's function, and print its errors to stderr.
-
-    Return its exit code.
-    """
+    """Run the function of an ``activemq-fleet`` command, print its errors to stderr, and return the exit code."""
     _escape_unencodable_characters()
     try:
         try:

@@ -181,7 +181,7 @@ def _matches(path: Path, pattern: str) -> bool:
 
 
 def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], project: Path) -> list[str]:
-    """Return the patterns of file names that match no file.
+    """Return the file name patterns in the ``releases`` setting of ``check`` that match no file.
 
     Such a pattern matches none of the paths, and no file below one of them or below a project.
     """

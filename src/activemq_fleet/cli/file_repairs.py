@@ -31,7 +31,7 @@ def raise_for_special_files(paths: Iterable[Path]) -> None:
 
 
 def repairs_with_changes(repairs: Mapping[Path, FileRepair]) -> dict[Path, FileRepair]:
-    """Return the repairs of files that change their file.
+    """Return the repairs of ``check --fix`` that change the content of their file, by path.
 
     There is one repair for each file, even if the file has several names.
     """
@@ -54,7 +54,7 @@ def colored_repair_diff(path: Path, repair: FileRepair) -> str:
 
 
 def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path | None:
-    """Write a repair to its file: replace the content by the repaired content.
+    """Replace the content of a checked file by the repaired content of ``check --fix``.
 
     Return the path of the copy of the previous file. Mode, owner and extended attributes stay. A symbolic link stays a
     link: its target is replaced. Raises InputError for a file that may not be replaced; it is unchanged then.

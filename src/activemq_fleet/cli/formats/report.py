@@ -119,7 +119,7 @@ def _with_path_from_here(position: Position | None) -> Position | None:
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:
-    """Return the key by which findings are grouped. Equal findings about several hosts have one key.
+    """Return the key of a finding's text and place; equal findings about several hosts have one key.
 
     Findings with the same key are shown as one. A finding on a line of a hostless file has a separate key.
     """
