@@ -89,10 +89,7 @@ class Identity:
         return self.name.partition(".")[0]
 
     def to_dict(self) -> dict[str, str]:
-        """Return the identity as a dictionary of texts.
-
-        It has group, number, node, pair, role and domain, as ``activemq_identity``.
-        """
+        """Return a broker's group, number, node, pair, role and domain as the dictionary ``activemq_identity``."""
         return {name: getattr(self, name) for name in ("group", "number", "node", "pair", "role", "domain")}
 
 

@@ -36,7 +36,7 @@ class _GivenUpError(Exception):
 
 
 class FleetStartup:
-    """The start of the stopped brokers of a fleet.
+    """A starter of a lab's stopped brokers, which starts them and waits for them in the order that each pair requires.
 
     ``timeout`` is for each broker, in seconds. ``loading`` returns whether a broker's process is still loading its
     configuration.
@@ -189,7 +189,7 @@ class FleetStartup:
 
 
 def require_equal_stores(hosts: LabBrokers, pair: Pair) -> None:
-    """Raise LabError if the stores of a pure pair's nodes may not be equal.
+    """Raise LabError if the message stores of a pure pair's master and slave may differ, as after a failover.
 
     In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over.
     """

@@ -68,7 +68,7 @@ class HostStatus:
         return tuple(dict.fromkeys(bridge.peer for bridge in self.bridges))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the status of a broker as a dictionary for JSON.
+        """Return the status of a lab's broker (state, process, bridges) as a dictionary for JSON.
 
         ``lab status --format json`` prints it.
         """
@@ -103,7 +103,7 @@ def _peers_of_breaking_bridges(hosts: LabBrokers, broker: Broker, snapshot: Brok
 
 
 def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:
-    """Return the established network bridges of a broker's run.
+    """Return the network bridges that are established in a run of a lab's broker, according to the broker's log.
 
     The brokers at their far ends have the inventory's names.
     """

@@ -49,7 +49,7 @@ class EventJournalWriter:
             self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
 
     def event_id(self, seq: int) -> str:
-        """Return the id ``OWNER:EPOCH:SEQ`` of the event (message) with a sequence number."""
+        """Return the id ``OWNER:EPOCH:SEQ`` of a message from the journal's owner, built from its sequence number."""
         return f"{self._owner}:{self._epoch}:{seq}"
 
 
@@ -101,7 +101,7 @@ class StompLoadGenerator(LoadGenerator):
         self._start_thread(self._publish)
 
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and consumer have been connected over STOMP for 5 seconds."""
+        """Return whether the load's publisher and consumer have kept their STOMP connections for at least 5 seconds."""
         return time.time() - self._disturbed >= _STEADY
 
     def _kill(self) -> None:

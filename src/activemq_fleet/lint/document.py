@@ -87,9 +87,9 @@ class Element:
         yield "", self.leading_text
 
     def literal_value(self, attribute: str) -> str | None:
-        """Return the literal value of an XML element's attribute, or None.
+        """Return the value of an XML element's attribute, or None if it contains a placeholder such as ``${…}``.
 
-        The result is None if the attribute is absent or contains a placeholder such as ``${…}``.
+        The result is None for an absent attribute, too.
         """
         value = self.attributes.get(attribute)
         return None if value is None or _UNKNOWN.search(value) else value.strip()
@@ -262,7 +262,7 @@ _MOST_OF_OPTION = 40
 
 
 def other_lines_suffix(elements: Iterable[Element], attribute: str = "", *, line: int | None = None) -> str:
-    """Return the end of a message that lists the other lines of XML elements with the same problem.
+    """Return the end of a lint finding's message, which lists the file's other lines with the same problem.
 
     The result is "" if no other line has the problem. ``line`` is the line of the finding itself, by default that of
     the first element.

@@ -40,7 +40,7 @@ class _LinkedFile:
 
 
 def mutual_duplex_link_problems(documents: Mapping[str, Document]) -> Iterator[tuple[str, Problem]]:
-    """Yield (path, problem) for each duplex link to a broker that also has a duplex link back.
+    """Yield (path of activemq.xml, problem) for each duplex link to a broker that also has a duplex link back.
 
     The brokers are in different files. ``documents`` are activemq.xml files by path. A broker is recognized by the
     directories and the name of its file, its brokerName and the addresses of its connectors; a host name counts with

@@ -45,7 +45,7 @@ class FrameLimit:
 
     @property
     def size_text(self) -> str:
-        """The size of the largest frame as text, such as ``100 MiB``."""
+        """The size of the largest frame that a connector or a network link accepts, as text such as ``100 MiB``."""
         if self.size >= _NO_LIMIT:
             return "messages of any size"
         is_whole = self.size % _MIB == 0

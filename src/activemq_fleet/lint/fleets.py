@@ -48,7 +48,7 @@ class FleetView:
         return self._parsed(broker.host)
 
     def cache_parsed_document(self, broker: Broker) -> None:
-        """Parse and cache a broker's activemq.xml before its XML tree is discarded.
+        """Parse and cache a broker's rendered activemq.xml for the fleet lint rules, before its XML tree is discarded.
 
         The lint rules about whole fleets and the routes use the cached document, with its networkConnectors where the
         user's XML fragments define some.

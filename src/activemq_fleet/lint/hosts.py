@@ -32,12 +32,12 @@ class HostView:
 
     @property
     def store_description(self) -> str:
-        """The text by which messages name a broker's message store: its directory, or "the store" without one."""
+        """The text that names a broker's message store in lint findings: its directory, or "the store" without one."""
         return self.broker.directory or "the store"
 
     @property
     def shared_store_description(self) -> str:
-        """The text by which messages name the message store that both nodes of a pair share.
+        """The text that names a pair's shared message store in lint findings, such as ``the shared store /srv/amq``.
 
         It contains the store's directory, if any.
         """

@@ -83,9 +83,9 @@ def _sharing_by_attribute(name: str) -> SharingReason:
 
 
 def sharing_reason_of_directory(directory: str) -> SharingReason | None:
-    """Return the reason why a store directory is considered shared, or None.
+    """Return the reason to assume, from its path, that several brokers share a store directory, or None.
 
-    The reason is a word in the path.
+    The reason is a word in the path, or two slashes or backslashes at its beginning.
     """
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):

@@ -46,7 +46,7 @@ class RuleSelection:
         return cls(chosen, ignored)
 
     def includes_rule(self, name: str) -> bool:
-        """Return whether a lint rule is selected.
+        """Return whether the selection by id prefixes (``--select`` and ``--ignore``) includes a lint rule.
 
         The longer prefix takes precedence, as in ``--select N --ignore N010``.
         """

@@ -130,7 +130,7 @@ def _names(since: _Since, release: Release) -> frozenset[str]:
 
 @cache
 def connection_uri_options(scheme: str, release: Release) -> frozenset[str]:
-    """Return the names of the options that a connection's URI may have in a release.
+    """Return the names of the options that the URI of an outgoing connection, such as ``tcp:``, may have in a release.
 
     Any other option makes the connection fail.
     """
@@ -142,7 +142,7 @@ def connection_uri_options(scheme: str, release: Release) -> frozenset[str]:
 
 @cache
 def connection_uri_options_of_all_schemes(release: Release) -> frozenset[str]:
-    """Return the names of the options that any connection URI may have in a release, whatever its scheme."""
+    """Return the names of the options that URIs of outgoing connections of any scheme may have in a release."""
     return connection_uri_options("ssl", release) | connection_uri_options("nio+ssl", release)
 
 
@@ -190,7 +190,7 @@ def listener_options(scheme: str, release: Release) -> frozenset[str]:
 
 
 def is_known_option(name: str, known: frozenset[str]) -> bool:
-    """Return whether a URI option is known, by its name.
+    """Return whether the name of a URI option is among the known names of options.
 
     The first letter after a prefix may have either case.
     """

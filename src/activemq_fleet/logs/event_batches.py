@@ -85,10 +85,10 @@ class LogScanner:
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Scan a chunk of a log file, and yield its events as Arrow record batches.
+        """Scan a chunk of a log file, and yield an Arrow row for each of its log records, in record batches.
 
-        They have the schema ``SCHEMA``. A record batch has a few megabytes. ``after`` is the rest of the last event,
-        from the next file; it is added to the event, and its lines are not counted.
+        They have the schema ``SCHEMA``. A record batch has a few megabytes. ``after`` is the rest of the last record,
+        from the next file; it is added to the record, and its lines are not counted.
         """
         begins, console = record_layout_of(chunk)
         for piece, last in _pieces(chunk, begins):
@@ -113,10 +113,10 @@ class LogScanner:
 
 
 def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return the layout of a log's records, from a chunk of the log.
+    """Return the pattern with which a log's records begin, and whether the log is console output, from a chunk of it.
 
-    It is (regular expression of a record's beginning, whether it is console output). The layout is that of the first
-    record. It is the console's only where no line has a date: within a log file such lines are text that was logged.
+    The pattern is that of the first record's layout. The layout is the console's only where no line has a date: within
+    a log file such lines are text that was logged.
     """
     first = _FILE.search(chunk)
     begins, begin = _FILE, len(chunk) if first is None else first.start()

@@ -103,7 +103,7 @@ def record_bounds_of_file(text: bytes) -> RecordBounds:
 
 
 def record_bounds_of_console(text: bytes) -> RecordBounds:
-    """Return the byte offsets of the log records in console output, and of their parts.
+    """Return the byte offsets of the log records, and of their parts, in a broker's console output.
 
     A record is level and message in one line, then the stack trace.
     """

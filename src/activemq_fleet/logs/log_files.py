@@ -21,9 +21,9 @@ CUT_OFF = "the file is cut off: its last line has no end"
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One log file of a host.
+    """A log file of a broker: its host, name, source and compression, and its position among the host's log files.
 
-    ``place`` is its position among the host's files, None to have it computed.
+    ``place`` is the position, None to have it computed.
     """
 
     host: str
@@ -34,11 +34,11 @@ class LogFile:
 
 
 def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield the events in the log files of one host as Arrow record batches.
+    """Yield an Arrow row for each log record in the log files of one host, in record batches.
 
-    They are yielded file by file. The files are given with their contents. Files without a place have to be all files
-    of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and ``release``, and
-    ``sequence``: the order of a host's events, over all its files.
+    The record batches are yielded file by file. The files are given with their contents. Files without a place have to
+    be all files of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and
+    ``release``, and ``sequence``: the order of a host's events, over all its files.
     """
     begin = slice(BEGINNING)
     unknown = {
@@ -51,9 +51,9 @@ def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterat
 
 
 def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield the events of one log file as Arrow record batches.
+    """Yield an Arrow row for each log record of one log file, in record batches.
 
-    Its content is given in pieces of whole records. The columns are those of ``event_batches_of_host``.
+    The file's content is given in pieces of whole records. The columns are those of ``event_batches_of_host``.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)

@@ -46,7 +46,7 @@ class Uri:
 
     @classmethod
     def parse(cls, text: str) -> Uri:
-        """Return the URI parsed from a text.
+        """Return a parsed ActiveMQ URI, such as ``failover:(tcp://a:61616)``, from a text.
 
         The method never raises: a text that is not a URI has no scheme, parts or host.
         """

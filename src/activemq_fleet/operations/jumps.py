@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChangeEffects:
-    """The effects of a change of ActiveMQ releases on a pair.
+    """The effects of a change of the ActiveMQ release on a pair: refusal, changes for the operator, and rollback.
 
     ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
     the upgrade is refused, and the remedy; it is empty if the upgrade is possible. The operator sees ``changes`` before
@@ -48,9 +48,9 @@ class ReleaseChangeEffects:
     way_back: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the release change's effects as a dictionary for playbooks.
+        """Return the effects of a change of the ActiveMQ release on a pair of brokers as a dictionary for playbooks.
 
-        It has all fields but ``refusal``.
+        The dictionary has all fields but ``refusal``.
         """
         names = ("found", "wanted", "back", "way_back")
         return {"changes": list(self.changes), **{name: getattr(self, name) for name in names}}
@@ -59,7 +59,7 @@ class ReleaseChangeEffects:
 def release_change_effects(
     old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts, *, holder: Release | None = None
 ) -> ReleaseChangeEffects:
-    """Return the effects on a pair of a change from an old to a wanted release.
+    """Return the changes that another ActiveMQ release brings to a pair, the reason for a refusal, and the rollback.
 
     ``now`` and ``then`` are the stores before and after. ``holder`` is the release that has the store open, which of
     the two nodes of a pair is the active one's (a standby has opened nothing); without it, ``old_release``.

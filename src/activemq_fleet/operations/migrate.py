@@ -57,10 +57,10 @@ class StoreBacklog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigratedBrokerEvidence:
-    """The evidence about one broker in a migration from old pairs of brokers to new ones.
+    """The state, network links and message counts that a migration observed of one broker of an old or new pair.
 
-    It has the broker's state, links and numbers of messages. ``broker_name`` is its ``brokerName``. ``held`` is known
-    of pure masters only; ``counts`` are the results of successive counts of its messages, oldest first.
+    ``broker_name`` is the broker's ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results
+    of successive counts of its messages, oldest first.
     """
 
     host: str
@@ -118,9 +118,9 @@ def draining_pairs_by_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str
 def next_migration_step(
     evidence: Sequence[MigratedBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
-    """Return the next step of a migration from old pairs to new ones.
+    """Return the next step of a migration, which empties old pairs of brokers through network connectors of new ones.
 
-    It empties the pairs ``old``. ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``:
+    The pairs to empty are ``old``. ``evidence`` are those of their nodes and of the pairs that drain them. ``waited``:
     seconds since the last act. Raises InputError with one line that names the obstacle and what to do.
     """
     pairs = [_old_nodes(pair, [node for node in evidence if node.pair == pair]) for pair in old]

@@ -69,10 +69,10 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
 
 def without_ports_of_old_broker(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
-    """Return the facts about a machine without the ports of a broker that was started by hand from ``activemq_home``.
+    """Return a host's facts without the ports of a manually started broker in ``activemq_home``, and a warning.
 
-    The second value is a warning that names these ports, empty without any. With --check, the broker that an adopted
-    inventory describes may run until the playbook starts its successor.
+    The warning names these ports; it is empty if there are none. With --check, the broker that an adopted inventory
+    describes may run until the playbook starts its successor.
     """
     old = [taken for taken in machine.taken_ports if taken.pid in machine.home_processes]
     if not old:
@@ -212,11 +212,10 @@ def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> R
 def wrong_release_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
 ) -> list[str]:
-    """Return a message for each release directory and archive with a wrong release.
+    """Return a message for each release directory or archive that does not hold the release the inventory requires.
 
-    The inventory requires another release. ``archives`` maps paths to the archives that the controller can read. With
-    ``upgrades``, a directory from which the broker of the same host runs is no problem, because the upgrade replaces
-    it.
+    ``archives`` maps paths to the archives that the controller can read. With ``upgrades``, a directory from which the
+    broker of the same host runs is no problem, because the upgrade replaces it.
     """
     problems = [(home.host, text) for home in homes for text in _of_directory(home, upgrades)]
     problems += [
@@ -230,10 +229,10 @@ def wrong_release_messages(
 def unusable_archive_messages(
     homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
 ) -> list[str]:
-    """Return a message for each release archive that is unusable.
+    """Return a message for each release archive that cannot be read or has another checksum than its hosts require.
 
-    It cannot be read or has another checksum than its hosts require. ``archives`` maps paths to the archives that the
-    controller can read. ``sha512`` maps hosts to ``activemq_archive_sha512``.
+    ``archives`` maps paths to the archives that the controller can read. ``sha512`` maps hosts to
+    ``activemq_archive_sha512``.
     """
     problems = [
         (home.host, f"activemq_archive: {problem}")
@@ -314,10 +313,10 @@ def _holds(releases: tuple[str, ...]) -> str:
 
 
 def raise_for_unexpected_releases(request: OperationRequest) -> None:
-    """Raise RefusalError if a release directory or archive holds an unexpected release.
+    """Raise RefusalError if a release directory or archive does not hold the release that the inventory requires.
 
-    The inventory requires another release. ``options``: ``upgrades``, whether the run replaces directories from which
-    brokers run.
+    An archive that cannot be installed is refused, too. ``options``: ``upgrades``, whether the run replaces directories
+    from which brokers run.
     """
     if refusal := _unexpected_release_refusal(request):
         raise refusal

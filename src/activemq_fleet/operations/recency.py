@@ -88,9 +88,9 @@ class PurePairNodeStore:
 
     @classmethod
     def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> PurePairNodeStore:
-        """Return the store of a pure pair's node from evidence.
+        """Return the message store of a node of a pure master/slave pair, from the result of the module ``store_info``.
 
-        The evidence is the result of the module ``activemq.fleet.store_info``.
+        ``evidence`` is this result.
         """
         numbers = [number for number, _ in evidence["files"]]
         return dataclass_from_mappings(
@@ -157,9 +157,9 @@ class PurePairNodeStore:
         return service is not None and service.served
 
     def run_start_index(self, run: LoggedBrokerRun) -> int | None:
-        """Return the index in the store journal at which a broker's run starts.
+        """Return the index of the first record that a broker's run wrote to the KahaDB journal of a node's store.
 
-        It is 0 if its file was deleted, None if unknown.
+        The index is 0 if the journal file with this record was deleted, None if unknown.
         """
         traces = [at for at, (kind, _) in enumerate(self.order) if kind == _TRACE]
         moments = [_loaded_at(text) for text in self.loads[len(self.loads) - len(traces) :]]

@@ -47,7 +47,7 @@ class OperationStep:
     seconds: int = field(default=0, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the operation's step as a dictionary for playbooks.
+        """Return a step of an operation on brokers (its act, text, hosts and pause) as a dictionary for playbooks.
 
         Tuples become lists.
         """
@@ -56,7 +56,7 @@ class OperationStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgress:
-    """The progress of an operation on one host.
+    """The acts (such as restarts) that an operation on brokers has performed on a host, and the state before them.
 
     ``acted``: the acts on the host, oldest first. ``before``: its release and state before the first act, None before
     the first decision. ``counts``: numbers of messages that a migration has counted on it, oldest first.
@@ -79,9 +79,9 @@ class RunProgress:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress of an operation's run from a mapping.
+        """Return the progress of an operation on brokers (acts by host, seconds waited) from ``as_dict``'s result.
 
-        ``as_dict`` returned the mapping; an empty mapping is the start of a run.
+        An empty mapping is the start of a run.
         """
         return cls(
             waited=float(mapping.get("waited", 0.0)),
@@ -94,9 +94,9 @@ class RunProgress:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the progress of an operation's run as a dictionary.
+        """Return what an operation on brokers has done so far on each host, as a dictionary for its next decision.
 
-        Playbooks hand it to the next decision.
+        It also has the seconds waited. Playbooks keep the dictionary between decisions.
         """
         return {
             "waited": self.waited,
@@ -107,21 +107,21 @@ class RunProgress:
         }
 
     def progress_of_host(self, host: str) -> HostProgress:
-        """Return the progress of an operation on a host.
+        """Return what an operation on brokers has done so far on a host.
 
-        It is empty for a host that has none yet.
+        The result is empty for a host on which the operation has done nothing yet.
         """
         return self.hosts.get(host) or HostProgress()
 
     def hosts_acted_on(self, act: str | None = None) -> set[str]:
-        """Return the hosts on which an operation has performed an act.
+        """Return the hosts that the run of an operation on brokers has acted on, such as those that it has restarted.
 
-        None matches any act.
+        ``act`` limits them to one act; None matches any act.
         """
         return {host for host, record in self.hosts.items() if (act in record.acted if act else record.acted)}
 
     def progress_after(self, step: Mapping[str, Any], evidence: Mapping[str, BrokerEvidence]) -> RunProgress:
-        """Return the progress of an operation after a step.
+        """Return the progress of an operation on brokers (acts by host, seconds waited) after a further step.
 
         A step that fails ends the run, and the progress is not used.
         """
@@ -165,7 +165,7 @@ class OperationRequest:
         return self.fleet.brokers
 
     def decide_and_show_notes(self, step: OperationStep) -> Decision:
-        """Return the decision of an operation with its next step, and show the step's notes to the operator."""
+        """Show the notes of an operation's next step to the operator, and return the step as a dictionary."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -186,10 +186,10 @@ _OPERATIONS: dict[str, _Operation] = {}
 def register_operation(
     name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.from_module_result, has_table: bool = True
 ) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
-    """Return a decorator that registers the deciding function of an operation under a name.
+    """Return a decorator that registers the function that decides the next step of an operation on brokers.
 
-    ``read`` types the result of the module that its evidence comes from. ``has_table``: the last decision of the
-    operation carries a table of what was done.
+    ``name`` is the operation. ``read`` types the result of the module that its evidence comes from. ``has_table``: the
+    last decision of the operation carries a table of what was done.
     """
 
     def register(function: Callable[[OperationRequest], Decision]) -> Callable[[OperationRequest], Decision]:
@@ -202,11 +202,7 @@ def register_operation(
 def read_evidence_by_host(
     returned: Mapping[str, Mapping[str, Any]], read: Callable[[Mapping[str, Any]], _Evidence]
 ) -> dict[str, _Evidence]:
-    """Return the evidence about each host, read from the result that a module returned for it, by host.
-
-    ``read`` makes the evidence of the result.
-
-    ``read`` makes it of the result that a module returned for the host.
+    """Return, by host, the facts that an Ansible module observed there, converted from its result by ``read``.
 
     Raises InputError, which names the host, for a result that ``read`` rejects with NodeError.
     """
@@ -223,9 +219,9 @@ def read_evidence_by_host(
 
 
 def decide_operation(name: str, request: OperationRequest) -> Decision:
-    """Return the decision of an operation: its next step.
+    """Return an operation's decision, such as the next step of an upgrade of brokers, as a dictionary for playbooks.
 
-    With the last step, it has a ``table`` of what was done.
+    ``name`` is the operation. With the last step, the decision has a ``table`` of what was done.
 
     Raises InputError for an unknown operation or a host that is no broker, RefusalError with one line for each problem
     that stops the operation, and other kinds of FleetError for errors in the inventory.
@@ -296,7 +292,7 @@ def outcome_table_lines(
     acted: Mapping[str, Sequence[str]],
     gaps: Mapping[str, float | None],
 ) -> list[str]:
-    """Return a table of an operation's outcome as lines of text.
+    """Return, as lines of a table, each host's release, state, downtime and acts in an operation on brokers.
 
     There is one line for each host after the head. ``before``: by host its release and state at the begin. ``after``:
     by host the evidence at the end. ``acted``: what was done to each. ``gaps``: seconds without an answer that clients
@@ -313,7 +309,7 @@ def outcome_table_lines(
 
 
 def release_and_state_cells(evidence: BrokerEvidence | None) -> str:
-    """Return the table cells for a broker's release and state."""
+    """Return a broker's release and state as one text, such as ``5.18.3 active``, for an operation's table."""
     if evidence is None:
         return "not known"
     return f"{evidence.release} {evidence.state}" if evidence.release else evidence.state

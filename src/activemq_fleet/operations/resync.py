@@ -59,7 +59,7 @@ class PurePairNode:
     def from_node_store(
         cls, store: PurePairNodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
     ) -> PurePairNode:
-        """Return the node of a pure pair from its store and its broker's evidence.
+        """Return the node of a pure master/slave pair, from its message store and the facts observed of its broker.
 
         ``contents`` is the result of ``store_info``; ``needed``: bytes of the peer's store.
         """
@@ -90,7 +90,7 @@ class PurePairNode:
 
     @property
     def is_down(self) -> bool:
-        """Whether a node of a pure pair is down: it has no broker process.
+        """Whether a node of a pure master/slave pair is down: it has no broker process.
 
         Systemd is not about to start one either.
         """
@@ -107,10 +107,10 @@ class PurePairNode:
 
 @dataclass(frozen=True, slots=True)
 class ResyncStep(OperationStep):
-    """A step of a resync of the message stores of a pair.
+    """A step of a resync, which makes both message stores of a replicating (``pure``) pair of brokers equal.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal. ``winner`` is the host whose store is kept, set
-    with ``reasons`` where the stores differ. ``accept``: the states of a started host that end the act.
+    ``winner`` is the host whose store is kept, set with ``reasons`` where the stores differ. ``accept``: the states of
+    a started host that end the act.
     """
 
     winner: str = ""
@@ -125,13 +125,12 @@ def next_resync_step(
     restart_older: float | None = None,
     waited: float = 0.0,
 ) -> ResyncStep:
-    """Return the next step of a resync of the message stores of pairs.
+    """Return the next step of a resync, which makes both message stores of a replicating pair of brokers equal.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal. Pairs are (master, slave), and are done one after
-    the other, by name. ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act.
-    Brokers whose process is older than ``restart_older`` seconds are restarted; with None no healthy broker is
-    restarted. Raises ResyncRefusedError with what to check, and InputError if ``chosen`` is not a node of the only
-    pair.
+    The pairs have ``activemq_ha: pure``. They are (master, slave), and are done one after the other, by name.
+    ``chosen`` is the host of ``activemq_resync_from``, ``waited`` the seconds since the last act. Brokers whose process
+    is older than ``restart_older`` seconds are restarted; with None no healthy broker is restarted. Raises
+    ResyncRefusedError with what to check, and InputError if ``chosen`` is not a node of the only pair.
     """
     if not pairs:
         raise InputError(
@@ -269,10 +268,10 @@ def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> Res
 
 @register_operation("resync")
 def decide_resync_step(request: OperationRequest) -> Decision:
-    """Return the next step of a resync of the message stores of pairs.
+    """Return the next step of a resync, which makes both message stores of a replicating pair of brokers equal.
 
-    A resync makes the stores of a ``pure`` (replicating) pair equal. The pairs are those of the target. ``options``:
-    ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
+    The pairs are those of the target that have ``activemq_ha: pure``. ``options``: ``stores`` by host, ``chosen``,
+    ``restart``, ``check``, ``looked_at``.
     """
     brokers, options, target = request.broker_facts_by_host, request.options, request.target
     pure, others = {}, []

@@ -60,7 +60,7 @@ class RollingProgress:
     settle: float = SETTLE
 
     def refusal_error(self, *problems: str) -> RefusalError:
-        """Return the error that refuses to continue a rolling operation because of problems.
+        """Return the error that stops a rolling operation because of problems, such as a pair without a standby.
 
         It reports whether any host was changed.
         """
@@ -211,9 +211,9 @@ def join_active_hosts(pairs: Sequence[Sequence[ObservedNode]]) -> str:
 
 
 def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) -> RollingStep:
-    """Return the step that performs an act on a node of a pair.
+    """Return the step in which a rolling operation changes one node of a pair, for example restarts its broker.
 
-    It has a note on which node serves meanwhile.
+    The step's text names the node that serves meanwhile, if any.
     """
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
@@ -252,7 +252,7 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
 def nodes_and_rolling_progress(
     request: OperationRequest, act: str, **more: Any
 ) -> tuple[list[ObservedNode], RollingProgress]:
-    """Return the observed nodes of the target, and the progress of a rolling operation."""
+    """Return the observed nodes of the pairs on which a rolling operation acts, and the operation's progress so far."""
     options, target = request.options, request.target
     nodes = [observe_node(request.broker_facts_by_host[host], evidence) for host, evidence in request.evidence.items()]
     acted = request.progress.hosts_acted_on(act)

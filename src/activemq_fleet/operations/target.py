@@ -57,11 +57,11 @@ class TargetHostsAndPairs:
 def resolve_target(
     places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
 ) -> TargetHostsAndPairs:
-    """Return the target (hosts and pairs) of an operation from names.
+    """Return the hosts and pairs on which an operation on brokers acts, from the names that the operator specified.
 
-    They are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its first
-    label. ``reach`` are the hosts that the run may touch, so that a limit which leaves out a node of the target is
-    refused. ``to`` defaults to every pair's preferred master. Raises InputError with one line: an unknown name (with
+    The names are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its
+    first label. ``reach`` are the hosts that the run may touch, so that a limit which leaves out a node of the target
+    is refused. ``to`` defaults to every pair's preferred master. Raises InputError with one line: an unknown name (with
     the nearest one), an ambiguous one, a node that is not of the target, or a limit that cuts it.
     """
     if not places:
@@ -195,11 +195,10 @@ def decide_target(request: OperationRequest) -> Decision:
 
 @register_operation("collect")
 def decide_log_collection(request: OperationRequest) -> Decision:
-    """Return the hosts from which to collect logs.
+    """Return the hosts of brokers and agents whose logs the playbook ``collect`` collects, and the current time.
 
-    They are those of brokers and agents; the current time is returned, too. The time is UTC in the form
-    20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the host, pair or group to
-    collect from; an empty name is the whole fleet.
+    The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
+    host, pair or group to collect from; an empty name is the whole fleet.
     """
     places = [
         TargetHost(host, agent.pair or "", agent.group or "", "agent")

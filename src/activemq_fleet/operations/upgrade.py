@@ -78,10 +78,9 @@ def _upgrade_changes_by_pair(
 def upgrade_readiness_step_and_changes(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> tuple[RollingStep, dict[str, ReleaseChangeEffects]]:
-    """Return the step that waits until all pairs are ready for an upgrade, and the upgrade's changes.
+    """Return the step that waits until all pairs are ready for an upgrade, and what the upgrade changes for each pair.
 
-    The step is ``done`` if every pair is healthy, else ``wait``; changes are listed by pair. It is called before
-    anything is installed.
+    The step is ``done`` if every pair is healthy, else ``wait``. The function is called before anything is installed.
 
     Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
     """
@@ -212,9 +211,9 @@ def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreChang
 
 @register_operation("jumps", has_table=False)
 def decide_upgrade_changes(request: OperationRequest) -> Decision:
-    """Return the changes that an upgrade brings to each pair.
+    """Return what an upgrade to another ActiveMQ release changes for each pair, such as the required Java version.
 
-    A step that waits is included while a pair has a problem.
+    The result also has a step, which waits while a pair has a problem.
     """
     step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
     return {

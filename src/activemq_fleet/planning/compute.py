@@ -51,11 +51,11 @@ class FleetComponentHost(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The context of a plan of a fleet: what all of its components (hosts that are planned together) share.
+    """The inputs of a fleet's plan that all components (hosts planned together) share, such as each release's XSD.
 
-    It has the division of the fleet, and the compressed XSD of each release. ``content``: whether rows of files have
-    their content. ``largest``: the number of brokers above which a component is only listed. ``earlier``: fingerprints
-    by component of an earlier output; equal ones are not computed again.
+    ``division`` is that of the fleet, ``schemas`` the compressed XSD of each release. ``content``: whether rows of
+    files have their content. ``largest``: the number of brokers above which a component is only listed. ``earlier``:
+    fingerprints by component of an earlier output; equal ones are not computed again.
     """
 
     division: FleetDivision
@@ -74,7 +74,7 @@ class PlanContext:
 
 @dataclass
 class FleetComponentRows:
-    """The computed dataset rows of one fleet component (hosts that are planned together), by dataset name.
+    """The planned brokers, links, findings and files of a fleet component (hosts planned together), as rows by dataset.
 
     ``unchanged``: there are no rows, because those of the earlier output apply. ``blocking`` is the number of errors
     without a waiver, ``withheld`` the number of brokers without files. ``error`` is the message of an error
@@ -89,7 +89,7 @@ class FleetComponentRows:
     error: str | None = None
 
     def add_finding_rows(self, findings: Iterable[Finding]) -> None:
-        """Add a dataset row for each finding of the plan.
+        """Add a row for each finding about the component's hosts to the dataset ``findings`` of a fleet's plan.
 
         The order is kept, and blocking findings are counted. Blocking findings are errors without a waiver.
         """
@@ -98,7 +98,7 @@ class FleetComponentRows:
             self.blocking += finding.blocks
 
     def add_broker_and_link_rows(self, brokers: Iterable[Broker]) -> None:
-        """Add rows for brokers and their links to the datasets of a plan.
+        """Add rows for brokers and their links to the datasets ``brokers`` and ``links`` of a fleet's plan.
 
         The columns are those of fleet.json.
         """
@@ -108,7 +108,7 @@ class FleetComponentRows:
             self.rows["brokers"].append(row)
 
     def add_file_rows(self, host: str | None, tree: Mapping[str, bytes], *, content: bool) -> None:
-        """Add a dataset row for each rendered file of a host.
+        """Add a row for each file that is rendered for a host to the dataset ``files`` of a fleet's plan.
 
         ``host`` is None for the files of a group's clients.
         """
@@ -126,7 +126,7 @@ class FleetComponentRows:
 def plan_fleet_component(
     component: str, hosts: Sequence[FleetComponentHost], context: PlanContext
 ) -> FleetComponentRows:
-    """Return the dataset rows of one fleet component (hosts that are planned together).
+    """Plan a fleet component (hosts planned together), and return its brokers, links, findings and files as rows.
 
     For an error in its variables, the result contains the error. ``hosts`` are all hosts of the component, sorted by
     name.
@@ -153,7 +153,7 @@ def plan_fleet_component(
 
 
 def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
-    """Return the fingerprint of a fleet component: a hash of everything that its planned rows depend on.
+    """Return a hash of the input of a fleet component's plan, by which a later run detects an unchanged input.
 
     A component is a set of hosts that are planned together. The hash covers variables, links, waivers and the version
     of the package.

@@ -99,7 +99,7 @@ class _Variables:
 def host_division_facts_and_variables(
     record: HostRecord, position: int, pattern: str | None
 ) -> tuple[HostDivisionFacts, str | None]:
-    """Return the facts that assign an inventory host to a part of a divided fleet, and its variables as JSON.
+    """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
     The variables are those of a broker, agent or balancer. ``pattern`` is the
     naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern that is no regular

@@ -13,7 +13,7 @@ from activemq_fleet.topology.roster import read_settings_by_role, sort_hosts_by_
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
-    """Return the findings about the files and hosts of an inventory.
+    """Return the findings about an inventory's files, its hosts without a role, and brokers that share a machine.
 
     ``fleet_from_inventory_data`` adds them to those of the fleet. Only the brokers
     that may share a machine are built. Raises InputError for errors in the files.

@@ -44,7 +44,7 @@ class HostRecord:
 
 
 def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
-    """Read the record of an inventory host from one line of JSON lines, and return it.
+    """Read an inventory host's name, variables and groups from one line of JSON lines, and return them as a record.
 
     With ``cells``, the text is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
     InputError that names the host, if it has one.

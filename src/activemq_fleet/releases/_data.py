@@ -221,10 +221,9 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
 
 @lru_cache(maxsize=1024)
 def known_bean_class(name: str) -> BeanClass | None:
-    """Return the known facts about a Java class that a bean names, or None.
+    """Return the releases and properties that are known of a bean's Java class, or None for an unknown class.
 
-    They are from bean_classes.toml, and may be those about the class's package. The result is None for an unknown
-    class.
+    They are from bean_classes.toml, and may be those of the class's package.
     """
     classes = _bean_classes()
     known = classes.get(name)

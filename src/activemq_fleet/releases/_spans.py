@@ -41,10 +41,7 @@ class VersionSpan(NamedTuple):
         return cls(tuple(periods))
 
     def includes(self, version: Version) -> bool:
-        """Return whether the span of versions includes a version.
-
-        A release of this version then has the feature.
-        """
+        """Return whether an ActiveMQ version is in the span of versions that have a feature."""
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def versions_in_words(self) -> str:
