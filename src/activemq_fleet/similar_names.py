@@ -14,7 +14,7 @@ _MOST_MISSING = 2
 
 
 def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> list[str]:
-    """Return the known names that are similar to a misspelled name.
+    """Return the valid names, such as releases or XML elements, that are similar to a misspelled name.
 
     The most similar is first. Case is ignored. ``certain`` returns only those that differ in a letter or two. Equally
     similar names are in reverse alphabetical order, so that 5.18.3 precedes 5.11.3.
@@ -45,5 +45,5 @@ def _has_swapped_letters(name: str, candidate: str) -> bool:
 
 
 def most_similar_name(name: str, known: Iterable[str], *, certain: bool = False) -> str | None:
-    """Return the known name that is most similar to a misspelled name, or None."""
+    """Return the valid name, such as a group or an XML element, most similar to a misspelled name, or None."""
     return next(iter(similar_names(name, known, certain=certain)), None)

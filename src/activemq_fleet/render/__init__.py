@@ -156,9 +156,9 @@ def render_balancer(balancer: Balancer, *, reveal: bool = False) -> dict[str, by
 
 
 def render_java_client_files(fleet: Fleet) -> dict[str, bytes]:
-    """Return the rendered files for Java clients of every group of brokers, by path.
+    """Return the file ``clients/GROUP/jndi.properties`` for Java clients of each group of brokers, by path.
 
-    They are ``clients/GROUP/jndi.properties``, with addresses of brokers.
+    It has the addresses of the group's brokers.
     """
     return {
         f"clients/{group.name}/{path}": content

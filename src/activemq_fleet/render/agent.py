@@ -96,9 +96,9 @@ def _jndi_properties_on_agent_host(group: str, agent: Agent) -> bytes:
 
 
 def java_client_files(group: Group) -> dict[str, bytes]:
-    """Return the files for Java clients of a group of brokers, by path.
+    """Return the file ``jndi.properties`` for Java clients of a group of brokers, by path.
 
-    They list every broker that accepts clients, masters first.
+    It lists every broker that accepts clients, masters first.
     """
     brokers = sorted(group.brokers, key=lambda b: (b.role != "master", b.host))
     dialled = [uris.uri_to_dial((b.address, b.openwire.port), b.openwire.scheme) for b in brokers if b.openwire]

@@ -24,10 +24,7 @@ _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.
 
 
 def management_context_values(broker: Broker) -> dict[str, Any]:
-    """Return the values of a broker's managementContext element (JMX).
-
-    They are its attributes, and whether it requires a login or TLS.
-    """
+    """Return the attributes of a broker's managementContext element (JMX), and whether it requires a login or TLS."""
     jmx, offset = broker.settings.jmx, broker.settings.port_offset
     if jmx is None:
         return {"attributes": (("createConnector", "false"),), "asks": False, "tls": False}

@@ -18,7 +18,7 @@ class RenderedHeader(NamedTuple):
 
 
 def read_rendered_header(content: bytes) -> RenderedHeader | None:
-    """Read the header of a rendered ``activemq.xml``, and return it.
+    """Read the release, and whether the broker is a preferred master, from the header of a rendered ``activemq.xml``.
 
     None is returned for a file that activemq.fleet did not render.
     """

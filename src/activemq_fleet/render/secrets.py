@@ -25,9 +25,9 @@ class SecretSource:
     reveal: bool = False
 
     def secret_text(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
-        """Return the text of a secret in a rendered file.
+        """Return a secret as the text for a rendered file: its value, or the placeholder ``@variable@``.
 
-        It is its value if ``reveal`` is set, else ``@variable@``.
+        The result is the value if ``reveal`` is set.
 
         Raises SettingsError when the value is to be deployed and cannot be opened or is absent.
         """

@@ -55,9 +55,9 @@ class Chart(Canvas):
         self.add_text(css, x, y, text, anchor)
 
     def add_row_name(self, y: float, name: str, note: str = "", kind: str = "host") -> None:
-        """Add the name of a row to the chart.
+        """Add the name of a row, such as a host, to the timeline chart, to the left of the scale.
 
-        It is to the left of the scale, with a note below. A long name is shortened.
+        The note is below it. A long name is shortened.
         """
         cut = name if len(name) <= _NAME or note else f"{name[: _NAME - 1]}…"
         self.add_text(kind, self.left - 10, y, cut, "end", name if cut != name else "")
@@ -65,9 +65,9 @@ class Chart(Canvas):
             self.add_text_label(self.left - 10, y + 14, note, anchor="end")
 
     def add_bar(self, kind: str, began: float, ended: float, tooltip: str = "", height: float = 12) -> None:
-        """Add a bar to the chart, from ``began`` to ``ended``.
+        """Add a bar to the current row of the timeline chart, for the time from ``began`` to ``ended``.
 
-        It is added to the current row. It is at least one pixel wide. ``height`` is in pixels.
+        It is at least one pixel wide. ``height`` is in pixels.
         """
         x = self.horizontal_position(began)
         self.add_rect(kind, x, self.height, max(1.0, self.horizontal_position(ended) - x), height, tooltip)
@@ -116,10 +116,7 @@ class Chart(Canvas):
 
 
 def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
-    """Add a row about the scrapes of a pair's metrics to a chart.
-
-    It shows the times in which the scrapes showed an active node, or none.
-    """
+    """Add a row to a timeline chart: the times in which scrapes of a pair's metrics showed an active node, or none."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:
         if period.pair == pair:

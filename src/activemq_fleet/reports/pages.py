@@ -30,7 +30,7 @@ def _seconds_text(value: float | None) -> str:
 
 
 def utc_time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
-    """Return a time in UTC as text.
+    """Return a time in UTC as text in a ``strftime`` format, by default such as ``05 Nov 14:30:00``.
 
     ``at`` may be a datetime or seconds since the epoch.
     """
@@ -38,9 +38,9 @@ def utc_time_text(at: datetime | float, form: str = "%d %b %H:%M:%S") -> str:
 
 
 def duration_text(value: float | None) -> str:
-    """Return a duration in seconds as text.
+    """Return a duration, given in seconds, as text with a suitable unit, such as ``340 ms``; a dash for None.
 
-    The unit is suitable: ms, s or min. The text is a dash for None.
+    The unit is ms, s, min or h.
     """
     if value is None:
         return "–"

@@ -32,10 +32,10 @@ def status_html_page(status: FleetStatus) -> str:
 
 
 def write_status_file(status: FleetStatus, to: str) -> None:
-    """Write the status of a fleet to a file.
+    """Write the status of a fleet to an HTML or JSON file.
 
-    It is an HTML or JSON file. The suffix of the file decides: FILE.html or FILE.json. Raises InputError for another
-    suffix, and OutputError if the file cannot be written.
+    The suffix of the file decides: FILE.html or FILE.json. Raises InputError for another suffix, and OutputError if the
+    file cannot be written.
     """
     path = Path(to)
     if path.suffix == ".html":

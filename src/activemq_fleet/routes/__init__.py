@@ -30,7 +30,7 @@ def routes_without_refused_links(
 
 
 def find_routes(fleet: Fleet) -> Routes:
-    """Return the routes of messages through a fleet.
+    """Return an object that answers whether messages from one broker of a fleet reach a consumer at another.
 
     Links that ``activemq_xml_fragments`` define are included. ``Routes.reaches(source, target)`` answers whether
     messages from one broker reach a consumer at another one, within the TTL and also while one broker is down; names

@@ -55,7 +55,7 @@ class MessageReachAnswer:
 
     @property
     def always_arrives(self) -> bool:
-        """Whether messages always arrive, whichever of the possible next brokers each broker on the route chooses."""
+        """Whether messages always reach the consumer, whichever of the possible next brokers each broker chooses."""
         return self.outcome == "reaches"
 
 
@@ -78,7 +78,7 @@ class Routes:
     def reaches(
         self, source: str, target: str, *, down: str | None = None, destination: str | None = None
     ) -> MessageReachAnswer:
-        """Return whether messages sent at ``source`` reach a consumer at ``target``.
+        """Return whether messages that clients send to the broker ``source`` reach a consumer at ``target``.
 
         The answer has the reason. Each is an inventory name, the first label of one, or a pair; ``down`` is the one
         broker that is dead. ``destination`` is a queue (or ``topic://NAME``); without it, the answer names the links

@@ -37,7 +37,7 @@ class _State(NamedTuple):
 def outcome_of_bridge_choices(
     shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return the possible outcome for a message, as brokers choose among bridges.
+    """Return whether a message always arrives or can get stuck, depending on how brokers choose among bridges.
 
     It is sent at ``source`` to ``target``. ``patience``: how many states of a message to examine before the outcome is
     ``unknown``.
@@ -78,9 +78,9 @@ class _Walk:
         return self._bridges[broker]
 
     def forwarders_have_direct_bridges(self, source: int) -> bool:
-        """Return whether every forwarding broker has a direct bridge to the broker of the consumer.
+        """Return whether each broker on a route from ``source`` has a direct bridge to the consumer's broker.
 
-        Forwarding brokers are those on any route from ``source``. All TTLs must permit the route.
+        All TTLs must permit the route.
         """
         visited, waiting = {source, self.target}, [source]
         while waiting:

@@ -56,10 +56,10 @@ COMPUTED = {
 
 
 def pins_one_version(package: str) -> bool:
-    """Return whether an agent package setting pins exactly one version.
+    """Return whether ``activemq_agent_package`` pins exactly one version of the agent's Python package.
 
-    It is a pip requirement for one version, or a URL of a file. The setting is ``activemq_agent_package``. The role
-    ``agent`` installs such a requirement as written; it takes any other value for a wheel or a directory of wheels.
+    It is then a pip requirement for one version, or a URL of a file. The role ``agent`` installs such a requirement as
+    written; it takes any other value for a wheel or a directory of wheels.
     """
     return _ONE_VERSION.fullmatch(package) is not None
 

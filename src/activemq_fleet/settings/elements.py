@@ -48,7 +48,7 @@ class XmlElementSettingsBase(BaseModel):
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:
-        """Yield every XML bean that the settings define.
+        """Yield every bean (XML element of activemq.xml) that the settings of a broker define.
 
         Each is (key, XmlBean). A key is, for example, ``activemq_destination_policies[0]``.
         """

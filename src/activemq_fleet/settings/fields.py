@@ -43,7 +43,7 @@ _LOADED = re.compile(r"\b(?:vm|xbean|broker|properties|peer):", re.IGNORECASE)
 
 
 def check_set_together(**values: object) -> None:
-    """Raise ValueError if only one of two variables is set.
+    """Raise ValueError if only one of two host variables that must be set together is set.
 
     The variables are given by name.
     """
@@ -54,9 +54,9 @@ def check_set_together(**values: object) -> None:
 
 
 def check_text(text: str) -> str:
-    """Check that a variable's text has no unsafe content, and return it unchanged.
+    """Check that a setting's text has no control character or Spring or Jinja expression, and return the text.
 
-    Raise ValueError for control characters and expressions of Spring or Jinja.
+    Raise ValueError if it has.
     """
     if control := _CONTROL.search(text):
         raise ValueError(
@@ -152,7 +152,7 @@ class TextPattern:
         return check_text(text)
 
     def check_number_as_text(self, value: Any) -> Any:
-        """Check that a number matches the pattern as text, and return it unchanged.
+        """Check that a number, written as text, matches this regular expression, and return the number unchanged.
 
         Raise ValueError if it does not.
         """
@@ -390,7 +390,7 @@ Destinations = Annotated[tuple[Destination, ...], Words]
 
 
 def repeated_names(names: Sequence[str]) -> list[str]:
-    """Return the names that occur more than once, sorted."""
+    """Return the names that a list, such as a list of user names, contains more than once, sorted."""
     return sorted({name for name in names if names.count(name) > 1})
 
 

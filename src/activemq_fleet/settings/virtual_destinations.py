@@ -32,7 +32,7 @@ class ForwardTarget(NamedDestination):
         return "filteredDestination" if self.selector else super().element_name()
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are written first: the destination's name, and its selector."""
+        """Return the first XML attributes of a forward target's element: the destination's name, and its selector."""
         if not self.selector:
             return super().leading_xml_attributes()
         kind, _, name = self.name.partition("://")

@@ -75,11 +75,11 @@ class XmlBean(BaseModel):
     IMPLIED: ClassVar[frozenset[str]] = frozenset()
 
     def element_name(self) -> str:
-        """Return the name of the XML element that the bean is written as."""
+        """Return the name of the activemq.xml element as which these settings are written."""
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes of the bean's element that are written before those of its fields.
+        """Return the activemq.xml attributes that are written before those of the other settings of an element.
 
         Every release has these attributes.
         """
@@ -133,7 +133,7 @@ class TypedBean(XmlBean):
         return self
 
     def element_name(self) -> str:
-        """Return the name of the XML element that the bean's ``type`` selects."""
+        """Return the name of the activemq.xml element that the key ``type`` of these settings selects."""
         return self.ELEMENTS[self.type]
 
 
@@ -203,17 +203,17 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the bean's first XML attribute, which selects destinations, such as ``queue``."""
+        """Return the first XML attribute of the settings' element, which selects destinations, such as ``queue``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)
 
 
 def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
-    """Return a bean as an XML element for a release.
+    """Return a settings bean as an element of activemq.xml, without attributes that an ActiveMQ release lacks.
 
-    Its children are in schema order. The result is None if the release does not have the element. What the release does
-    not have is left out; ``find_missing_features`` returns it.
+    Its children are in schema order. The result is None if the release does not have the element.
+    ``find_missing_features`` returns what is left out.
     """
     name = bean.element_name()
     if not release.supports(name):

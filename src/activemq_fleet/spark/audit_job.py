@@ -131,13 +131,12 @@ def write_audit(
     is_growing: bool,
     scraped: ScrapedAvailability | None = None,
 ) -> AuditResult:
-    """Write the results of an audit to its output.
+    """Write audit.json, report.html and the datasets of an audit, except ``events``, to the audit's output.
 
-    They are audit.json, report.html and all datasets except ``events``. Returns the audit's result. Does not commit
-    ``output``. ``inputs``: the hosts and their files. ``logs``: the result of ``read_log_events``. ``absent``: the gaps
-    that are known already (hosts without files). ``skew``: the largest difference between the clocks of hosts.
-    ``is_growing``: rows are final only where no later evidence is expected. ``scraped``: the availability that
-    Prometheus recorded, if any. The caller sets ``shuffle_settings``.
+    Returns the audit's result. Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result
+    of ``read_log_events``. ``absent``: the gaps that are known already (hosts without files). ``skew``: the largest
+    difference between the clocks of hosts. ``is_growing``: rows are final only where no later evidence is expected.
+    ``scraped``: the availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
     with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)

@@ -50,19 +50,18 @@ class EarlierPlan:
         self._components = read_dataset(spark, since, "components")
 
     def component_fingerprints(self) -> dict[str, str]:
-        """Return the fingerprints (hashes) of the components of the earlier plan, by component name.
+        """Return a hash of each component (hosts that are planned together) in the earlier plan, by component name.
 
-        A component consists of hosts that are planned together. An unchanged fingerprint shows that the component's
-        rows can be reused.
+        An unchanged hash shows that the component's rows can be reused.
         """
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
     def add_reused_rows(self, output: JobOutput, unchanged: Sequence[str]) -> None:
-        """Copy reusable rows from the datasets of the earlier plan to the output of the current run.
+        """Copy the earlier plan's rows about unchanged components (hosts planned together) to the output of this run.
 
-        They are the rows of unchanged components (hosts that are planned together). The dataset ``changes`` is written,
-        too: host, path and op (``added``, ``removed``, ``changed``) of each file that differs from the earlier output.
+        The dataset ``changes`` is written, too: host, path and op (``added``, ``removed``, ``changed``) of each file
+        that differs from the earlier output.
         """
         names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")

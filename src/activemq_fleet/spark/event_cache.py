@@ -27,7 +27,7 @@ class FileFingerprint(NamedTuple):
 
 
 def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
-    """Return the fingerprints of all files below a directory, by relative path.
+    """Return the fingerprints (inode, size, ctime) of all files below a directory, by relative path.
 
     Raises InputError for a link that leads out of ``root``, and for an entry that is not a regular file.
     """
@@ -45,7 +45,7 @@ def file_fingerprints(root: Path) -> dict[str, FileFingerprint]:
 
 
 def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str, FileFingerprint]) -> bool:
-    """Return whether any file has been replaced, given the fingerprints before and after.
+    """Return whether any collected file was replaced, given the fingerprints (inode, size) before and after.
 
     A file that is absent, or has become shorter, counts as replaced.
     """
@@ -56,10 +56,9 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
 
 
 def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) -> str:
-    """Return the fingerprint (hash) of a host for the cache of log events.
+    """Return a hash of everything that determines a host's cached log events, such as its log files and release.
 
-    It covers everything that determines the events: log files, release and time zone of the host, and this package's
-    version.
+    The time zone of the host and the version of this package are included.
     """
     logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()

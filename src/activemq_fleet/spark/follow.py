@@ -106,7 +106,7 @@ class _Watch:
             self.fingerprints, self._changed = fingerprints, now
 
     def record_audit(self, fingerprints: Mapping[str, FileFingerprint]) -> None:
-        """Record that an audit of the watched files was written.
+        """Record that an audit of the watched files was written, so that none is due before a file changes.
 
         ``fingerprints`` are those of the files that it read. The idle time begins again.
         """

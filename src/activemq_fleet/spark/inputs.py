@@ -106,7 +106,7 @@ class AuditInputs:
     agent_hosts: Mapping[str, str] = field(default_factory=dict)
 
     def files_of_kind(self, kind: FileKind) -> tuple[InputFile, ...]:
-        """Return the input files of one kind.
+        """Return the input files of the audit that have one kind, such as ``log`` or ``journal``.
 
         They are sorted by host and name.
         """

@@ -52,12 +52,11 @@ def scan_logs(
     through: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Scan log files with Spark, and return the results as a DataFrame.
+    """Return what a function yields from the events of an audit's log files, read with Spark, as a DataFrame.
 
-    The results are what the function ``through`` yields from the log events. The function ``through`` yields batches,
-    whose columns are ``schema``. ``through`` is called once for each partition. Events have the columns
-    ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a task reads several files.
-    A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
+    The function ``through`` yields batches, whose columns are ``schema``. It is called once for each partition. Events
+    have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a task
+    reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
     partitions = partition_whole_files(

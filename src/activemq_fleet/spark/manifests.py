@@ -113,9 +113,9 @@ class HadoopTarget:
         return path
 
     def check_row_count(self, name: str, rows: int) -> None:
-        """Do nothing: the row count of a dataset in a shared store needs no check.
+        """Do nothing: all executors write a dataset to the same object store or HDFS; its row count needs no check.
 
-        All executors wrote to the same store. ``LocalTarget`` does check it.
+        ``LocalTarget`` does check it.
         """
 
     def written_paths(self, name: str) -> list[str]:
@@ -127,9 +127,9 @@ class HadoopTarget:
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file to the output path at the commit.
+        """Remember the content of a text file, such as ``audit.json``, until ``commit`` writes it to the output path.
 
-        ``commit`` writes the remembered content as ``NAME/part-….txt``.
+        ``commit`` writes it as ``NAME/part-….txt``.
         """
         self._read_texts[name] = text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The options of a Spark session.
+    """The options with which a job opens its Spark session: master, Spark's settings, archives and progress display.
 
     ``master`` is a cluster's URL, ``remote`` a Spark Connect server's; else the session is local. ``conf`` are Spark's
     settings and win over ours. ``archives`` are ``PATH#NAME``, unpacked on executors; one that ``activemq-fleet pack``

@@ -56,7 +56,7 @@ class HostRecords:
 
 
 def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecords:
-    """Read the hosts and their variables in a file or a directory with Spark.
+    """Read hosts and their variables with Spark from JSON Lines, Parquet, CSV or an Ansible inventory listing.
 
     ``form`` is one of FORMS; ``auto`` goes by suffix and content. Raises InputError for a path that is absent or empty,
     and for a table without a column for the host.

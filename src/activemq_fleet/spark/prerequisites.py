@@ -22,9 +22,9 @@ _PORTS = {"spark": 7077, "sc": 15002}
 
 
 def java_home() -> Path:
-    """Return the home directory of Java 17 or newer.
+    """Return the home directory of Java 17 or newer: that of ``$JAVA_HOME``, else that of ``java`` on the PATH.
 
-    It is that of ``$JAVA_HOME``, else that of ``java`` on the PATH. Raises SparkProblem when neither is 17 or newer.
+    Raises SparkProblem when neither is 17 or newer.
     """
     home, on_path = os.environ.get("JAVA_HOME"), shutil.which("java")
     candidates = [Path(home) / "bin" / "java"] if home else []

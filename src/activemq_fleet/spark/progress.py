@@ -52,7 +52,7 @@ class Progress:
 
     @contextmanager
     def show_phase(self, name: str) -> Iterator[None]:
-        """Show a phase of the job while a ``with`` block runs.
+        """Show the name of a Spark job's phase in the progress display while a ``with`` block runs.
 
         Its seconds are written at the end unless the block failed.
         """
@@ -105,7 +105,7 @@ _current: Progress | None = None
 
 @contextmanager
 def show_phase(name: str) -> Iterator[None]:
-    """Show a phase of the job while a ``with`` block runs.
+    """Show the name of a Spark job's phase in the current progress display while a ``with`` block runs.
 
     Does nothing outside of ``show_progress``.
     """

@@ -51,7 +51,7 @@ class DatasetRows:
 
 
 class KeyedObject(NamedTuple):
-    """An object with a key that a Spark task passes to the next stage.
+    """A Python object that a Spark task passes to the next stage, with the key by which objects are grouped.
 
     One task of the next stage gets all objects of the same ``key``, sorted by ``place``.
     """
@@ -112,9 +112,9 @@ def unpickle_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]
 
 
 def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
-    """Repartition a data frame of objects by their keys.
+    """Repartition the objects that Spark tasks yielded, so that one partition has all objects of a key.
 
-    One partition then has all objects of a key. The objects are pickled; they are sorted by key and place.
+    The objects are pickled; they are sorted by key and place.
     """
     numbered = objects.repartition("key") if partitions is None else objects.repartition(partitions, "key")
     return numbered.sortWithinPartitions("key", "place")
@@ -153,7 +153,7 @@ def make_file_writing_task(
 
 
 def make_column_yielding_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
-    """Make a Spark task that yields the results of another task as the columns of one data frame.
+    """Make a Spark task that yields the objects and dataset rows of another task in separate columns of a data frame.
 
     It is for ``mapInArrow``. Objects are in pickled form; the rows of each dataset are in a struct column.
     """
@@ -256,10 +256,7 @@ class _Part:
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
     def abandon(self) -> None:
-        """Abandon a Parquet file of a dataset after an error.
-
-        The file is closed early; the row groups that are already written are kept.
-        """
+        """Close a Parquet file early after an error; the row groups that are already written are kept."""
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()
 

@@ -13,10 +13,9 @@ _NAMED = 3
 
 
 def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the findings about the bridges of one broker.
+    """Yield an error for each network link of a broker that is down, one-directional, or repeatedly disconnected.
 
-    There is an error for each link that is down, carries messages in one direction only, or disconnects again and
-    again.
+    A one-directional link has the state ``half``.
     """
     breaking = {bridge.get("peer"): bridge for bridge in evidence.get("breaking_bridges") or ()}
     for link in row.links:

@@ -172,7 +172,7 @@ class _Balancer(_EvidencePart):
 
 
 def typed_evidence(fleet: Fleet, evidence: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the evidence (observations) of a fleet's hosts in typed values.
+    """Return the evidence (facts collected from a fleet's hosts), validated and in typed values, by host.
 
     ``fleet_status`` describes the evidence. An invalid part has the state None, and the reason as ``how``. A part that
     the fleet does not have on a host is left out.

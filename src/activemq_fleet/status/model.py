@@ -58,14 +58,13 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStatus:
-    """The status of one broker.
+    """The observed status of one broker: its state, release, deployed configuration, usage and network links.
 
-    It has state, release, configuration, usage and links; None or empty where it is unknown. ``since``: when its state
-    began, ``started``: when its process was started (RFC 3339, UTC). ``release`` is running, ``release_planned`` is in
-    the inventory. ``version`` is the installed configuration in force; ``not_deployed`` are files that differ from the
-    plan, ``by_hand`` those changed on the host, ``restart`` the reasons why a restart is pending. ``usage`` is the
-    result of the module ``host_status``. ``generation`` of a fenced store is written by the broker,
-    ``generation_in_force`` is the pair's.
+    Values are None or empty where they are unknown. ``since``: when its state began, ``started``: when its process was
+    started (RFC 3339, UTC). ``release`` is running, ``release_planned`` is in the inventory. ``version`` is the
+    installed configuration in force; ``not_deployed`` are files that differ from the plan, ``by_hand`` those changed on
+    the host, ``restart`` the reasons why a restart is pending. ``usage`` is the result of the module ``host_status``.
+    ``generation`` of a fenced store is written by the broker, ``generation_in_force`` is the pair's.
     """
 
     host: str
@@ -115,7 +114,7 @@ class BrokerStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """The status of one failover agent.
+    """The observed status of one failover agent: its state, its queued events, and the brokers of its connections.
 
     ``outbox`` and ``inbox`` are numbers of events, ``oldest`` the age of the outbox's oldest in seconds. ``publisher``
     and ``subscriber`` are the brokers that it is connected to.
@@ -168,10 +167,7 @@ class FleetStatus:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command ``status``.
-
-        It is 1 if a finding is an error or a warning, else 0.
-        """
+        """The exit code of the command ``status``: 1 if a finding is an error or a warning, else 0."""
         return int(any(finding.severity != "info" for finding in self.findings))
 
     @property
@@ -194,10 +190,7 @@ class FleetStatus:
         return {row.host: row.state for row in rows}
 
     def findings_of_host(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings about one host.
-
-        Findings about its pair as a whole are included.
-        """
+        """Return the findings of a fleet's status about one host, and about its pair as a whole."""
         pair = next((row.pair for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
         return tuple(

@@ -38,9 +38,9 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts whose evidence is required to conclude the status of the chosen hosts.
+    """Return the hosts to query for the status of the chosen hosts: these, and those that this status depends on.
 
-    They are also the other hosts of their pairs, and the brokers that their links lead to.
+    The latter are the other hosts of their pairs, and the brokers that their links lead to.
     """
     asked = set(chosen)
     network = planned_network(fleet) if any(broker.host in asked for broker in fleet.brokers) else None

@@ -71,7 +71,7 @@ def _balancer_cells(row: BalancerStatus) -> tuple[str, ...]:
 
 
 def status_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[str, ...]]]]:
-    """Return the tables of a fleet's status.
+    """Return the tables of brokers, agents and load balancers in a fleet's status, with texts as cells.
 
     Each is (column titles, rows); a table without rows is left out.
     """

@@ -38,7 +38,7 @@ _PRODUCTION = PrometheusSettings()
 def prometheus_files(
     fleet: Fleet, fingerprints: Mapping[str, str], surroundings: PrometheusSettings = _PRODUCTION
 ) -> dict[str, bytes]:
-    """Return the files for a Prometheus server, by path.
+    """Return the configuration, targets and rules for a Prometheus server, and Grafana dashboards, by path.
 
     They are in ``prometheus/``; there are none where no broker has ``activemq_metrics``. ``fingerprints`` are those of
     the configurations that the brokers should have, by host.

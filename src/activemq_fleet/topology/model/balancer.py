@@ -24,7 +24,7 @@ class Server:
 
     @property
     def host_and_port(self) -> str:
-        """The server's address as ``HOST:PORT``."""
+        """The address of a load balancer's server (a broker), as ``HOST:PORT``."""
         return join_host_port(*self.address)
 
 

@@ -159,10 +159,10 @@ def multicast_uri_of_group(group: str, settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker of the fleet.
+    """A planned broker of the fleet: its settings, ports, connectors, links, accounts and permissions.
 
-    It has its settings, links, accounts and permissions. ``ports`` maps names of connectors, ``console`` and
-    ``replication`` to ports. ``peer`` is the host of the pair's other node.
+    ``ports`` maps names of connectors, ``console`` and ``replication`` to ports. ``peer`` is the host of the pair's
+    other node.
     """
 
     host: str
