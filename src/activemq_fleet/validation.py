@@ -182,12 +182,12 @@ def repair_file(
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> FileRepair:
-    """Repair the findings of an ``activemq.xml`` that have edits, and return the repair.
+    """Apply the automatic edits of lint findings to an ``activemq.xml``, and return the repaired content.
 
-    The repair has the new content, and the findings that it repairs. ``check --fix`` writes the same content. Repairs
-    findings that have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards. ``content``
-    of the result is unchanged where nothing is repaired. Writes no file. The parameters and errors are those of
-    ``lint_file``; ``select`` and ``ignore`` choose what is repaired, and all rules check the result.
+    The result also has the findings that are repaired. ``check --fix`` writes the same content. Repairs findings that
+    have ``edits`` and that no comment suppresses, if no rule reports a new error afterwards. ``content`` of the result
+    is unchanged where nothing is repaired. Writes no file. The parameters and errors are those of ``lint_file``;
+    ``select`` and ``ignore`` choose what is repaired, and all rules check the result.
 
     >>> from activemq_fleet import Release, repair_file
     >>> content = b'''<beans xmlns="http://www.springframework.org/schema/beans">
@@ -338,9 +338,9 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
 
 
 def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Make an object for each node with ``make(node)``, and return the objects in order.
+    """Call ``make`` for each broker of a fleet, such as to render its activemq.xml, and return the results in order.
 
-    Raises one SettingsError with the problems of all nodes.
+    Raises one SettingsError with the problems of all brokers.
     """
     made: list[_Made] = []
     problems: list[str] = []

@@ -119,7 +119,7 @@ def variable_of_attribute(path: XmlPath, attribute: str) -> str | None:
 
 
 class FragmentMatch(NamedTuple):
-    """A start tag of an XML fragment that contains a reported attribute or element.
+    """A start tag of an XML fragment that contains the attribute or element that a finding reports.
 
     ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
     ``line_offset`` the number of lines before the attribute, or before the tag of a whole element.
@@ -130,7 +130,7 @@ class FragmentMatch(NamedTuple):
 
 
 def find_in_fragment(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMatch]:
-    """Yield the start tags of an XML fragment that set the reported attribute or contain the reported element."""
+    """Yield the start tags of an XML fragment that contain the attribute or element that a finding reports."""
     element = {*origin.attributes, *origin.other_attributes}
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)
     for tag in _START_TAG.finditer(text):

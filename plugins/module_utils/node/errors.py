@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class NodeError(Exception):
-    """An error that stops an action on a host.
+    """The base error of the code on managed hosts; it stops an action there, such as an installation.
 
     Its text is one line for the operator.
     """

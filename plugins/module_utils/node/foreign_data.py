@@ -14,10 +14,10 @@ _DIGITS = 40
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text, and return its value.
+    """Parse JSON that another host or account wrote, reject infinite and very long numbers, and return its value.
 
-    Bytes are UTF-8. Every number is finite. Raises ValueError for any other text, also for one that is nested too
-    deeply and for a number of more than 40 digits.
+    Bytes are UTF-8. Raises ValueError for any other text, also for one that is nested too deeply and for a number of
+    more than 40 digits.
     """
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)

@@ -13,9 +13,9 @@ from activemq_fleet.topology.model.broker import Broker
 def unmatched_name_findings(
     names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
 ) -> Iterator[Finding]:
-    """Yield an error for each host that is meant as a broker but has no matching name (T001).
+    """Yield an error for each host in ``activemq_brokers`` whose name does not match the naming pattern (T001).
 
-    The naming pattern does not match it. ``unclear`` holds reasons by host.
+    ``unclear`` holds reasons by host.
     """
     for name in names:
         if name in unclear:

@@ -111,9 +111,9 @@ def sort_hosts_by_role(
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
-    """Return the naming pattern that all hosts have in common.
+    """Return the value of ``activemq_naming_pattern``, the pattern of host names, that all hosts share.
 
-    Raise InputError where they set different ones. It is the default where none is set.
+    Raise InputError where the hosts set different patterns. Returns the default where none is set.
     """
     different = set(patterns)
     if len(different) > 1:
@@ -138,7 +138,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
 
 
 def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
-    """Read the settings of all brokers, agents and load balancers.
+    """Read the settings of all brokers, agents and load balancers from their inventory variables.
 
     Return them by host. The brokers' hosts are returned with settings and release, too.
 

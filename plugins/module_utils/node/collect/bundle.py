@@ -121,7 +121,7 @@ class EvidenceArchive:
         return True
 
     def add_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
-        """Add open log files to the archive of evidence, with their secrets masked.
+        """Add open log files to the archive with the logs, files and facts of a host, with their secrets masked.
 
         The newest log comes first. Of a log that does not fit only the newest lines are added.
         """

@@ -112,7 +112,7 @@ def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:
 
 
 def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iterable[str]) -> PendingRestart:
-    """Record a pending restart: that a broker must be restarted.
+    """Record that a broker must be restarted, because its configuration changed.
 
     Returns the record. Reasons that are recorded already stay.
     """

@@ -29,15 +29,15 @@ class Login:
 
     @property
     def is_probe_account(self) -> bool:
-        """Whether this login is the account of probes.
+        """Whether a login to a broker is that of the account for probes, which send and receive test messages.
 
-        It may be sent to other hosts without TLS.
+        This login may be sent to other hosts without TLS.
         """
         return self.username == PROBE_USER
 
 
 def random_probe_topic() -> str:
-    """Return a random name of a topic for one probe.
+    """Return a random topic name for one probe, a test message that is sent to a broker and received back.
 
     Other clients cannot predict the name.
     """

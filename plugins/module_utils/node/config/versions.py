@@ -99,9 +99,9 @@ class InstalledVersion:
 
 
 def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:
-    """Return the files that describe an installed version of a configuration.
+    """Return the JSON files that describe a version of a host's configuration: the hashes and modes of its files.
 
-    These are the manifest and the record, in JSON. name -> content.
+    These are the manifest and the record. name -> content.
     """
     record = {
         "tree": tree_sha256(tree),

@@ -18,10 +18,7 @@ ENDED = 75
 
 
 def exit_status_of_return_code(code: int) -> int:
-    """Return the exit status for a process's return code.
-
-    For a broker that signal N ended it is 128 + N.
-    """
+    """Convert the return code of a broker's process to an exit status: 128 + N if signal N ended the process."""
     return code if code >= 0 else 128 - code
 
 

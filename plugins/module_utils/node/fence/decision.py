@@ -33,7 +33,7 @@ class StoreClaim:
 
 
 def in_place_claim(number: int, node: str) -> StoreClaim:
-    """Return a node's claim to the store's own directory, which is used in place and not copied.
+    """Return a node's claim (record of its takeover) to the store's own directory, which is used without a copy.
 
     The files are moved to the claim's ``directory`` when a generation (a copy of the store) follows.
     """
@@ -76,10 +76,10 @@ class GuardAction(Enum):
 
 @dataclass(frozen=True)
 class GuardStep:
-    """A step of a guard, the process that starts a broker and fences its shared store.
+    """A guard's next action to fence a shared store, and the generation (numbered copy) that the action concerns.
 
-    It has an action and the generation (numbered copy of the store) that it concerns. The guard copies, claims or opens
-    that generation. ``reason`` is the reason to kill the broker.
+    The guard is the process that starts a broker. It copies, claims or opens that generation. ``reason`` is the reason
+    to kill the broker.
     """
 
     action: GuardAction
@@ -131,7 +131,7 @@ class CopyFenceState:
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
     def guard_state_after_copy_to(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after it copied the shared store from generation ``number``.
+        """Return the state of a guard after it made a copy of the shared store's generation ``number``.
 
         A generation is a numbered copy of the store. The new copy is not yet claimed; it is usable as long as
         generation ``number`` is in force.

@@ -94,7 +94,7 @@ class ReplayConnection:
             self._close()
 
     def send_messages(self, messages: Iterable[UncopiedMessage]) -> int:
-        """Send messages to the broker, and return their number.
+        """Send uncopied messages of an old generation (copy of the store) to the broker, and return their number.
 
         Returns once the broker has acknowledged all of them.
         """

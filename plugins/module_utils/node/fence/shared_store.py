@@ -301,7 +301,7 @@ class SharedStore:
         return self.read_claim_and_details(numbers[-1])[0] if numbers else None
 
     def read_claim_and_details(self, number: int) -> tuple[StoreClaim, dict[str, Any]]:
-        """Read a claim on the shared store by its number, and return it with its details.
+        """Read a node's claim, the record of its takeover of the shared store, by its number and with its details.
 
         The details are the content of its file, such as the offsets copied up to.
         """
@@ -342,7 +342,7 @@ class SharedStore:
         return sorted(int(name) for name in os.listdir(self._claims) if _NUMBER.fullmatch(name))
 
     def remove_claims_below(self, number: int) -> None:
-        """Remove the records of claims with numbers below the given one.
+        """Remove the records of claims (takeovers of the shared store by nodes) with numbers below ``number``.
 
         Those of existing generations and of their sources stay. A guard that was frozen in the meantime may make such a
         claim again: only the highest claim counts.
@@ -466,7 +466,7 @@ class SharedStore:
         return dict(sorted(names_by_number.items()))
 
     def generation_path(self, directory: str) -> str:
-        """Return the path of a generation of the store, by the name of its directory.
+        """Return the path of a generation (numbered copy of the shared store), by the name of its directory.
 
         For a claim in place it is the store's own directory.
         """
@@ -482,9 +482,9 @@ class SharedStore:
         return os.path.join(self.generations, f"building-{node}")
 
     def kept_generation_numbers(self) -> list[int]:
-        """Return the sorted numbers of old generations that are kept on the store.
+        """Return the numbers of old generations (copies of a shared store) kept for messages that were not copied.
 
-        Their uncopied messages were not sent again.
+        The numbers are sorted. The messages were not sent again.
         """
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]

@@ -83,7 +83,7 @@ class StoreInspection:
     checked_batches: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result of inspecting a store as a dict for JSON.
+        """Return the files, messages and damage found in a kahaDB store as a dict for JSON.
 
         It lists queues and durable subscriptions with their messages.
         """
@@ -174,10 +174,10 @@ def _has_journal(directory: str) -> bool:
 
 
 def inspect_store(directory: str) -> StoreInspection:
-    """Inspect a kahaDB store, and return the result.
+    """Inspect the journal of a kahaDB store, and return its files, its remaining messages and its damage.
 
-    The result has the messages and the damage in the store. Only its journal is read; nothing is written or locked.
-    While a broker writes, the result is a snapshot. Raises NodeError for content that no broker writes, OSError.
+    Only the journal is read; nothing is written or locked. While a broker writes, the result is a snapshot. Raises
+    NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
     for command in journal.read_journal_commands(directory, tail, verify=True):

@@ -51,10 +51,7 @@ def rename_and_sync(source: str, target: str) -> None:
 
 
 def set_symlink_target(link: str, target: str) -> None:
-    """Set the target of a symbolic link atomically.
-
-    The link is never missing.
-    """
+    """Create a symbolic link to ``target``, or replace the link atomically, so that it is never missing."""
     temporary = link + ".new"
     remove_file_or_link(temporary)
     os.symlink(target, temporary)
@@ -78,9 +75,9 @@ def remove_tree_or_file(path: str) -> None:
 
 @contextmanager
 def directory_lock(directory: str) -> Iterator[None]:
-    """Hold the lock of a directory within a ``with`` block.
+    """Hold an exclusive lock (``flock``) on a directory within a ``with`` block.
 
-    Installations of one broker do not run in parallel.
+    With it, installations of one broker do not run in parallel.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

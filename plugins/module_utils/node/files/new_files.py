@@ -17,7 +17,7 @@ _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_NONBLOCK |
 
 @dataclass(frozen=True)
 class Owner:
-    """The numeric owner and group for a file; -1 keeps the current id."""
+    """The numeric uid and gid to set on a file or directory; -1 keeps its current uid or gid."""
 
     uid: int = -1
     gid: int = -1

@@ -46,10 +46,10 @@ _KINDS = (
 
 
 class UntrustedPathError(NodeError):
-    """An error for a path that another account could have manipulated.
+    """An error for a file or directory that is unsafe to use, because another account could have replaced it.
 
-    It contains an untrusted symbolic link, or leads to a file of a wrong type or owner. Its message contains the path,
-    the reason and the remedy.
+    Its path contains an untrusted symbolic link, or leads to a file of a wrong type or owner. Its message contains the
+    path, the reason and the remedy.
     """
 
 
@@ -73,11 +73,11 @@ class Directory:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor of the open directory."""
+        """Close the descriptor of an open directory in which files are accessed by name."""
         os.close(self.descriptor)
 
     def names(self) -> list[str]:
-        """Return the sorted names of the entries of the open directory."""
+        """Return the sorted names of the files, links and subdirectories in an open directory."""
         return sorted(os.listdir(self.descriptor))
 
     @property
@@ -89,18 +89,18 @@ class Directory:
         return self.foreign is None and _is_private(self.directory_status())
 
     def directory_status(self) -> os.stat_result:
-        """Return the stat result of the open directory itself."""
+        """Return the ``os.fstat`` result of an open directory, with its mode and owner."""
         return os.fstat(self.descriptor)
 
     def status(self, name: str) -> os.stat_result:
-        """Return the stat result of an entry in the directory.
+        """Return the stat result of a file, link or subdirectory in an open directory, by its name.
 
         A link is not followed. Raises FileNotFoundError.
         """
         return os.stat(_plain(name), dir_fd=self.descriptor, follow_symlinks=False)
 
     def exists(self, name: str) -> bool:
-        """Return whether a name exists in the directory.
+        """Return whether an open directory contains a file, link or subdirectory with the given name.
 
         A dangling link also counts.
         """
@@ -111,14 +111,14 @@ class Directory:
         return True
 
     def is_directory(self, name: str) -> bool:
-        """Return whether a name in the directory is a directory.
+        """Return whether a name in an open directory is the name of a subdirectory.
 
-        A link to one is not.
+        A link to a directory does not count.
         """
         return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
 
     def open_subdirectory(self, name: str) -> Directory:
-        """Open a subdirectory of the open directory, and return it.
+        """Open a subdirectory by its name in an open directory, and return it.
 
         It is not opened through a link. Raises UntrustedPathError, OSError.
         """
@@ -132,7 +132,7 @@ class Directory:
     def open_file(
         self, name: str, owners: Collection[int] | None = None, single_name: bool = False, write: bool = False
     ) -> int:
-        """Open a regular file in the directory, and return its descriptor.
+        """Open a regular file by its name in an open directory, and return its descriptor.
 
         Does not block on a FIFO or device. ``owners``: uids of which one must own the file. ``single_name``: a file
         with a second hard link raises UntrustedPathError. ``write`` opens it for reading and writing. Raises
@@ -153,7 +153,7 @@ class Directory:
     def read_file(
         self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
     ) -> bytes:
-        """Read at most ``limit`` bytes of a regular file in the directory.
+        """Read at most ``limit`` bytes of a regular file by its name in an open directory.
 
         Raises UntrustedPathError, OSError.
         """
@@ -161,28 +161,28 @@ class Directory:
             return file.read(limit)
 
     def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
-        """Create a new file with content in the directory, and return its descriptor.
+        """Create a new file with the given content in an open directory, and return its descriptor.
 
         It is open for writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
         """
         return new_files.create_and_open_file(_plain(name), content, mode, directory=self.descriptor)
 
     def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Create a new file with content in the directory.
+        """Create a new file with the given content in an open directory, and sync the content to the disk.
 
-        Also syncs the content to the disk. Raises FileExistsError, OSError.
+        Raises FileExistsError, OSError.
         """
         new_files.write_new_file(_plain(name), content, mode, directory=self.descriptor)
 
     def replace_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace a file in the directory atomically by a new one with the given content and mode.
+        """Replace a file in an open directory atomically by a new one with the given content and mode.
 
         Raises OSError.
         """
         new_files.replace_file(_plain(name), content, mode, directory=self.descriptor)
 
     def create_and_open_directory(self, name: str, mode: int = 0o700, uid: int = -1, gid: int = -1) -> Directory:
-        """Create a subdirectory with a mode and owner, open it and return it.
+        """Create a subdirectory in an open directory with a mode and owner, and return it opened.
 
         Raises FileExistsError, UntrustedPathError, OSError. The owner of the new directory must be this account: if
         another process replaced the directory, its mode is not changed.
@@ -201,7 +201,7 @@ class Directory:
         return made
 
     def rename(self, name: str, target: str) -> None:
-        """Rename a file within the open directory.
+        """Rename a file or subdirectory within an open directory.
 
         Raises FileExistsError if the target exists; OSError. Only an account that may write to the directory can create
         the target between check and rename.
@@ -212,7 +212,7 @@ class Directory:
         self.sync()
 
     def unlink(self, name: str) -> None:
-        """Remove a file or link from the open directory, if it exists.
+        """Remove a file or symbolic link by its name in an open directory, if it exists.
 
         A FIFO or socket is removed, too. Raises OSError for a directory.
         """
@@ -220,7 +220,7 @@ class Directory:
             os.unlink(_plain(name), dir_fd=self.descriptor)
 
     def remove_empty_directory(self, name: str) -> None:
-        """Remove an empty subdirectory, if it exists.
+        """Remove an empty subdirectory of an open directory, if it exists.
 
         Raises OSError.
         """
@@ -228,7 +228,7 @@ class Directory:
             os.rmdir(_plain(name), dir_fd=self.descriptor)
 
     def remove_tree_or_file(self, name: str) -> None:
-        """Remove a subdirectory with its content, or a file.
+        """Remove a file, or a subdirectory with its content, by its name in an open directory.
 
         Links are removed and never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
@@ -240,7 +240,7 @@ class Directory:
             self.unlink(name)
 
     def remove_content(self, depth: int = 0) -> None:
-        """Remove the content of the open directory: all files, links and subdirectories.
+        """Remove all files, links and subdirectories in an open directory.
 
         Links are not followed. Raises UntrustedPathError, OSError.
         """
@@ -254,10 +254,10 @@ class Directory:
                 self.unlink(name)
 
     def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
-        """Walk the tree below the open directory, and yield what is in it.
+        """Walk the tree below an open directory, and yield each file and link with the directory that contains it.
 
-        This yields (open directory, name) of everything that is not a directory. Each directory is open until the next
-        pair. Links are never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
+        The pairs are (open directory, name) of everything that is not a directory. Each directory is open until the
+        next pair. Links are never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         _refuse_depth(self.path, depth)
         for name in self.names():
@@ -268,7 +268,7 @@ class Directory:
                 yield self, name
 
     def sync(self) -> None:
-        """Sync the entries of the open directory to the disk."""
+        """Sync an open directory to the disk, so that created, renamed and removed entries survive a crash."""
         os.fsync(self.descriptor)
 
     def _refusal(self, error: OSError, name: str, path: str, wanted: str) -> Exception:

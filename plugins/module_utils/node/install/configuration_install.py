@@ -62,11 +62,10 @@ class Owners:
 
 @dataclass(frozen=True)
 class InstallationOutcome:
-    """The outcome of installing a configuration.
+    """The result of installing a configuration of a broker, agent or load balancer: its version and changed files.
 
-    It has details such as the version and the changed files. In check mode it is the expected one. ``reasons``: why a
-    restart is pending. ``version`` is in force after the installation, ``previous`` before it. ``drift``: files that
-    were changed by hand; ``diff``: in Ansible's format.
+    In check mode it is the expected result. ``reasons``: why a restart is pending. ``version`` is in force after the
+    installation, ``previous`` before it. ``drift``: files that were changed by hand; ``diff``: in Ansible's format.
     """
 
     changed: bool

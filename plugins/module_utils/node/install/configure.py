@@ -47,7 +47,7 @@ _MOST_SAID = 5
 
 
 def install_or_restore_configuration(parameters: Mapping[str, Any], check: bool) -> dict[str, Any]:
-    """Install a configuration, or restore an installed version of it.
+    """Install a configuration of a broker, agent or load balancer on its host, or restore an installed version.
 
     A new configuration is an archive. Returns the result of the module configure. Raises NodeError with one line for
     every error of the file system or the operating system.

@@ -108,9 +108,9 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
 
 
 def recover_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
-    """Recover from an interrupted replacement of an ActiveMQ release.
+    """Restore the old ActiveMQ release after an interrupted replacement, and start the systemd unit that runs it.
 
-    This restores ``HOME.old``, and starts the systemd unit. ``HOME.old`` is renamed to ``HOME``. Returns ``changed``.
+    ``HOME.old`` is renamed to ``HOME``, if ``HOME`` is missing. Returns ``changed``.
     """
     if not _complete_exchange(home):
         return {"changed": False}

@@ -57,10 +57,7 @@ class LiveChange:
 
 @dataclass(frozen=True)
 class EndOfLog:
-    """The end of a broker's log file at one moment.
-
-    It has the path, inode and size.
-    """
+    """The path, inode and size of a broker's log file, from which records that follow can be read."""
 
     path: str
     inode: int
@@ -73,9 +70,9 @@ def live_change_of_configuration(
     old: InstalledVersion | None,
     tree: Mapping[str, ConfigurationFile],
 ) -> LiveChange | None:
-    """Return the live change of a configuration, which a running broker can apply without a restart.
+    """Return the change of activemq.xml in a new configuration if the broker can apply it without a restart.
 
-    Returns None if the broker must be restarted.
+    Returns None if the broker must be restarted or does not run.
     """
     if (
         old is None
@@ -169,9 +166,9 @@ def suppress_configuration_reload(layout: ConfigurationPaths, version: str, prev
 
 
 def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
-    """Return the current end of a broker's log file.
+    """Return the path, inode and size of a broker's log file, from which records that follow can be read.
 
-    Later records can be read from there.
+    Inode and size are 0 if the file cannot be opened.
     """
     path = os.path.join(layout.data, "activemq.log")
     try:

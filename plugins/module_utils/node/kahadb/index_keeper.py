@@ -34,7 +34,7 @@ _PAGE_HEAD = 64
 
 
 class IndexCopyError(Exception):
-    """An error for a copy of an index that cannot be made at the moment.
+    """An error for a copy of a kahaDB store's index that cannot be made at the moment.
 
     Its text names the store and the reason.
     """
@@ -59,7 +59,7 @@ class IndexKeeper:
         self._removed_at: dict[str, int] = {}
 
     def update_index_and_data_file_copies(self) -> None:
-        """Update the copies of the index and of the data files of a kahaDB store.
+        """Update the copies of a kahaDB store's index and data files from which a damaged index is restored.
 
         The data files are those that the index needs. Holds new data files, and copies the index where that is due.
         Raises IndexCopyError, OSError.

@@ -30,10 +30,7 @@ _MOST_PAGES = 1_000_000
 
 
 class IndexPageError(ValueError):
-    """An error for a page of an index file that cannot be read.
-
-    It is damaged or has an unknown format.
-    """
+    """An error for a page of a kahaDB index (``db.data``) that is damaged or has an unknown format."""
 
     def __init__(self, path: str, detail: str) -> None:
         super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")

@@ -130,10 +130,9 @@ class OpenTransactions:
         self._prepared: set[tuple[bool, bytes]] = set()
 
     def records_taking_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
-        """Return the records of a kahaDB journal that take effect with a command, such as a commit.
+        """Return the kahaDB journal records that a command puts into effect: for a commit those of its transaction.
 
-        For a commit these are all records of its transaction. A rollback, a prepare, and an addition or removal within
-        a transaction return none, any other command itself.
+        A rollback, a prepare, and an addition or removal within a transaction return none, any other command itself.
         """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:
@@ -151,7 +150,7 @@ class OpenTransactions:
         return (command,)
 
     def prepared_xa_count(self) -> int:
-        """Return the number of prepared XA transactions in a journal, which are in doubt.
+        """Return the number of XA transactions in a kahaDB journal that are in doubt: prepared, but not ended.
 
         They are neither committed nor rolled back.
         """

@@ -51,10 +51,9 @@ class KeptIndex:
         self._copy = os.path.join(self.directory, "copy")
 
     def hard_link_data_files(self) -> None:
-        """Hard-link each data file of the store into the directory of the kept index.
+        """Hard-link each data file of a kahaDB store into ``kept-index``, where it remains when the broker removes it.
 
-        The file then remains when the broker removes it. Drops the copy and all files if the kept files belong to a
-        different store, which was replaced.
+        Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
         held, present = self._held_inodes(), _inodes(self.store)
         if held and not _are_of_one_store(held, present):
@@ -92,14 +91,11 @@ class KeptIndex:
                 disk.remove_file_or_link(os.path.join(self._journal, name))
 
     def delete_copy(self) -> None:
-        """Delete the kept copy of a store's index.
-
-        All kept data files are deleted, too.
-        """
+        """Delete ``kept-index``, the directory with the copies of a kahaDB store's index and data files."""
         disk.remove_tree_or_file(self.directory)
 
     def try_copy_index(self) -> bool:
-        """Try to copy the index of a store, and return False if the index changed during the copy.
+        """Copy the index of a kahaDB store into ``kept-index``; return False if it is unusable or changed meanwhile.
 
         The snapshot replaces the earlier copy.
         """
@@ -153,7 +149,7 @@ class KeptIndex:
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
     def restore_index(self, target: str, clear_index: Callable[[], None]) -> str:
-        """Restore the index of a store from the kept copy.
+        """Restore the index of a kahaDB store from the copy that was made earlier in its directory ``kept-index``.
 
         Returns a description of the restored files. The description is "" if that is not possible. ``target`` is the
         store, or a generation that was made from it. ``clear_index()`` removes the index of the target after a check

@@ -46,13 +46,12 @@ def _message_key(*words: str) -> int:
 
 @dataclass
 class StoreContents:
-    """The contents of a kahaDB store.
+    """The messages and durable subscriptions left in a kahaDB store after applying its journal's records in order.
 
-    These are the messages and durable subscriptions left in it. They are found by applying its journal's records in
-    order. ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start
-    of a broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by
-    destination, each message of a queue, each message of a topic for a durable subscription, and each durable
-    subscription that is left, with the key of the record that added it.
+    ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start of a
+    broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by destination,
+    each message of a queue, each message of a topic for a durable subscription, and each durable subscription that is
+    left, with the key of the record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))
@@ -66,10 +65,10 @@ class StoreContents:
     deliveries: int = 0
 
     def apply_records(self, commands: Iterable[JournalCommand]) -> None:
-        """Apply journal records in order to the contents of a store.
+        """Add and remove the messages and subscriptions of a kahaDB store as its journal's records do, in order.
 
-        Messages and subscriptions are added and removed. A local transaction without an end was rolled back; an XA
-        transaction without an end is in doubt. Raises NodeError if the limits of this module are exceeded.
+        A local transaction without an end was rolled back; an XA transaction without an end is in doubt. Raises
+        NodeError if the limits of this module are exceeded.
         """
         for command in commands:
             self._note(command)

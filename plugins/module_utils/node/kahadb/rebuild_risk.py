@@ -21,9 +21,9 @@ _PASSES_OVER_RECORDS = 5
 
 
 class RebuildRefusedError(Exception):
-    """An error for a refused rebuild of an index.
+    """An error for a broker start that is refused, because rebuilding the kahaDB index would lose messages.
 
-    The rebuild would lose messages of durable subscriptions. The start has no confirmation.
+    The messages are those of durable subscriptions. The operator has not accepted their loss.
     """
 
 

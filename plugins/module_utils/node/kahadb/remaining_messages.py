@@ -27,10 +27,10 @@ MAX_RECORDS = 20_000_000
 
 @dataclass
 class MessageCounts:
-    """The counts of messages left in a store.
+    """The numbers of messages that remain in a kahaDB store, by queue, by subscription and by topic.
 
-    They are by queue, by subscription and by topic. A subscription is (topic, subscription). ``prepared`` is the number
-    of XA transactions in doubt. ``whole``: no data file was ever removed, so the journal has every subscription.
+    A subscription is (topic, subscription). ``prepared`` is the number of XA transactions in doubt. ``whole``: no data
+    file was ever removed, so the journal has every subscription.
     """
 
     queues: dict[str, int] = field(default_factory=dict)

@@ -80,7 +80,7 @@ def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
 
 
 def has_resync_plan(store: str, account: SystemAccount) -> bool:
-    """Return whether a store has the plan of a resync (the replacement by a copy).
+    """Return whether a plan is recorded for replacing a kahaDB store by the other node's copy (resync).
 
     The resync is then unfinished.
     """
@@ -102,9 +102,9 @@ def remove_resync_plan(store: str, account: SystemAccount) -> None:
 
 
 def untrusted_plan_message(store: str, account: SystemAccount) -> str:
-    """Return the message that a store's resync plan is not trusted; "" for a trusted one or none.
+    """Return the message that a resync plan is ignored, as an account other than root could have changed it.
 
-    A plan is not trusted if an account other than root could have written it.
+    A resync replaces a store by the other node's copy. Returns "" without such a plan.
 
     Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,
     OSError.

@@ -90,9 +90,9 @@ class RiskRecord:
 
     @property
     def at_risk_subscription_count(self) -> int:
-        """The number of durable subscriptions at risk according to a risk record.
+        """The number of durable subscriptions that may have lost messages by the rebuild of a kahaDB index.
 
-        Those that the record does not list are included.
+        Subscriptions that the risk record does not list are included.
         """
         return len(self.risk.messages) + self.more
 
@@ -105,7 +105,7 @@ class RiskRecord:
         return f"{self._subscriptions()}, at the start of {moment} ({escape_unprintable(self.path)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the risk record as a dict for JSON.
+        """Return the recorded risk of losing messages by the rebuild of a kahaDB index as a dict for JSON.
 
         It has ``time``, ``path``, the number of ``subscriptions`` and their ``description``.
         """

@@ -59,7 +59,7 @@ class _StoreLocation:
         return os.path.basename(self.store)
 
     def sibling_path(self, name: str) -> str:
-        """Return the path of a sibling of the store's directory, in the same parent directory."""
+        """Return the path of ``name`` in the parent directory of a kahaDB store's directory."""
         return os.path.join(self.parent, name)
 
 
@@ -76,9 +76,10 @@ def locate_store(store: str, user: str | None = None) -> _StoreLocation:
 
 
 def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the manifest of a store, that is, a description of each file by path.
+    """Return the size, SHA-256 and mode of each file of a kahaDB store, read as the account of the store.
 
-    Each has size, SHA-256 and mode. The lock is left out. Raises NodeError, OSError.
+    The files are returned by path. The lock is left out. The account is ``user``, or the one that ``account_for_path``
+    determines. Raises NodeError, OSError.
     """
     file_attributes: dict[str, dict[str, Any]] = run_as(
         account_for_path(store, user), store_files.store_manifest, store
@@ -144,7 +145,7 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def prepare_staging_directory(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Prepare the staging directory for a copy of the other node's store.
+    """Prepare the staging directory to which the kahaDB store of the pair's other node will be copied.
 
     The identical files of this host's store are copied there. Returns the files that must still be transferred, each
     with its first missing byte. Raises NodeError, OSError.

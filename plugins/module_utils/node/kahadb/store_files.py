@@ -33,10 +33,10 @@ _OF_HOST = frozenset({kept_index.DIRECTORY, risk_records.DIRECTORY})
 
 
 def store_manifest(store: str) -> dict[str, dict[str, Any]]:
-    """Return the manifest of a store, that is, a description of each file by path.
+    """Return the size, SHA-256 and mode of each file of a kahaDB store, by its path relative to the store.
 
-    Each has size, SHA-256 and mode. The lock is left out. The kept copy of its index and its risk records belong to the
-    host, and are left out. Raises NodeError for anything but regular files and directories, OSError.
+    The lock is left out. The kept copy of its index and its risk records belong to the host, and are left out. Raises
+    NodeError for anything but regular files and directories, OSError.
     """
     file_attributes = {}
     with open_directory(store) as top:
@@ -84,7 +84,7 @@ def store_fingerprint(files: Manifest) -> str:
 
 
 def store_directory_mode(store: str) -> int | None:
-    """Return the permission bits of the store's directory; None where there is no directory."""
+    """Return the permission bits of a kahaDB store's directory; None if the directory does not exist."""
     try:
         with open_directory(store) as directory:
             return stat.S_IMODE(directory.directory_status().st_mode) & 0o777

@@ -59,11 +59,11 @@ def _read_state(directory: str) -> dict[str, Any]:
 
 
 def read_marker_lines(store: Directory) -> list[str] | None:
-    """Return the lines of a store's marker file; None without a marker.
+    """Return the pair's name and the playbook run's id in a shared store's marker file; None without a marker.
 
-    The lines are the pair's name, and the id of the playbook run. A line that is too long or not printable is replaced
-    by a text in parentheses. The owner of the store may have written the marker, so it must be used for comparison
-    only. Raises UntrustedPathError, OSError.
+    Each is a line of the file. A line that is too long or not printable is replaced by a text in parentheses. The owner
+    of the store may have written the marker, so it must be used for comparison only. Raises UntrustedPathError,
+    OSError.
     """
     try:
         text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
@@ -135,7 +135,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 
 def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -> bool:
-    """Remove the marker of a store that a certain playbook run wrote; return whether it was removed."""
+    """Remove the marker file of a shared store if playbook run ``run_id`` wrote it; return whether it was removed."""
     return bool(run_as(account_for_path(directory, user), _remove_marker, directory, run_id))
 
 

@@ -152,7 +152,7 @@ def _tail(data: str, name: str) -> list[str]:
 
 
 def parse_records(lines: Iterable[str]) -> Iterator[Record]:
-    """Parse the records in lines of a log, and yield each of them.
+    """Parse lines of a broker's log, and yield the log records in them.
 
     A record without logger and thread is left out.
     """

@@ -43,7 +43,7 @@ class LogMessageKind:
     releases: str = ""
 
     def can_be_written_by(self, logger: str, thread: str) -> bool:
-        """Return whether a log message of the kind can be written by a logger and thread.
+        """Return whether a broker's log message with the wording of this kind can be from a given logger and thread.
 
         Returns True where both are unknown.
         """

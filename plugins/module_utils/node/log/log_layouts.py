@@ -96,10 +96,10 @@ class LogLineRewriter:
         self._time_of_object = ""
 
     def rewrite_line(self, line: str) -> list[str]:
-        """Rewrite a line of a log to the default layout, and return the resulting lines.
+        """Rewrite a line of a broker's log from another layout, such as JSON, to ActiveMQ's default layout.
 
-        ``line`` is without its end. A JSON object with a stack has several. A line that is no record of another layout
-        stays as it is: it continues a record, or is one of the default layout.
+        Returns the resulting lines. ``line`` is without its end. A JSON object with a stack has several. A line that is
+        no record of another layout stays as it is: it continues a record, or is one of the default layout.
         """
         if line[:1] not in OTHER_FIRST_LETTERS:
             return [line]

@@ -51,7 +51,7 @@ class RecordFields:
 
 
 def parse_record_fields(text: str) -> RecordFields:
-    """Parse the text of one log record, and return its fields.
+    """Parse the text of one record of a broker's log, and return its fields, such as time, level and message.
 
     The text begins at its date and ends before the next record. The message ends with the first line that ends in
     logger and thread; what follows is the stack trace.
@@ -109,7 +109,7 @@ class IncrementalLogParser:
         self._rewriter = LogLineRewriter()
 
     def feed(self, text: str) -> list[Record]:
-        """Feed a piece of the log to the parser, and return the completed records.
+        """Parse the next piece of a broker's log, and return the log records that it completes.
 
         The piece may end anywhere.
         """
@@ -118,7 +118,7 @@ class IncrementalLogParser:
         return list(self.feed_lines(lines))
 
     def feed_lines(self, lines: Iterable[str]) -> Iterator[Record]:
-        """Feed the next lines of the log to the parser, and yield the records that they complete.
+        """Parse the next lines of a broker's log, and yield the log records that they complete.
 
         The lines may have line ends.
         """
@@ -126,7 +126,7 @@ class IncrementalLogParser:
             yield from self._take(line.removesuffix("\n").removesuffix("\r"))
 
     def close(self) -> list[Record]:
-        """Close the parser at the end of the log, and return the records that are completed by it."""
+        """Parse the unfinished rest of a broker's log at its end, and return the log records in it."""
         done = list(self.feed_lines([self._rest])) if self._rest else []
         self._rest = ""
         return [*done, *self._finish()]

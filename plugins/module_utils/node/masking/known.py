@@ -77,7 +77,7 @@ class KnownSecrets:
         )
 
     def mask_span(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
-        """Return the part of a text from ``start`` to ``end`` with the secret in it masked.
+        """Return ``text[start:end]`` with the secret value in it replaced by a mark, such as ``@secret@``.
 
         Blanks and quotes around the value stay; so does a value that contains no secret. ``before``: text that is
         located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.
@@ -94,9 +94,9 @@ class KnownSecrets:
         return text[outer[0] : start] + mark + text[start + len(value) : outer[1]]
 
     def mark_for_secret(self, value: str, before: str = "") -> str:
-        """Return the mark that replaces a secret value.
+        """Return the mark that replaces a secret in a text: ``@VARIABLE@`` for a known secret, else ``@secret@``.
 
-        ``@VARIABLE@`` for a known value, else ``@secret@``. ``before``: the text before the value on its line.
+        ``before``: the text before the value on its line.
         """
         secrets = self._by_value.get(self._values.get(value, value))
         if not secrets:
@@ -143,9 +143,9 @@ class KnownSecrets:
 
     @property
     def word_like_secret_count(self) -> int:
-        """The number of known secrets that resemble plain words.
+        """The number of known secrets (values of inventory variables) that resemble plain words.
 
-        These are masked only as values of secret names.
+        Such secrets are masked only as values of secret names.
         """
         return len(self._word_like)
 

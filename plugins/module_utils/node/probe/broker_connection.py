@@ -23,7 +23,7 @@ from .deadline_socket import DeadlineSocket
 
 
 class ListenerOfOtherAccountError(OSError):
-    """An error for a listener of a port that belongs to a different account than the broker's.
+    """An error for a broker's port on which a process of another account than the broker's listens.
 
     No login was sent to it.
     """
@@ -79,7 +79,7 @@ class BrokerConnection:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether the connection uses TLS."""
+        """Whether this connection to a broker's connector uses TLS."""
         return isinstance(self._connection, ssl.SSLSocket)
 
     def peer_certificate(self) -> bytes:
@@ -88,7 +88,10 @@ class BrokerConnection:
         return shown or b""
 
     def permitted_login(self, login: Login) -> Login:
-        """Return the login if it is permitted to be sent over this connection, else an empty login."""
+        """Return the login if the broker at the end of the connection is verified, else an empty login.
+
+        The login of probes is also returned for a connection to another host without TLS.
+        """
         is_plain_remote = not self._is_local and not self.is_encrypted
         is_permitted = self.is_verified or (login.is_probe_account and is_plain_remote)
         return login if is_permitted else Login()
@@ -139,9 +142,10 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
 
 
 def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
-    """Require that a local listener belongs to an account, and raise ListenerOfOtherAccountError otherwise.
+    """Check that the listener at the other end of a local connection belongs to the expected account.
 
-    It is the listener at the other end of a connection on this machine. A listener on another host is not checked.
+    ``account`` is its uid, such as that of the broker. Raises ListenerOfOtherAccountError otherwise. A listener on
+    another host is not checked.
     """
     if is_local_address(connection.getpeername()[0]):
         _require_owner(connection, account, timeout, None)

@@ -159,9 +159,9 @@ class GroupListing(NamedTuple):
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> GroupListing:
-        """Return the listing of groups, given the names of all groups in order.
+        """Return a shortened listing of an inventory's groups for a finding: the first names and the number of all.
 
-        Only the first names are kept.
+        ``names`` are those of all groups, in order.
         """
         return cls(tuple(names[:MOST_LISTED]), len(names))
 
@@ -174,7 +174,7 @@ class GroupListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeInventoryFacts:
-    """Facts about a whole inventory, for a fleet that is built from a part of it.
+    """The groups, links, waivers and findings of a whole inventory, for a fleet built from a part of it.
 
     So the part equals this part of the whole fleet. A part has whole groups, and every group that a link, an agent or
     an address joins to one of its groups. ``groups`` are those of the whole inventory. ``links`` are the entries of
