@@ -147,7 +147,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 
 
 def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Gather the evidence of the store of a broker in a pure pair, and return it as the module's result.
+    """Return facts about the KahaDB store of a broker with pure master/slave replication, and about its last runs.
 
     The broker's log is read, too. Raises NodeError, OSError.
     """

@@ -182,7 +182,7 @@ class _Attempt:
 
 
 def wait_for_event(events: queue.SimpleQueue[SessionEvent], kind: type[E], deadline: float, timeout_message: str) -> E:
-    """Wait for a connection event of one kind until a deadline, and return the event.
+    """Wait until a deadline for an event of one kind on an MQTT connection to a broker, and return the event.
 
     ``kind`` is the class of the event, and ``deadline`` is in monotonic seconds. Raises AgentError with the reason if
     the connection ends, or with the text ``timeout_message`` at the deadline.

@@ -110,10 +110,7 @@ class Config:
 
     @property
     def store_limits(self) -> StoreLimits:
-        """Return the limits of the agent's store, from the configuration.
-
-        These are numbers of rows, bytes and seconds.
-        """
+        """Return the limits of the agent's store (numbers of rows, bytes and seconds), from its configuration."""
         shared = {limit.name for limit in dataclasses.fields(StoreLimits)} & {
             key.name for key in dataclasses.fields(self)
         }

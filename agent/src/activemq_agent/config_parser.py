@@ -67,7 +67,7 @@ class _Problems:
         self.keys: set[str] = set()
 
     def add_problems(self, reasons: Iterable[tuple[str, str]]) -> None:
-        """Add problems with keys of agent.conf, given as (key, reason) pairs.
+        """Add problems with keys of agent.conf, as (key, reason) pairs, to those that a ConfigError will report.
 
         A key that has a problem already gets no second one.
         """

@@ -80,7 +80,7 @@ class ConnectionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Event: the agent has started.
+    """Event for an agent's connection state machine: the agent has started.
 
     The state machine then begins to connect to brokers.
     """
@@ -88,7 +88,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class CanaryReceived:
-    """Event: the agent received a canary, which is a test message of the agent to itself.
+    """Event for an agent's connection state machine: a canary (test message of the agent to itself) was received.
 
     It is the canary ``number``, on connection ``conn``.
     """
@@ -99,7 +99,7 @@ class CanaryReceived:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event: time has passed.
+    """Event for an agent's connection state machine: time has passed, so that a timeout may be due.
 
     Send it to the state machine at the time ``ConnectionStateMachine.next_tick_time``.
     """
@@ -107,7 +107,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Event: the agent stops.
+    """Event for an agent's connection state machine: the agent stops.
 
     The state machine then closes its connection permanently.
     """
@@ -122,7 +122,7 @@ Event = Started | TransportUp | Connack | ConnectionEnded | CanaryReceived | Tic
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """Action: open a connection to a broker.
+    """Action of an agent's connection state machine: open a connection to a broker.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -133,7 +133,7 @@ class OpenConnection:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
-    """Action: close a connection to a broker.
+    """Action of an agent's connection state machine: close a connection to a broker.
 
     The messages in flight on connection ``conn`` are dropped.
     """
@@ -144,7 +144,7 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Action: send a canary, which is a test message of the agent to itself.
+    """Action of an agent's connection state machine: send a canary (test message of the agent to itself).
 
     ``number`` counts from 1 on each connection.
     """
@@ -155,9 +155,9 @@ class SendCanary:
 
 @dataclass(frozen=True, slots=True)
 class ReportAlarm:
-    """Action: report an alarm about failed connections, which an operator must fix.
+    """Action of an agent's connection state machine: report an alarm about failed connections.
 
-    ``reason`` names the cause, such as refused credentials.
+    An operator must fix the cause. ``reason`` names the cause, such as refused credentials.
     """
 
     reason: str
@@ -165,7 +165,7 @@ class ReportAlarm:
 
 @dataclass(frozen=True, slots=True)
 class ReportUp:
-    """Action: report that a connection to a broker is up.
+    """Action of an agent's connection state machine: report that a connection to a broker is up.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -176,7 +176,7 @@ class ReportUp:
 
 @dataclass(frozen=True, slots=True)
 class ReportDown:
-    """Action: report that a connection to a broker is down.
+    """Action of an agent's connection state machine: report that a connection to a broker is down.
 
     Connection ``conn`` was up before.
     """

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TransportUp(NamedTuple):
-    """Event: the transport of an MQTT connection is up, that is, TCP and TLS.
+    """Event of an agent's MQTT connection to a broker: its transport (TCP and TLS) is up.
 
     TLS is only used if the broker is reached by it. ``conn`` is the connection.
     """
@@ -15,7 +15,7 @@ class TransportUp(NamedTuple):
 
 
 class Connack(NamedTuple):
-    """Event: the broker answered the CONNECT by a CONNACK (MQTT).
+    """Event of an agent's MQTT connection to a broker: the broker answered the CONNECT by a CONNACK.
 
     ``refused`` is the reason of a refused login, else None.
     """
@@ -26,7 +26,7 @@ class Connack(NamedTuple):
 
 
 class Suback(NamedTuple):
-    """Event: the broker acknowledged a SUBSCRIBE by a SUBACK (MQTT).
+    """Event of an agent's MQTT connection to a broker: the broker acknowledged a SUBSCRIBE by a SUBACK.
 
     ``mid`` is the packet id of the SUBSCRIBE.
     """
@@ -37,7 +37,7 @@ class Suback(NamedTuple):
 
 
 class Puback(NamedTuple):
-    """Event: the broker acknowledged a PUBLISH by a PUBACK (MQTT).
+    """Event of an agent's MQTT connection to a broker: the broker acknowledged a PUBLISH by a PUBACK.
 
     ``mid`` is the packet id of the PUBLISH. ActiveMQ also acknowledges messages that it rejects.
     """
@@ -47,7 +47,7 @@ class Puback(NamedTuple):
 
 
 class MessageReceived(NamedTuple):
-    """Event: an MQTT message was received.
+    """Event of an agent's MQTT connection to a broker: a message was received.
 
     A message at QoS 1 waits for ``Session.acknowledge(mid)``. ``held`` counts the memory of the message in a
     ``ReceiveBudget``.
@@ -62,7 +62,7 @@ class MessageReceived(NamedTuple):
 
 
 class OversizedMessageReceived(NamedTuple):
-    """Event: an MQTT message above the size limit was received.
+    """Event of an agent's MQTT connection to a broker: a message above the size limit was received.
 
     The message is discarded and not acknowledged.
     """
@@ -71,7 +71,7 @@ class OversizedMessageReceived(NamedTuple):
 
 
 class ConnectionEnded(NamedTuple):
-    """Event: an MQTT connection to a broker ended, or could not be made.
+    """Event of an agent's MQTT connection to a broker: it ended, or could not be opened.
 
     ``conn`` is the connection. ``silent``: the broker did not answer for two keep-alives. ``hostile``: it sent what no
     broker sends.

@@ -152,7 +152,7 @@ class HandlerWorker:
 
     @property
     def last_loop_start(self) -> float:
-        """The time at which a worker thread last began its loop.
+        """The time at which a worker thread for message handlers last began an iteration of its loop.
 
         The time is that of the clock of ``HandlerRunner``. The current time while its handler may still run.
         """
@@ -162,7 +162,7 @@ class HandlerWorker:
         return self._turned
 
     def is_overdue(self, now: float) -> bool:
-        """Return whether a worker's handler is overdue: it has been running for longer than its timeout."""
+        """Return whether a worker's message handler is overdue: it has been running for longer than its timeout."""
         return self._busy_until is not None and now > self._busy_until
 
     def _run(self) -> None:

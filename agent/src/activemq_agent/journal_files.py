@@ -42,7 +42,7 @@ class JournalFiles:
         self._mended = False
 
     def append_new_records(self) -> int:
-        """Append the new records of the agent's event journal to the files, and return their number.
+        """Export new records of the agent's event journal from the store to its journal files; return their number.
 
         Raises AgentError if the disk refuses them.
         """

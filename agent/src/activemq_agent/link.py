@@ -137,7 +137,7 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put_in_queue(self, item: Any) -> None:
-        """Put an object into the queue of an agent's connection, whose loop then yields it.
+        """Queue an object, such as a callback or a wake-up marker, for the loop of the agent's connection to yield.
 
         ``run_once`` yields it. This may be called from any thread.
         """
@@ -174,11 +174,11 @@ class AgentConnection:
             self.session.acknowledge(message.mid)
 
     def run_once(self, wait: float) -> Iterator[Any]:
-        """Run one iteration of the loop of the agent's connection, and yield what happened.
+        """Run one iteration of the loop of the agent's connection; yield its state changes, events and queued objects.
 
-        It waits at most ``wait`` s for activity, and yields connection changes, connection events and objects passed to
-        ``put_in_queue``. State changes are ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries
-        and timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        It waits at most ``wait`` s for activity. Queued objects were passed to ``put_in_queue``. State changes are
+        ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and timeouts, and does not yield
+        them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0

@@ -45,9 +45,9 @@ class _Lines:
 
 
 def make_log(config: Config, stream: TextIO | None = None) -> structlog.typing.FilteringBoundLogger:
-    """Make an agent's log by its configuration, and return it.
+    """Return a structlog logger for an agent, with the level and the format of the agent's configuration.
 
-    The level and the format are ``log.level`` and ``log.format`` of the configuration. The log is for any thread.
+    These are ``log.level`` and ``log.format``. The log is for any thread.
     """
     render = structlog.processors.JSONRenderer(default=str) if config.log_format == "json" else _as_text
     log: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(

@@ -40,17 +40,17 @@ class MetricsServer(ThreadingHTTPServer):
         self._thread = threading.Thread(target=self.serve_forever, args=(_POLL,), name="metrics", daemon=True)
 
     def start(self) -> None:
-        """Start the server of metrics, in a thread that accepts connections."""
+        """Start the HTTP server of the agent's metrics, in a thread that accepts connections."""
         self._thread.start()
 
     def close(self) -> None:
-        """Close the server of metrics and release its address."""
+        """Close the HTTP server of the agent's metrics, and release its address."""
         self._closing = True
         self.shutdown()
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Process one HTTP connection to the server of metrics, in a separate thread.
+        """Process one HTTP connection to the server of the agent's metrics, in a separate thread.
 
         The thread starts once fewer than ``CONNECTIONS`` are being served.
         """
@@ -65,9 +65,9 @@ class MetricsServer(ThreadingHTTPServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Process the request of one HTTP connection to the server of metrics in its thread, and close the connection.
+        """Process the request of one HTTP connection to the server of the agent's metrics, and close the connection.
 
-        It is closed after ``SECONDS`` at the latest.
+        This runs in the connection's thread. The connection is closed after ``SECONDS`` at the latest.
         """
         closer = threading.Timer(SECONDS, _end_connection, (request,))
         closer.daemon = True
@@ -79,7 +79,7 @@ class MetricsServer(ThreadingHTTPServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore the error of a connection to the server of metrics.
+        """Ignore an error of an HTTP connection to the server of the agent's metrics, and print no traceback.
 
         Its client closed the connection, or it was open for ``SECONDS``.
         """

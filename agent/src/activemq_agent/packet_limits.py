@@ -64,7 +64,7 @@ class ReceiveBudget:
         return HeldBytes(size, self._released)
 
     def is_full(self) -> bool:
-        """Return whether the budget of received messages in memory is full.
+        """Return whether the received messages that an agent holds in memory have reached their limit of bytes.
 
         Reading must then pause.
         """
@@ -105,9 +105,9 @@ class PacketFilter:
         self._connected = False
 
     def read(self, receive: Callable[[int], bytes], size: int, may_read: Callable[[], bool]) -> bytes:
-        """Read received bytes of permitted MQTT packets, and return them.
+        """Read and return at most ``size`` bytes of the MQTT packets from a broker, without oversized messages.
 
-        These are at most ``size`` bytes, and none at the end of the connection. ``may_read`` is called before each
+        Returns no bytes at the end of the connection. ``may_read`` is called before each
         packet. Raises BlockingIOError when nothing can be read now, ProtocolViolationError for a packet that no broker
         sends.
         """

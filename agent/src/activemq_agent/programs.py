@@ -47,10 +47,10 @@ class HandlerEvent:
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Execute an SQL statement on the agent's store when the event is recorded as handled.
+        """Add an SQL statement to the transaction on the agent's store that records this event as handled.
 
-        The statement takes effect together with the record that the event was handled, or not at all. Statements run
-        after the last handler of the event has ended well; tables of handlers begin with ``x_``.
+        The statement takes effect together with this record, or not at all. Statements run after the last handler of
+        the event has ended well; tables of handlers begin with ``x_``.
         """
         self.statements.append((sql, values))
 

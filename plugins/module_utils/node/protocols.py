@@ -20,7 +20,7 @@ _OF_SCHEMES = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """A messaging protocol that a broker's connectors speak, such as mqtt, with its properties.
+    """A messaging protocol of a broker's connectors, such as mqtt: its default port, clients and frame size limits.
 
     ``port``: the port in ActiveMQ's own activemq.xml; ``clients``: a description of the clients.
     ``supports_round_trip``: a probe can send a message over it and receive the same message. ``max_frame_size_since``:

@@ -81,14 +81,14 @@ class ElapsedTimeCounter:
         return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
-        """Return whether the wall clock has stepped (jumped by more than 60 s) since the last stored moment.
+        """Return whether the wall clock has stepped (jumped by more than 60 s) since the last stored clock reading.
 
-        This moment is the anchor.
+        This reading is the anchor of an agent's store.
         """
         return abs(self._step(self._moment(0.0))) > STEP
 
     def read_clocks(self) -> ClockReading:
-        """Read all clocks of the machine, and return the reading.
+        """Read the machine's monotonic and wall clocks for an agent's store, and return the reading.
 
         The reading is kept as the new anchor. Logs a jump of the wall clock since the last one.
         """

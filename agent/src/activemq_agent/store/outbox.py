@@ -141,7 +141,7 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
 
 
 def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
-    """Confirm that events with topics below a prefix were delivered: delete them, and return their number.
+    """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
 
     They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it rejects.
     Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.

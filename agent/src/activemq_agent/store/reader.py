@@ -37,10 +37,7 @@ class StoreReader:
         return len(self._bad)
 
     def close(self) -> None:
-        """Close a reader's connection to the agent's store.
-
-        Running calls end before.
-        """
+        """Close the read-only database connection to the agent's store, after the reader's running calls have ended."""
         with self._lock:
             self._db.close()
 

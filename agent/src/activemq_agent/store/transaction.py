@@ -157,7 +157,7 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
 
 
 def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
-    """Write the values of the counters to the database of an agent's store.
+    """Write the counters of an agent's store, such as its numbers of rows and bytes, to the store's database.
 
     These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
     """

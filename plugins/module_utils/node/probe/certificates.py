@@ -27,9 +27,9 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 def certificates_of_connectors(
     deployed: DeployedConfiguration, process: Process, timeout: float
 ) -> list[dict[str, object]]:
-    """Return the certificates of a broker's connectors with TLS.
+    """Connect to each TLS connector of a broker, and return the expiry times of the certificates presented.
 
-    Each connector is connected to. Each has ``name``, ``ends`` (the certificate's end) and ``error``. ``ends`` is in
+    Each row has ``name``, ``ends`` (the expiry time) and ``error``. ``ends`` is in
     seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that requires a
     certificate of its client presents its own certificate first only over TLS 1.3.
     """

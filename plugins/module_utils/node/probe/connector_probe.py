@@ -46,9 +46,8 @@ _RIGHT_ERROR = re.compile(r"(?i)\bnot authori[sz]ed\b|\bunauthori[sz]ed\b|\bacce
 
 @dataclass(frozen=True)
 class ProbeAnswer:
-    """The answer to the probe of one connector of a broker.
+    """The outcome of a probe of one connector of a broker: whether it answered and returned the test message.
 
-    It shows whether the connector answered and returned a message. The answer is in the connector's protocol.
     ``answered``: the broker answered in its protocol, and no error shows that it does not serve. ``returned``: the
     message came back; None if that was not tried or the account lacks the permission. ``detail`` is a description.
     ``greeted``: the broker sent CONNECTED, CONNACK or its OpenWire greeting, with or without the message. A broker that
@@ -65,10 +64,7 @@ class ProbeAnswer:
 
 
 class ProbeRefusedError(Exception):
-    """An error for a probe that the broker refused.
-
-    It rejected the login, or denied a permission to the account.
-    """
+    """An error for a probe of a connector: the broker rejected the login, or denied a permission to the account."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
         super().__init__(detail)
@@ -87,10 +83,7 @@ class ProbeFailedError(Exception):
 
 
 class ProbeStalledError(Exception):
-    """An error for a stalled probe, to which the broker stopped answering.
-
-    The broker sent a greeting before.
-    """
+    """An error for a stalled probe of a connector: the broker sent a greeting, but then stopped answering."""
 
 
 # Two classes until Python 3.10.
@@ -100,9 +93,9 @@ _SILENCE = (TimeoutError, socket.timeout)
 def probe_listener(
     deployed: DeployedConfiguration, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
 ) -> ProbeAnswer:
-    """Probe one of a broker's listeners (connectors), and return the outcome.
+    """Probe one of a broker's connectors (listeners) with the broker's account for probes, and return the outcome.
 
-    The probe uses the account of probes. If the broker rejects this account, or does not have it yet, the probe uses
+    If the broker rejects this account, or does not have it yet, the probe uses
     another account of the broker.
     """
     logins = [deployed.probe_login, deployed.login] if deployed.probe_login.username else [deployed.login]
@@ -131,9 +124,9 @@ def probe_connector(
     expected: ExpectedBroker | None = None,
     release: tuple[int, ...] = (),
 ) -> ProbeAnswer:
-    """Probe one connector of a broker, and return the outcome.
+    """Probe one connector of a broker by connecting, logging in and exchanging a message, and return the outcome.
 
-    It connects, logs in and exchanges a message; raises nothing. ``timeout``: seconds for the whole probe.
+    It raises nothing. ``timeout``: seconds for the whole probe.
     ``requires_client_certificate``: the connector rejects clients without a certificate, and the probe has none, so
     only the TLS handshake is probed. ``expected``: the conditions for sending the login; by default, a listener on this
     machine must belong to the caller's account. ``release``: the broker's release, such as ``(5, 18, 3)``; empty if
@@ -192,10 +185,7 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
 
 
 def can_probe_protocol(scheme: str) -> bool:
-    """Return whether probes can use the protocol of a connector with this scheme.
-
-    Such a probe tests more than the port.
-    """
+    """Return whether a probe of a connector can use the protocol of its URI scheme, and test more than the port."""
     return protocol_name_of_scheme(scheme) in ("mqtt", *_PROTOCOLS)
 
 

@@ -40,10 +40,7 @@ class DeadlineSocket:
         self.close()
 
     def renew_deadline(self, timeout: float) -> None:
-        """Renew the deadline of the socket.
-
-        It is ``timeout`` seconds from now. It is that of the next exchange over the connection.
-        """
+        """Set the deadline of the socket's next sends and reads to ``timeout`` seconds from now."""
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
 

@@ -27,9 +27,9 @@ _NOTHING = "1 = 0"
 
 
 def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dict[str, Any]:
-    """Subscribe to queues of a broker for some seconds, without consuming messages.
+    """Subscribe to queues of a broker for some seconds, so that bridges move the queues' messages to this broker.
 
-    Its bridges then forward messages of the queues. ``base`` is the broker's directory. Returns the result of the
+    The subscriptions consume no messages. ``base`` is the broker's directory. Returns the result of the
     module queue_demand.
 
     Raises NodeError if the broker has no STOMP connector or rejects the subscription.

@@ -262,10 +262,7 @@ def read_proc_file(pid: int, name: str) -> str:
 
 
 def read_system_file(path: str) -> str:
-    """Read and return the text of a small file of the operating system.
-
-    The result is empty if it cannot be read.
-    """
+    """Read and return the text of a small system file, such as one in /proc; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read().decode(errors="replace")

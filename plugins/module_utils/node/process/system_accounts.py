@@ -94,7 +94,7 @@ def is_existing_account(name: str) -> bool:
 
 
 def account_for_path(path: str, user: str | None = None) -> SystemAccount:
-    """Return the account that this process uses to read or write a path.
+    """Return the operating-system account as which this process must read or write a path.
 
     It is ``user``, or the account that can change the directories above the path. ``user`` is the account in the
     inventory. Root uses its own account only if no other account can change a directory above the path; without
@@ -120,9 +120,9 @@ def account_for_path(path: str, user: str | None = None) -> SystemAccount:
 
 
 def account_for_rename_in(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return the account that this process uses to rename files in a directory.
+    """Return as which account to rename files in a directory: the present one if only it can write, else ``account``.
 
-    This is the account of this process if no other account can write to the directory, else ``account``.
+    ``account`` is also returned for a directory that is missing or denies access.
     """
     try:
         with open_directory(directory) as opened:

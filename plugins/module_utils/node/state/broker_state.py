@@ -97,9 +97,9 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return an expectation about a broker's state, process or release that it does not meet; empty if it meets all.
+    """Return one line about the first expected state, process or release that a broker does not have, else empty.
 
-    The text is one line. ``states``: the expected states. ``old_pid``: the process that must have been replaced.
+    ``states``: the expected states. ``old_pid``: the process that must have been replaced.
     ``release``: the release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"

@@ -157,7 +157,7 @@ class BrokerEvidence:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """The facts about a machine that the module ``machine_info`` returns.
+    """The facts about a broker's machine from the module ``machine_info``, such as Java, memory and file system.
 
     None or empty means unknown, and no rule reports unknown facts.
     """

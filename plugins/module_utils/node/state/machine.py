@@ -127,9 +127,9 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the user and group ids of an account of this machine, and its processes.
+    """Return the uid and gid of the user and the group with one name on this machine, and the user's processes.
 
-    The result also has the other names of the ids.
+    The result also has the names of other accounts to which ``uid`` and ``gid`` belong.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None

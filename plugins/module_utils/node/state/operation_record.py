@@ -59,9 +59,9 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
 
 
 def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
-    """Write a broker's operation metrics, which show whether an operation such as an upgrade is in progress.
+    """Write to a node exporter file whether an operation, such as an upgrade, is in progress on a broker's pair.
 
-    The file is for the textfile collector of node exporter. It is ``RUN/activemq-fleet/HOST.prom``, which every account
+    The textfile collector reads the file. It is ``RUN/activemq-fleet/HOST.prom``, which every account
     may read; ``labels`` must contain ``host``.
 
     Raises OSError, or UntrustedPathError for a path in which an account other than root could create a link.

@@ -146,9 +146,10 @@ class SampleCount:
     told: float | None = None
 
     def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
-        """Return the count of equal successive samples of a broker after one more sample.
+        """Return the watchdog's count of successive samples of a broker with the same result, after one more sample.
 
-        It is increased if kind and process are the same, else reset to 1. ``now``: seconds of a monotonic clock.
+        It is increased if the kind of hang state and the process are the same, else reset to 1. ``now``: seconds
+        of a monotonic clock.
         """
         who = (process.pid, process.started) if process else None
         if who != self.who or hang_state.kind != self.kind:
@@ -165,9 +166,9 @@ class SampleCount:
 
 
 def can_kill_again(kills: Sequence[float], now: float) -> bool:
-    """Return whether a watchdog can kill its broker again, by the times of its earlier kills.
+    """Return whether a watchdog may kill its broker again: only after fewer than 3 kills within the last hour.
 
-    It can after fewer than three kills within the last hour. Another kill does not help a broker that hangs repeatedly.
+    ``kills`` are the times of its earlier kills. Another kill does not help a broker that hangs repeatedly.
     """
     return len([moment for moment in kills if now - moment < KILLS_WITHIN]) < MOST_KILLS
 

@@ -254,10 +254,10 @@ class _StoreRisks:
         self._due = 0.0
 
     def count_subscriptions_at_risk(self, store: str, now: float) -> int | None:
-        """Return the number of durable subscriptions of a broker that may lose messages.
+        """Return the number of durable subscriptions that may have lost messages, by the records in a broker's store.
 
-        The number is the last one that was read from the store's records, None before the first read has ended. Start
-        another read if the last one has ended and is older than a minute.
+        The broker started without a usable index. The number is the last one that was read from the records, None
+        before the first read has ended. Start another read if the last one has ended and is older than a minute.
         """
         is_reading = self._reader is not None and self._reader.is_alive()
         if store and now >= self._due and not is_reading:
