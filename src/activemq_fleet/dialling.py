@@ -59,14 +59,14 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether the connection is certain to fail.
+        """Whether the connection to a broker's listener fails for any certificate, not only for a private authority's.
 
-        It can succeed where a public authority may have signed the listener's certificate.
+        Without a trust store, it can succeed where a public authority may have signed the listener's certificate.
         """
         return self.kind != "authority"
 
     def reason_sentence(self, dialler: str, acceptor: str) -> str:
-        """Return the reason for the refusal of the connection as a sentence.
+        """Return a sentence with the reason why a broker's listener refuses a connection of another host.
 
         The sentence names the host that connects and the host that refuses.
         """
@@ -185,7 +185,7 @@ class ListenersByAddress:
         return self._at.get((host.lower(), port))
 
     def broker_without_listener_at(self, host: str, port: int) -> Broker | None:
-        """Return the broker of a host if it has no listener at a port, else None.
+        """Return the broker at a host name if none of its connectors listens on a given port, else None.
 
         None is also returned where the broker may listen at the port.
         """

@@ -67,7 +67,7 @@ class SettingsError(InputError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems of the ``activemq_*`` variables, one line each."""
+        """The problems that make ``activemq_*`` variables invalid, as one line of text for each problem."""
         return self.lines
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def read_beginning_of_file_or_pipe(path: Path, limit: int) -> bytes:
-    """Return the first bytes of a file or pipe.
+    """Return at most ``limit`` bytes from the beginning of a file or pipe that the operator names.
 
-    ``limit`` is the number of bytes. The operator names the file; a shell makes a pipe of ``<(command)``.
+    A shell makes a pipe of ``<(command)``.
 
     Raises OSError, also for a FIFO that no process has opened for writing: reading it would never end.
     """

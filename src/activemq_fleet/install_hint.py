@@ -13,7 +13,7 @@ _AGENT = f"dist/activemq_agent-{__version__}-py3-none-any.whl"
 
 
 def install_hint(extra: str = "") -> str:
-    """Return the hint how to install the library with pip, from the wheels of a release.
+    """Return the hint how to install the Python package activemq-fleet with pip, from the wheels of a release.
 
     ``extra`` is ``lab``, ``agent``, ``pipeline`` or none.
     """

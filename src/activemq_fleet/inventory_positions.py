@@ -101,7 +101,7 @@ class _Entry:
     score: int
 
     def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
-        """Return the position of a reported value in an inventory entry, else the position of its key.
+        """Return the position of the value that a finding reports in an inventory entry, else that of the value's key.
 
         Without both it is the position of the entry.
         """

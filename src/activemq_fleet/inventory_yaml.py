@@ -25,7 +25,7 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 @dataclass(frozen=True, slots=True)
 class TextWithJinjaExpression:
-    """A text that contains a Jinja expression. The expression represents a name, such as that of the host.
+    """A text with a Jinja expression in place of each occurrence of a name, such as a host name.
 
     ``parts`` is the text around the occurrences of the name.
     """
@@ -35,7 +35,7 @@ class TextWithJinjaExpression:
 
     @property
     def jinja_template(self) -> str:
-        """The text as a Jinja template. Ansible evaluates only the expression in it."""
+        """The text as a Jinja template: Ansible evaluates only its expression, and the rest is quoted."""
         return self.expression.join(map(quote_for_jinja, self.parts))
 
 

@@ -58,7 +58,7 @@ def format_option(*formats: str, help: str = "Output format.") -> Decorator:
 
 
 def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
-    """Return the command-line option ``-o`` for the output of a command.
+    """Return the command-line option ``-o`` for the file or directory to which a command writes its output.
 
     A command gets the option's value as ``output``; it is required without a default.
     """

@@ -14,9 +14,10 @@ from activemq_fleet.validation import known_rule_ids, select_rules
 
 
 def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence[Path]) -> list[str]:
-    """Return warnings about unused settings in the project's configuration of ``check``.
+    """Return warnings about settings of the command ``check``, such as selected rules, that have no effect.
 
-    Parts of these settings have no effect, whatever is checked. ``checked`` are the files and directories to check.
+    The settings are in the project's configuration file. Parts of them have no effect, whatever is checked. ``checked``
+    are the files and directories to check.
     """
     warnings = []
     if configuration.path is not None and configuration.releases:

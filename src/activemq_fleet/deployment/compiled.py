@@ -23,7 +23,7 @@ class AgentMembership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFleet:
-    """A compiled fleet: the facts about brokers and agents that later steps of a playbook run need.
+    """The facts about a fleet's brokers and agents that later steps of a playbook run need.
 
     The Ansible module ``compile`` computes it from the inventory. It has no secrets. ``brokers`` and ``agents`` are by
     inventory name. ``waivers`` are those in force. ``expected`` are the hosts that the play of compile was started

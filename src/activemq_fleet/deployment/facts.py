@@ -93,7 +93,7 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The facts about a broker that deployment and operations need.
+    """The facts about a broker for deployment and operation, such as its release, directories and links.
 
     The facts have no secrets, and all defaults are applied.
     """
@@ -351,7 +351,7 @@ def agent_facts(agent: Agent) -> dict[str, Any]:
 
 
 def balancer_facts(balancer: Balancer) -> dict[str, Any]:
-    """Return the facts about a load balancer that a playbook needs.
+    """Return the facts about a load balancer for playbooks, such as its service, check port and addresses.
 
     Defaults are applied, and there are no secrets.
     """

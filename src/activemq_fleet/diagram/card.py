@@ -71,9 +71,9 @@ class CardStyle:
         return 27.0 if self.detailed else 21.0
 
     def text_right_of_name(self, node: BrokerView) -> str:
-        """Return the text at the right of a broker's name in the card of its pair.
+        """Return the role and state, the release or the address that a pair's card shows right of a broker's name.
 
-        The text has role and state, or what differs from the group's heading.
+        Detailed cards show role and state. Other cards show what differs from the group's heading.
         """
         if self.detailed:
             return " · ".join(filter(None, (node.preferred_role, node.state)))
@@ -90,9 +90,9 @@ class CardStyle:
         return "small" if self.detailed else "mono"
 
     def address_text(self, node: BrokerView) -> str:
-        """Return the text of a broker's address in the card of its pair.
+        """Return the address that the card of a pair shows for a broker; it is empty if the card shows none.
 
-        The text is empty where the group's heading shows the address, and for compact cards.
+        The card shows none where the group's heading shows the address. Compact cards show no addresses.
         """
         broker = node.broker
         is_known = broker.address == broker.host and broker.identity.domain == self.domain

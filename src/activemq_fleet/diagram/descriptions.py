@@ -63,7 +63,7 @@ def usual_release(view: GroupView) -> str:
 
 
 def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
-    """Return the common result of a function for all brokers, or None if the results differ.
+    """Return the result of a function if it is the same for all given brokers, else None.
 
     ``question`` is the function, and ``nodes`` are the brokers.
     """
@@ -80,9 +80,9 @@ def domain_of_host(node: BrokerView) -> str:
 
 
 def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
-    """Return the texts for the heading of a group in a picture of a fleet.
+    """Return the texts of a group's heading in a picture, such as its numbers of pairs and its releases.
 
-    The texts are the numbers of pairs and brokers, releases, profiles, shape, domain and ports.
+    The other texts are about brokers, profiles, shape, domain and ports.
     """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
     brokers = [node.broker for node in view.nodes]
@@ -100,7 +100,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
 
 
 def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
-    """Return the heading texts that all groups of a picture have in common.
+    """Return the texts, such as the release, that the headings of all groups in a picture share.
 
     The picture shows these texts once.
     """
@@ -199,9 +199,9 @@ def _side_phrase(names: set[str], size: GroupSize) -> str:
 
 
 def fleet_summary_texts(scene: PictureContent) -> list[str]:
-    """Return short texts that summarize a fleet.
+    """Return texts that summarize the fleet in its picture, such as the numbers of groups, pairs and brokers.
 
-    The texts are the numbers of groups, pairs, brokers and agents, and the releases.
+    The texts are also about agents, releases and load balancers.
     """
     brokers = [node.broker for group in scene.groups for node in group.nodes]
     agents = sum(len(pair.agents) for pair in scene.pairs)

@@ -98,7 +98,7 @@ class _Grid:
         return self._channels[line][0] != self._channels[line][1]
 
     def place_boxes(self, boxes: Sequence[DrawableBox], gap: Point) -> None:
-        """Place the boxes of a picture in the grid.
+        """Place the boxes of a picture in the rows and columns of a grid.
 
         Between the boxes there is room for lines and captions.
         """
@@ -140,7 +140,7 @@ class _Grid:
         ]
 
     def add_straight_lines(self) -> None:
-        """Add the straight lines to the grid. They represent connections of neighbouring boxes.
+        """Add to a picture's grid the straight lines that connect neighboring boxes.
 
         The captions of the lines are also added.
         """
@@ -162,7 +162,7 @@ class _Grid:
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
     def add_routed_lines(self) -> None:
-        """Add the routed lines to the grid. They represent connections of boxes that are no neighbours.
+        """Add to a picture's grid the lines that connect boxes that are not neighbors.
 
         The lines run in channels between the boxes. Their captions are also added.
         """

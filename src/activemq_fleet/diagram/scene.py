@@ -245,9 +245,9 @@ class PictureContent:
 
     @property
     def group_sizes(self) -> dict[str, GroupSize]:
-        """The size of each group in the picture, by name of the group.
+        """The number of broker pairs of each group in the picture, by name of the group.
 
-        The size is the number of the group's pairs.
+        The noun for one of them is included.
         """
         return {group.name: group.group_size for group in self.groups}
 

@@ -18,11 +18,11 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def drift_status_and_cause(file: FileRecord, *, installed: bool) -> tuple[Status, Cause | None]:
-    """Return the drift status of a file, and the cause of its difference from the plan.
+    """Return a file's drift status, such as ``changed``, and the cause of its difference from the plan.
 
     The status is added, removed, changed or same; the cause is None for ``same``. A file that the release ships is
-    ``same`` while it is as deployed, although no plan contains it. ``installed``: the host has a manifest. ``by_hand``:
-    the file differs from the manifest. ``out_of_date``: it is as deployed, but its plan has changed since.
+    ``same`` while it is as deployed, although no plan contains it. ``installed``: the host has a manifest. The cause
+    ``by_hand``: the file differs from the manifest. ``out_of_date``: it is as deployed, but its plan has changed since.
     """
     if file.noted_status == "unreadable":
         return "changed" if file.planned else "added", "unknown"

@@ -19,9 +19,9 @@ _MOST_HOSTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class HostDriftCounts:
-    """The numbers of a host's files by drift status and by cause of their difference from the plan.
+    """The numbers of a host's files by drift status (such as changed) and by cause of the drift (such as by hand).
 
-    The status is changed, added, removed or same.
+    All statuses are changed, added, removed and same.
     """
 
     host: str
@@ -57,7 +57,7 @@ class DriftResult:
 
     @property
     def has_differing_host(self) -> bool:
-        """Whether any host differs from the plan.
+        """Whether the collected files of any host differ from the planned files.
 
         A host that was not collected, or is not planned, also differs.
         """
@@ -83,9 +83,9 @@ class ComparedHost(NamedTuple):
 
 
 def sides_with_files(records: Sequence[FileRecord]) -> Side | None:
-    """Return the sides on which a host has files: ``planned``, ``found`` (collected), ``both``, or None.
+    """Return whether a host has planned files, collected files or both; None if it has neither.
 
-    The records are those of the host's files.
+    The result is ``planned``, ``found`` (collected), ``both`` or None. The records are those of the host's files.
     """
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):

@@ -20,7 +20,7 @@ FOUND = ".fleet-found.json"
 
 
 class FileRecord(NamedTuple):
-    """A record about one file of a host, from the plan or from the collected files.
+    """The hash, text and status of one file of a host, from the plan or from the collected files.
 
     Records of equal host and path are merged. ``planned``, ``found_sha256`` and ``manifest`` are sha256 of masked
     texts: as planned, as collected, as deployed. ``noted_status`` and ``why`` are notes of ``collect``: the file's
@@ -41,7 +41,7 @@ class FileRecord(NamedTuple):
 
 
 def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record of a planned file. It is compared with that of the collected file.
+    """Return the record (hash and text) of a host's planned file, for comparison with the collected file.
 
     Without its content (``plan --without-content``) only its hash is compared.
     """
@@ -52,16 +52,16 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
 
 
 def rendered_file_record(path: str, content: bytes) -> FileRecord:
-    """Return the record of a rendered file. It is compared with that of the collected file.
+    """Return the record (hash and text) of a file that ``render`` wrote, for comparison with the collected file.
 
-    The command ``render`` wrote the file; ``path`` is ``HOST/PATH``.
+    ``path`` is ``HOST/PATH``.
     """
     host, _, name = path.partition("/")
     return planned_file_record(host, name, content.decode(errors="backslashreplace"), None)
 
 
 def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the records of a collected file. They are compared with those of planned files.
+    """Yield the hashes and texts of a host's files that a collected file contains, for comparison with the plan.
 
     The playbook ``collect`` wrote the file to ``HOST/PATH``. For its manifests there is a record for each listed file.
     Raises InputError naming the host for notes of ``collect`` that cannot be read.

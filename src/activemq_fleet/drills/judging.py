@@ -13,7 +13,7 @@ ATTEMPTS = 3
 
 
 def minimum_event_rate(rate: float) -> float:
-    """Return the minimum rate of events per second at which a fault of a drill counts.
+    """Return the events per second below which a load is too slow for a fault of a drill to count.
 
     It is 50, or half of the load's rate ``rate`` if that is lower.
     """
@@ -21,9 +21,9 @@ def minimum_event_rate(rate: float) -> float:
 
 
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:
-    """Return the reason why a fault of a drill is void (does not count), or None if it counts.
+    """Return the reason why the load was too slow for a fault of a drill to count; None if it was fast enough.
 
-    A fault is void if too few events flowed in the second before it.
+    A fault that does not count is void: too few events flowed in the second before it.
     """
     needed, slowest = minimum_event_rate(rate), min(accepted, handled)
     if slowest >= needed:

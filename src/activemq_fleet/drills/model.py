@@ -31,11 +31,11 @@ class FaultyEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryCounts:
-    """The counts of the deliveries of one pair's events in a drill.
+    """The numbers of one pair's events in a drill by outcome, such as lost or duplicate.
 
-    The counts are by outcome, and the counts of all outcomes sum to ``accepted``. ``copies`` are redelivered messages
-    that the receiver dropped; they are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are
-    the first 100 events that were lost, duplicated, stuck or indeterminate.
+    The counts of all outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver dropped; they
+    are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100 events that were
+    lost, duplicated, stuck or indeterminate.
     """
 
     pair: str
@@ -139,10 +139,7 @@ class DrillResult:
 
     @property
     def faults_with_enough_events(self) -> tuple[Fault, ...]:
-        """The faults of the drill that were injected while enough events flowed.
-
-        Only these faults count.
-        """
+        """The drill's faults that count: the load was fast enough when they were injected."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total_count(self, name: str) -> int:

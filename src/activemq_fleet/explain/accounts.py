@@ -110,7 +110,7 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
 
 
 def mqtt_urls_for_agent_conf(unit: Pair) -> str:
-    """Return the MQTT URLs of a pair's brokers in the format of ``mb.urls`` in agent.conf.
+    """Return the MQTT URLs of a pair's brokers as the value of ``mb.urls`` in a failover agent's agent.conf.
 
     The result is "" if the pair serves no agent.
     """

@@ -61,10 +61,10 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the load of the generator. Wait until events are published.
+        """Start the subscriber and the publisher of the load generator, and wait until events are published.
 
-        The subscriber is started first, then the publisher. Raises AgentError when an agent is not connected or not
-        subscribed within ``timeout`` seconds.
+        The subscriber is started first. Raises AgentError when an agent is not connected or not subscribed within
+        ``timeout`` seconds.
         """
         self.subscriber.start()
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):
@@ -95,9 +95,9 @@ class AgentLoadGenerator(LoadGenerator):
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of events. A fault then occurs while events are in flight.
+        """Publish a burst of events in the background, so that the drill's next fault meets events in flight.
 
-        A background thread publishes the ``count`` events.
+        ``count`` is the number of events.
         """
 
         def publish() -> None:

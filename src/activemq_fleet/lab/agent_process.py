@@ -74,7 +74,7 @@ class JournalTail:
             self.barriers.add(str(record.get("event_id")))
 
     def count_records_between(self, kind: str, began: float, ended: float) -> int:
-        """Return the number of records of a kind in the agent's journal between two times.
+        """Return the number of event journal records of a kind, such as ``handled``, between two times.
 
         The times are ``began`` (included) and ``ended`` (excluded) in epoch seconds. Only the last 50,000 of the kind
         are counted.
@@ -83,7 +83,7 @@ class JournalTail:
             return sum(began <= at < ended for at in self._moments.get(kind, ()))
 
     def last_record_time(self, kind: str) -> float:
-        """Return the time of the last record of a kind in the agent's journal.
+        """Return the time of the last record of a kind, such as ``handled``, in the failover agent's event journal.
 
         The time is in seconds since the epoch; 0 without a record.
         """
@@ -184,7 +184,7 @@ class AgentProcess:
             )
 
     def record_count(self, kind: str) -> int:
-        """Return the number of records of a kind in the agent's journal.
+        """Return the number of records of a kind, such as ``subscribed``, in the failover agent's event journal.
 
         Raises AgentError when the process has ended.
         """
@@ -192,7 +192,7 @@ class AgentProcess:
         return self.tail.read_new_records().counts[kind]
 
     def seconds_connected(self) -> float:
-        """Return the seconds for which the agent has been connected; 0 without a connection."""
+        """Return for how many seconds the failover agent has been connected to a broker; 0 without a connection."""
         since = self.tail.read_new_records().connected_since
         return 0.0 if since is None else time.time() - since
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the audit of the failover demo in a separate process. Return the exit code.
+    """Run the failover demo's audit, which accounts for the demo's messages, and return the exit code.
 
-    ``arguments`` are LOGS and OUT: the directory of the logs and journals, and that of the result. The process starts
-    Spark, waits for the word ``audit`` on standard input, and audits LOGS into OUT. The exit code is 0 if the audit was
-    done or not requested, 130 when interrupted, else that of the error.
+    The function runs in a separate process. ``arguments`` are LOGS and OUT: the directory of the logs and journals, and
+    that of the result. The process starts Spark, waits for the word ``audit`` on standard input, and audits LOGS into
+    OUT. The exit code is 0 if the audit was done or not requested, 130 when interrupted, else that of the error.
     """
     from activemq_fleet.spark.session import SessionOptions, spark_session
 

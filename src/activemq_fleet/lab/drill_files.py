@@ -96,9 +96,9 @@ def _promised(path: Path) -> list[str]:
 
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
-    """Return a drill's fault with the downtime of its pair that scrapes of metrics show.
+    """Return a copy of a drill's fault to which its pair's downtime according to scraped metrics is added.
 
-    The downtime is the number of seconds in which scrapes showed no active node.
+    The downtime is the longest time, in seconds, in which scrapes showed no active node.
     """
     return replace(fault, unserved=scraped.longest_unserved_seconds(fault.pair, fault.at, _until(fault)))
 

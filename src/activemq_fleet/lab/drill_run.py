@@ -76,7 +76,7 @@ class DrillPlan:
 
 @dataclass(frozen=True, slots=True)
 class NextFault:
-    """The next fault that a drill injects. It has a pair and a number.
+    """The next fault that a drill injects: the broker pair, and the number of the fault in the drill.
 
     The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
     this drill.
@@ -167,7 +167,7 @@ class DrillRun:
         return NextFault(None, len(plan.order), faulted)
 
     def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until the load on a pair is steady. A steady load has enough events per second for a fault.
+        """Wait until the load on a pair is steady, with enough events per second for the drill's next fault to count.
 
         The wait ends after ``patience`` seconds. Returns (accepted, handled) events per second, too few of which make a
         fault void. Raises LabError when the load has ended.
@@ -219,9 +219,9 @@ class DrillRun:
         return fault
 
     def record_problem_of_last_fault(self, problem: str) -> None:
-        """Record a problem of the last fault that the drill has injected.
+        """Record the error that occurred during the drill's last fault, such as a broker that did not start.
 
-        A problem that is recorded already stays.
+        An error that is recorded already stays.
         """
         *others, last = self.injected_faults
         last = replace(last, problem=last.problem or problem)

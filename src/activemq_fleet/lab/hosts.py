@@ -133,7 +133,7 @@ class LabBrokers:
         return self._configurations[key]
 
     def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return a broker's access to the generations of its fenced store. Generations are numbered directories.
+        """Return which generation (numbered directory) of its fenced store a broker writes to, and the newest one.
 
         The result has the generation to which the broker can write, and the newest generation, which is in force.
         """

@@ -301,7 +301,7 @@ class Lab(ReadOnlyLab):
         processes.freeze_or_resume_process(self._living_process(host), False)
 
     def operations_file_path(self, host: str) -> Path:
-        """Return the path of the file that records the operations on a host's broker.
+        """Return the path of the file that records operations on a host's broker in the lab, such as stops.
 
         The command ``audit`` reads it.
         """

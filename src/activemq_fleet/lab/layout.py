@@ -47,7 +47,7 @@ class LabLayout:
         return self.hosts / host
 
     def operations_file_path(self, host: str) -> Path:
-        """Return the path of the file that records the operations on a host's broker.
+        """Return the path of the file that records operations on a host's broker in a lab, such as stops.
 
         Its records are JSON lines.
         """
@@ -89,7 +89,7 @@ class LabLayout:
 
 
 def lab_layout_for(sources: Sequence[str], directory: Path | str | None = None) -> LabLayout:
-    """Return the paths (layout) of the lab for inventory sources.
+    """Return the paths of the files and directories of the lab that belongs to given inventory sources.
 
     The lab is in ``directory``, by default a directory derived from the sources. The default is in the user's state
     directory.

@@ -53,18 +53,18 @@ class LoadGenerator(ABC):
         """
 
     def raise_if_ended(self) -> None:
-        """Raise AgentError or LabError if the publisher or the subscriber of a load has ended unexpectedly."""
+        """Raise AgentError or LabError if the publisher or subscriber of a load generator has ended unexpectedly."""
         if self._errors:
             raise self._errors[0]
 
     @abstractmethod
     def has_stable_connections(self) -> bool:
-        """Return whether publisher and subscriber have been connected to their brokers for some seconds."""
+        """Return whether a load's publisher and subscriber have been connected to their brokers for some seconds."""
 
     def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Return the accepted and the handled messages per second, in the ``seconds`` before a moment.
+        """Return a load's messages per second that brokers accepted and that the subscriber handled, before a moment.
 
-        ``moment`` is in epoch seconds.
+        The rates are those of the ``seconds`` before ``moment``, which is in epoch seconds.
         """
         handled = self.subscriber_journal.read_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
@@ -77,9 +77,9 @@ class LoadGenerator(ABC):
         return self.subscriber_journal.read_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish a burst of ``count`` messages in the background.
+        """Publish ``count`` messages in the background, so that the drill's next fault meets messages in flight.
 
-        With a burst a fault meets events in flight. Some generators ignore it.
+        Some generators ignore the call.
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:

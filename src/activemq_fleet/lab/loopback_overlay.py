@@ -75,9 +75,9 @@ class VariableSubstitution:
 
 
 def process_mark_arguments(directory: Path) -> frozenset[str]:
-    """Return the command-line arguments of which each process of a lab has one, as a mark.
+    """Return the command-line arguments that mark a process as part of a lab.
 
-    ``directory`` is that of the lab.
+    Each process of the lab has one of them. ``directory`` is that of the lab.
     """
     return frozenset({f"{MARK}{directory}", f"{PROGRAM_MARK}{directory}"})
 

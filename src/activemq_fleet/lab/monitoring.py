@@ -97,7 +97,7 @@ class Monitoring:
         processes.terminate_processes(running, grace=_STOP)
 
     def running_pids(self) -> list[int]:
-        """Return the process ids of the monitoring programs that run."""
+        """Return the process ids of the lab's running monitoring programs, such as Prometheus."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
     def write_configuration(self, pace: float = PACE) -> None:

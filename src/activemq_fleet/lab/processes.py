@@ -169,9 +169,9 @@ def find_process(layout: LabLayout, run: ProcessRun) -> psutil.Process | None:
 
 
 def guarded_broker_process(process: psutil.Process) -> psutil.Process | None:
-    """Return the broker's process that a guard started; None if it does not run.
+    """Return the broker process that a guard (the process that fences a shared store) started, or None.
 
-    ``process`` is that of the guard, which fences the store that its broker shares.
+    ``process`` is that of the guard. The result is None if the broker does not run.
     """
     try:
         # A guard may have another child for a moment, which checks old generations.

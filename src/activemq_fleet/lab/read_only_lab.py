@@ -115,10 +115,10 @@ class ReadOnlyLab:
         return bridges_of_broker_run(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
     def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
-        """Return the names of the duplex links to a host that carry messages one way only.
+        """Return the names of a host's faulty duplex links: messages flow over them in one direction only.
 
-        They do so until the dialling broker restarts. This occurred on 5.5.1 only; ``BrokerRun.one_way_duplex_links``
-        describes the cause.
+        The links are those to the host. They are faulty until the dialling broker restarts. This occurred on 5.5.1
+        only; ``BrokerRun.one_way_duplex_links`` describes the cause.
         """
         return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_links
 

@@ -17,7 +17,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "brig
 
 
 def to_text(report: CheckReport) -> str:
-    """Return the report of a check as text with terminal colors.
+    """Return the report of the command ``check`` (its findings) as text with terminal colors.
 
     ``click.echo`` removes the colors where stdout is no terminal. Errors come first, then warnings, infos and waived
     findings, each of these grouped by host or file. Equal findings about several hosts, or about several files as a
