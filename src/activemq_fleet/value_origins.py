@@ -86,9 +86,7 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Value
     ``part`` is the part of the value that has a problem.
     """
     name, attributes = path[0]
-    depth, section = next(
-        ((depth, _SECTIONS[parent]) for depth, (parent, _) in enumerate(path) if parent in _SECTIONS), (0, _Section())
-    )
+    depth, section = _section_of(path)
     by_attribute = _BY_ATTRIBUTE.get((name, attribute))
     settings = ((by_attribute,) if by_attribute else ()) + section.settings
     reported = part or attributes.get(attribute) or " ".join(attributes.values())
@@ -113,9 +111,16 @@ def variable_of_attribute(path: XmlPath, attribute: str) -> str | None:
     XML fragments, which can set each attribute, are not considered.
     """
     by_attribute = _BY_ATTRIBUTE.get((path[0][0], attribute))
-    section = next((_SECTIONS[name] for name, _ in path if name in _SECTIONS), _Section())
+    _, section = _section_of(path)
     variables = ((by_attribute,) if by_attribute else ()) + section.parts + section.settings
     return f"{PREFIX}{variables[0]}" if variables else None
+
+
+def _section_of(path: XmlPath) -> tuple[int, _Section]:
+    """Return the number of elements between an element and its section of activemq.xml, and the section."""
+    return next(
+        ((depth, _SECTIONS[parent]) for depth, (parent, _) in enumerate(path) if parent in _SECTIONS), (0, _Section())
+    )
 
 
 class FragmentMatch(NamedTuple):

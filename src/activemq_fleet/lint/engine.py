@@ -333,10 +333,11 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
     broker = element.document.broker
     if broker is None:
         return None
-    origin = variables_that_set_element(element, attribute)
+    path = _path_of(element)
+    origin = origin_of_value(path, attribute)
     if any(any(find_in_fragment(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
         return XML_FRAGMENTS
-    return variable_of_attribute(_path_of(element), attribute)
+    return variable_of_attribute(path, attribute)
 
 
 def _path_of(element: Element) -> XmlPath:
