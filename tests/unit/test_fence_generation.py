@@ -268,5 +268,5 @@ def test_a_commit_that_was_written_again_names_no_message_of_before(tmp_path: Pa
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    found = uncopied_messages_of_generation(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
-    assert [message.message for message in found] == ["half", "after"]
+    uncopied = uncopied_messages_of_generation(str(tmp_path), "db-2.log", {"db-2.log": len(files["db-2.log"])})
+    assert [message.message for message in uncopied] == ["half", "after"]

@@ -92,9 +92,9 @@ def test_variable_of_ini_file_has_line_of_last_definition(inventory: Path, value
     path = inventory / "hosts.ini"
     path.write_text(f"[brokers]\n{A}\n[brokers:vars]\nactivemq_x=1\nactivemq_x={value}\n")
 
-    found = read_inventory([str(path)], with_positions=True).positions[A]["activemq_x"]
+    position = read_inventory([str(path)], with_positions=True).positions[A]["activemq_x"]
 
-    assert found.line == 5
+    assert position.line == 5
 
 
 def test_definition_of_host_in_same_file_outranks_that_of_its_group(inventory: Path) -> None:
@@ -103,10 +103,10 @@ def test_definition_of_host_in_same_file_outranks_that_of_its_group(inventory: P
         f"      activemq_heap: 2G\n      activemq_acl:\n        - a\n    {B}:\n"
     )
 
-    found = positions(inventory)
+    positions_by_host = positions(inventory)
 
-    assert [found[A][name].line for name in ("activemq_heap", "activemq_acl")] == [7, 8]
-    assert [found[B][name].line for name in ("activemq_heap", "activemq_acl")] == [3, 4]
+    assert [positions_by_host[A][name].line for name in ("activemq_heap", "activemq_acl")] == [7, 8]
+    assert [positions_by_host[B][name].line for name in ("activemq_heap", "activemq_acl")] == [3, 4]
 
 
 def test_error_names_line_of_last_definition(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:

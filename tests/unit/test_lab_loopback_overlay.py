@@ -72,19 +72,19 @@ def test_a_literal_address_becomes_the_labs(literal: str) -> None:
 
 
 def test_brokers_bind_nothing_but_their_own_address() -> None:
-    own = overlaid(variables())
-    assert (own[A]["activemq_bind"], own[A]["activemq_console_bind"]) == ("127.77.1.1", "127.77.1.1")
-    assert own[B]["activemq_bind"] == "127.77.1.2"
+    overlay = overlaid(variables())
+    assert (overlay[A]["activemq_bind"], overlay[A]["activemq_console_bind"]) == ("127.77.1.1", "127.77.1.1")
+    assert overlay[B]["activemq_bind"] == "127.77.1.2"
 
 
 def test_both_nodes_of_a_pair_get_one_store_of_the_labs() -> None:
-    own = overlaid(variables(store_directory="/mnt/share"))
-    assert own[A]["activemq_store_directory"] == own[B]["activemq_store_directory"] == "/lab/stores/orders-mq01"
+    overlay = overlaid(variables(store_directory="/mnt/share"))
+    assert overlay[A]["activemq_store_directory"] == overlay[B]["activemq_store_directory"] == "/lab/stores/orders-mq01"
 
 
 def test_pure_nodes_keep_stores_of_their_own() -> None:
-    own = overlaid(variables(release="5.5.1", ha="pure", store_directory="/mnt/x"))
-    assert own[A]["activemq_store_directory"] != own[B]["activemq_store_directory"]
+    overlay = overlaid(variables(release="5.5.1", ha="pure", store_directory="/mnt/x"))
+    assert overlay[A]["activemq_store_directory"] != overlay[B]["activemq_store_directory"]
 
 
 def test_the_console_goes_where_there_are_only_jars() -> None:
@@ -93,9 +93,9 @@ def test_the_console_goes_where_there_are_only_jars() -> None:
 
 
 def test_multicast_stays_on_the_loopback_interface_on_a_port_of_the_labs_own() -> None:
-    own = overlaid(variables(release="5.5.1", ha="pure"))[A]
-    assert own["activemq_multicast"] == "224.1.2.3:20077"
-    assert own["activemq_multicast_interface"] == "lo"
+    overlay = overlaid(variables(release="5.5.1", ha="pure"))[A]
+    assert overlay["activemq_multicast"] == "224.1.2.3:20077"
+    assert overlay["activemq_multicast_interface"] == "lo"
 
 
 def test_a_fleet_without_multicast_is_left_without() -> None:
@@ -104,9 +104,9 @@ def test_a_fleet_without_multicast_is_left_without() -> None:
 
 def test_java_options_that_fit_one_machine_only_are_left_out() -> None:
     options = ["-Dmine=1", "-javaagent:/opt/x.jar", "-Xlog:gc", "-Dcom.sun.management.jmxremote.port=1099"]
-    own = overlaid(variables(java_options=options))[A]["activemq_java_options"]
-    assert "-Dmine=1" in own
-    assert not set(options[1:]) & set(own)
+    overlay = overlaid(variables(java_options=options))[A]["activemq_java_options"]
+    assert "-Dmine=1" in overlay
+    assert not set(options[1:]) & set(overlay)
 
 
 def test_a_process_bears_the_mark_of_its_lab() -> None:
@@ -121,9 +121,9 @@ def test_what_is_encrypted_gets_one_secret_for_all() -> None:
     hosts = variables()
     for host, ciphertext in ((A, "one"), (B, "one")):
         hosts[host]["activemq_network_password"] = EncryptedValue(ciphertext)
-    own = overlaid(hosts)
-    assert own[A]["activemq_network_password"] == own[B]["activemq_network_password"]
-    assert len(own[A]["activemq_network_password"]) == 32
+    overlay = overlaid(hosts)
+    assert overlay[A]["activemq_network_password"] == overlay[B]["activemq_network_password"]
+    assert len(overlay[A]["activemq_network_password"]) == 32
 
 
 def test_a_secret_inside_a_list_is_replaced_in_its_place() -> None:
@@ -139,10 +139,10 @@ def test_a_secret_that_is_open_stays() -> None:
 
 def test_where_acls_keep_others_out_the_lab_has_a_user_of_its_own() -> None:
     acl = [{"destination": "orders.>", "kind": "queue", "read": ["g"]}]
-    own = overlaid(variables(acl=acl, users=[{"name": "app", "password": "p4ssw0rt", "groups": ["g"]}]))[A]
-    assert [user["name"] for user in own["activemq_users"]] == ["app", LAB_USER]
-    assert own["activemq_acl"][0] == acl[0]
-    assert {entry["kind"] for entry in own["activemq_acl"][1:]} == {"queue", "topic"}
+    overlay = overlaid(variables(acl=acl, users=[{"name": "app", "password": "p4ssw0rt", "groups": ["g"]}]))[A]
+    assert [user["name"] for user in overlay["activemq_users"]] == ["app", LAB_USER]
+    assert overlay["activemq_acl"][0] == acl[0]
+    assert {entry["kind"] for entry in overlay["activemq_acl"][1:]} == {"queue", "topic"}
 
 
 def test_without_acls_no_user_is_added() -> None:
@@ -159,20 +159,24 @@ def test_without_acls_no_user_is_added() -> None:
 def test_a_database_of_the_labs_takes_the_place_of_the_fleets(url: str, options: str) -> None:
     jdbc = {"url": url, "driver": "org.postgresql.Driver", "username": "u", "password": "p4ssw0rt"}
     hosts = variables(ha="shared-jdbc", jdbc=jdbc)
-    own = overlaid(hosts)
+    overlay = overlaid(hosts)
 
-    assert own[A]["activemq_jdbc"] == own[B]["activemq_jdbc"]
-    assert own[A]["activemq_jdbc"]["url"] == f"jdbc:postgresql://127.77.0.1:15432/orders-mq01{options}"
-    assert "p4ssw0rt" not in str(own)
-    [shown, _] = [one for one in list_variable_substitutions(hosts, own) if one.variable == "activemq_jdbc"]
+    assert overlay[A]["activemq_jdbc"] == overlay[B]["activemq_jdbc"]
+    assert overlay[A]["activemq_jdbc"]["url"] == f"jdbc:postgresql://127.77.0.1:15432/orders-mq01{options}"
+    assert "p4ssw0rt" not in str(overlay)
+    [shown, _] = [
+        substitution
+        for substitution in list_variable_substitutions(hosts, overlay)
+        if substitution.variable == "activemq_jdbc"
+    ]
     assert "password: ********" in shown.after
 
 
 def test_agents_get_directories_of_the_labs() -> None:
     agent = "gate01.example.com"
     hosts = variables() | {agent: {"activemq_agent_username": "agent", "activemq_agent_password": "s3cret-agent"}}
-    own = overlaid(hosts, activemq_agents=[agent])[agent]
-    assert {name for name in own if str(own[name]).startswith("/lab/hosts/gate01.example.com/")} == {
+    overlay = overlaid(hosts, activemq_agents=[agent])[agent]
+    assert {name for name in overlay if str(overlay[name]).startswith("/lab/hosts/gate01.example.com/")} == {
         "activemq_agent_home",
         "activemq_agent_state",
         "activemq_agent_config",

@@ -34,9 +34,9 @@ class Bench:
         self.publisher.link.start()
 
     def accept(self, count: int = 1, topic: str = "a/b/E") -> list[str]:
-        found = [self.store.accept_event(topic, json.dumps({"n": n}).encode()) for n in range(count)]
+        accepted_ids = [self.store.accept_event(topic, json.dumps({"n": n}).encode()) for n in range(count)]
         self.publisher.wake()
-        return found
+        return accepted_ids
 
     def turn(self, times: int = 5, seconds: float = 0.02) -> None:
         """Let the loop turn, with a little time between."""

@@ -79,9 +79,9 @@ def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, t
 @pytest.mark.parametrize("says", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes) -> None:
     with server(None, says=says) as port:
-        found = shake_hands(AgentTlsSettings(ca=authority.ca), port)
+        problem = shake_hands(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
-    assert found in (
+    assert problem in (
         f"127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
         f"127.0.0.1:{port} closed the connection during the TLS handshake: check that this port uses TLS",
     )
@@ -114,9 +114,14 @@ class TestClientCertificates:
         asking = serving(authority.certificate("127.0.0.1"))
         asking.verify_mode = ssl.CERT_REQUIRED
         asking.load_verify_locations(authority.ca)
-        own = authority.certificate("agent-1")
+        client_certificate = authority.certificate("agent-1")
         with server(asking) as port:
-            assert shake_hands(AgentTlsSettings(ca=authority.ca, certificate=own, key=own), port) == "TLSv1.3"
+            assert (
+                shake_hands(
+                    AgentTlsSettings(ca=authority.ca, certificate=client_certificate, key=client_certificate), port
+                )
+                == "TLSv1.3"
+            )
 
     def test_without_one_the_message_names_the_key(self, authority: Authority) -> None:
         asking = serving(authority.certificate("127.0.0.1"))
