@@ -32,7 +32,7 @@ NEIGHBOUR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1
 
 
 UNIT: dict[str, Any] = {"broker": {"unit": {"Id": "activemq.service"}}}
-AT_RISK = "reporting:daily of topic://prices (at most 2)"
+AT_RISK = "reporting:daily of topic://prices (at most 2 messages)"
 
 
 def moment(text: str) -> datetime:

@@ -251,7 +251,7 @@ def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
     printed = run_as_root(COUNT, base)
 
     assert "NodeError" in printed
-    assert "cannot be counted, because its current files are not known" in printed
+    assert "cannot be counted, because the directory of its current files cannot be determined" in printed
     assert "ROOT-ONLY" not in printed
 
 

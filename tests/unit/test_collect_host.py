@@ -145,7 +145,7 @@ def test_no_secret_leaves_the_host(host: Host) -> None:
     assert files["activemq.log.2"] == b"a known one as it is: @activemq_users[0].password@\n"
     assert {what["why"] for what in result["left_out"]} == {
         "the file is a keystore",
-        "the file is a key",
+        "the file is a private key or a certificate",
         "the file is not text",
     }
 

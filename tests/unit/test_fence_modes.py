@@ -240,7 +240,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
     guard = nodes[0].start(*options)
     if options:
         assert guard.stdout
-        next(line for line in guard.stdout if "reporting:daily of topic://prices (at most 1)" in line)
+        next(line for line in guard.stdout if "reporting:daily of topic://prices (at most 1 message)" in line)
         assert not nodes[0].served
         assert read_newest_risk_records(str(store)) == []
         done = subprocess.run(

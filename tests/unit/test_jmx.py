@@ -41,12 +41,12 @@ def test_what_is_written_is_read_back() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"\x00", r"cannot be decoded \(type code 0x0\): report this"),
+        (b"\x00", r"cannot be decoded \(type code 0x0\): report this message"),
         (b"\x73\x70", r"cannot be decoded \(object without class\)"),
         (b"\x7a\x7f\xff\xff\xff", "more than 16 MiB: remove unused destinations"),
         (b"\x7a\xff\xff\xff\xff", r"cannot be decoded \(length -1\)"),
         (b"\x71\x00\x7e\x00\x09", "list index"),
-        (b"\x73" * 100, r"cannot be decoded \(objects nested too deeply\)"),
+        (b"\x73" * 100, r"cannot be decoded \(its objects are nested too deeply\)"),
     ],
 )
 def test_a_hostile_stream_ends_in_an_error_and_not_in_memory(data: bytes, why: str) -> None:

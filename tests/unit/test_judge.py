@@ -48,7 +48,9 @@ LACKS_RIGHT = ProbeAnswer(
 )
 GREETS = ProbeAnswer(True, None, "the broker answered the test connection with an OpenWire greeting", greeted=True)
 CLOSES = ProbeAnswer(False, None, "the connection fails (ConnectionResetError: reset)", failed=True)
-FOREIGN = ProbeAnswer(False, None, "the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent")
+FOREIGN = ProbeAnswer(
+    False, None, "a process of the account with uid 1234 answers at 127.0.0.1:1883, so no login was sent"
+)
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 

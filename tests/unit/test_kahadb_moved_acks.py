@@ -48,7 +48,7 @@ def test_messages_go_on_in_a_new_data_file(tmp_path: Path, contents: list[bytes]
 
     assert begin_data_file_after_moved_acks(str(store)) == made
     if made:
-        assert "messages go on here" in last_commands(store, made)[-1]
+        assert "activemq.fleet created this data file" in last_commands(store, made)[-1]
         assert inspect_store(str(store)).damaged == 0
     assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != made} == {
         name: content for name, content in before.items() if name != made

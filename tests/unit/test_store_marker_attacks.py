@@ -56,7 +56,7 @@ def test_a_marker_that_is_a_fifo_keeps_nobody_waiting(shared: Path) -> None:
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
 def test_a_marker_that_is_no_name_is_shown_as_none(shared: Path, text: str) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
-    assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(not the name of a pair)"
+    assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(invalid name)"
 
 
 def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:

@@ -151,7 +151,7 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
         account_for_path(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
-        AccountError, match=r"is writable for accounts other than root\. Use the broker's account instead"
+        AccountError, match=r"is writable for accounts other than root\. In an inventory, set activemq_user"
     ):
         account_for_path(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.

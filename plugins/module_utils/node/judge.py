@@ -90,7 +90,7 @@ def conclude_state(evidence: Evidence) -> Conclusion:
     process, phase = evidence.process, evidence.phase
     if process is None:
         ending = f"; {evidence.ending}" if evidence.ending else ""
-        return Conclusion("stopped", f"no process runs with this broker's directory{ending}")
+        return Conclusion("stopped", f"no process of this broker is running{ending}")
     lives = f"process {process.pid} is running"
     if evidence.is_stopped_by_signal:
         return Conclusion("hung", f"process {process.pid} was stopped by a signal")
@@ -113,10 +113,10 @@ def conclude_state(evidence: Evidence) -> Conclusion:
     if phase.name in ("waiting", "attached"):
         # A slave of a pure pair may have open connectors that accept no clients.
         if serves and not (evidence.pure and phase.name == "attached"):
-            return Conclusion("starting", f"{lives}, no connector answers and {serves}, although {logged}")
+            return Conclusion("starting", f"{lives} and {serves}, but no connector answers, and {logged}")
         return Conclusion("standby", f"{lives} and {logged}")
     if phase.name == "started" and not evidence.answers:
-        return Conclusion("active", f"{lives} without connectors, and {logged}")
+        return Conclusion("active", f"{lives}, its configuration has no connectors, and {logged}")
     if phase.name == "started" and silent:
         return Conclusion("hung", f"{lives} and {logged}, but {silent[0]}")
     if phase.name == "unknown" and silent and evidence.has_answered:

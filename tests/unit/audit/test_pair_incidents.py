@@ -533,7 +533,7 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
 
 def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
     risk = SubscriptionLossRisk(
-        NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2)"
+        NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2 messages)"
     )
     seen_by_peer = replace(risk, path="/mnt/store/at-risk/1-2.json")
     nodes = [
@@ -547,7 +547,7 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
     ]
     assert f"A broker of {PAIR} started without a usable index" in incidents[0].cause
     assert (
-        "reporting:daily of topic://prices (at most 2). The file /srv/activemq/orders-mq01/at-risk/1-2.json"
+        "reporting:daily of topic://prices (at most 2 messages). The file /srv/activemq/orders-mq01/at-risk/1-2.json"
         in incidents[0].cause
     )
     assert "Then remove the file that the cause names" in incidents[0].remedy

@@ -53,8 +53,8 @@ def move_new_release_into_place(home: str, release: str, source: str = "the unpa
         disk.remove_tree_or_file(new)
         contents = " and ".join(f"ActiveMQ {unpacked}" for unpacked in unpacked_releases) or "no broker"
         raise NodeError(
-            f"{source} contains {contents} instead of ActiveMQ {release}, so {home} was not changed: use the archive "
-            "of this release"
+            f"{source} contains {contents} instead of ActiveMQ {release}, so {home} was not changed: set "
+            f"activemq_archive to ActiveMQ {release}, and run the playbook again"
         )
     _complete_exchange(home)
     if not os.path.lexists(home):
@@ -84,7 +84,7 @@ def replace_running_release(home: str, release: str, unit: str) -> dict[str, Any
     if releases_in_home(f"{home}.new") != [release]:
         raise NodeError(
             f"the directory {home}.new does not contain ActiveMQ {release}, so the broker was not stopped: run the "
-            "playbook again"
+            f"playbook again, which unpacks ActiveMQ {release} to this directory"
         )
     with _stopped(unit, home):
         _exchange(f"{home}.new", home, f"{home}.old")

@@ -102,9 +102,10 @@ def describe_unusable_index(store: str) -> str:
     """
     missing = missing_journal_files(store)
     if missing:
+        files = "data file" if len(missing) == 1 else "data files"
         return (
-            f"the index of the store {store} (file db.data) requires {', '.join(missing)} of the journal, which a "
-            "broker removed after it wrote this index"
+            f"the index of the store {store} (file db.data) requires {', '.join(missing)}, but the store no longer "
+            f"contains the {files}"
         )
     pages, redo = (os.path.join(store, name) for name in INDEX[:2])
     if recovery_file_numbers(pages):

@@ -264,7 +264,8 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
     if size > _HOLES * allocated + 2 * MAX_FILE:
         raise NodeError(
             f"the data files db-*.log in {directory.path} have a size of {size >> 20} MiB, but use only "
-            f"{allocated >> 20} MiB of the disk. Brokers write no such sparse files: check which program created them"
+            f"{allocated >> 20} MiB of the disk. A broker does not write sparse files: check which program created "
+            "these data files"
         )
 
 

@@ -55,8 +55,8 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if made := begin_data_file_unless_locked(store, root):
         yield (
             f"the empty data file {made} was created in the store {store}, so that the broker writes new messages to "
-            "it. The previous data file contains acknowledgements that the broker moved from an older file, and new "
-            "messages in it could be lost. No action is required"
+            "it. The previous data file begins with acknowledgements that the broker moved from an older file. "
+            "Without the new file, messages could be lost. No action is required"
         )
 
 

@@ -148,7 +148,7 @@ def _refuse_more(number: int, most: int, what: str) -> None:
         raise NodeError(
             f"the stores of the two nodes cannot be compared, because the journal of this host's store has more than "
             f"{most} {what}. Find out which node served clients last, and run the playbook resync again with -e "
-            "activemq_resync_from=HOST of that node. The store of the other node is kept as a backup"
+            "activemq_resync_from=HOST, the host of that node. The store that the playbook replaces is kept as a backup"
         )
 
 

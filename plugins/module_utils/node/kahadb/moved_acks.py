@@ -18,7 +18,7 @@ from ..files import disk
 from . import journal
 from .index import try_lock_store
 
-_NOTE = "messages go on here, and not in the file of moved acknowledgements before"
+_NOTE = "activemq.fleet created this data file, because the previous data file begins with moved acknowledgements"
 
 
 def begin_data_file_after_moved_acks(store: str) -> str:

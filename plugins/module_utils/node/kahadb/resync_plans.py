@@ -145,9 +145,9 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     if not plan_directory.is_private:
         plan_directory.close()
         raise NodeError(
-            f"accounts other than root can write to the directory {DIRECTORY}, so root does not use the plan of a "
-            "resync in it. Make root the owner of this directory and of all directories above it (chown root, "
-            "chmod go-w)"
+            f"accounts other than root can write to the directory {DIRECTORY}, in which the playbook resync records "
+            "its steps, so root does not read the record. Make root the owner of this directory and of all directories "
+            "above it (chown root, chmod go-w)"
         )
     return plan_directory
 
@@ -161,8 +161,8 @@ def _make(path: str) -> Directory:
     with above:
         if not above.is_private:
             raise NodeError(
-                f"accounts other than root can write to the directory {parent}, so root writes no plan of a "
-                f"resync to it. Run chown root {parent} and chmod go-w {parent}"
+                f"accounts other than root can write to the directory {parent}, so the playbook resync does not record "
+                f"its steps below it. Run chown root {parent} and chmod go-w {parent}"
             )
         made = above.create_and_open_directory(name, 0o700)
         above.sync()

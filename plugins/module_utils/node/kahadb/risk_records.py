@@ -53,7 +53,7 @@ class RebuildRisk:
         """
         names = [
             f"{escape_unprintable(key) or 'unknown subscriptions'} of topic://{escape_unprintable(topic)} "
-            f"({'an unknown number' if number is None else f'at most {number:,}'})"
+            f"({_describe_message_count(number)})"
             for (topic, key), number in list(self.messages.items())[:_LISTED]
         ]
         more = len(self.messages) - len(names)
@@ -69,6 +69,12 @@ class RebuildRisk:
             {"topic": topic, "subscription": key, "messages": number}
             for (topic, key), number in list(self.messages.items())[:_MOST_ROWS]
         ]
+
+
+def _describe_message_count(number: int | None) -> str:
+    if number is None:
+        return "an unknown number of messages"
+    return f"at most {number:,} {'message' if number == 1 else 'messages'}"
 
 
 NO_RISK = RebuildRisk({}, is_complete=True)

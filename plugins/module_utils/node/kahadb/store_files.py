@@ -47,8 +47,8 @@ def store_manifest(store: str) -> dict[str, dict[str, Any]]:
                 continue
             if not stat.S_ISREG(directory.status(name).st_mode):
                 raise NodeError(
-                    f"{path} in the store is neither a file nor a directory, so the store was not copied: "
-                    "remove it, and run the playbook resync again"
+                    f"the store contains {path}, which is neither a file nor a directory and cannot be copied. "
+                    f"Remove {path}, and run the playbook resync again"
                 )
             if relative != LOCK:
                 descriptor = directory.open_file(name)
@@ -114,7 +114,7 @@ def is_store_locked(store: str) -> bool:
 def check_store_not_locked(store: str) -> None:
     """Check that no broker holds the lock of a store, and raise NodeError otherwise."""
     if is_store_locked(store):
-        raise NodeError(f"a running broker holds the lock of the store {store}: stop this broker")
+        raise NodeError(f"a running broker holds the lock of the store {store}: stop the broker that uses this store")
 
 
 def allocated_bytes(store: str) -> int:

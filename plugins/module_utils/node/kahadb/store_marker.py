@@ -26,7 +26,7 @@ _LIMIT = 255
 """Maximum characters of a line of the marker: the limit of host names, after which pairs are named."""
 _PATIENCE = 60.0
 """Timeout in seconds for reading the store's marker."""
-_UNREADABLE = "(not the name of a pair)"
+_UNREADABLE = "(invalid name)"
 
 
 def read_store_and_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
         return False
     if marker_state["used"]:
         raise NodeError(
-            f"the store directory {directory} contains messages, but no file {MARKER} that names the pair to "
-            f"which the store belongs. If this is the store of the pair {pair}, write {pair} into this file. If "
-            "it is not, correct activemq_store_directory"
+            f"the store directory {directory} contains messages, but no file {MARKER} with the name of the pair "
+            f"that owns the store. If {pair} owns this store, write {pair} into {directory}/{MARKER}. If another pair "
+            "owns it, set activemq_store_directory to a different directory"
         )
     if not marker_state["exists"] and not marker_state["mounted"]:
         raise NodeError(
             f"the store directory {directory} does not exist and is not on a mounted file system, so it was not "
-            "created: mount the pair's share on this host, and run the playbook again"
+            "created: mount the shared file system of this store on this host, and run the playbook again"
         )
     account = account_for_path(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)

@@ -87,8 +87,8 @@ def unreadable_log_reason(data: str, since: float) -> str:
         return f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
     return (
         f"the newest readable record in activemq.log has the time {newest:%Y-%m-%d %H:%M:%S}, which is before "
-        f"the start of the broker's process: if the layout of the log was changed, {READABLE_LAYOUTS}; if the "
-        "broker logs times in a different time zone, let it use the time zone of the host"
+        f"the start of the broker's process. If the layout of the log was changed, {READABLE_LAYOUTS}. If the "
+        "broker logs times in a different time zone than the host, set the broker's time zone to that of the host"
     )
 
 

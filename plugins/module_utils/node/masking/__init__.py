@@ -137,7 +137,7 @@ def omission_reason(path: str, content: bytes) -> str:
     if any(fnmatch(name, pattern) for pattern in _KEYSTORES):
         return "the file is a keystore"
     if any(fnmatch(name, pattern) for pattern in _KEYS):
-        return "the file is a key"
+        return "the file is a private key or a certificate"
     if content.startswith(_MAGIC):
         return "the file is a keystore or a certificate"
     try:

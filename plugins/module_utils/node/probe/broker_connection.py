@@ -157,11 +157,11 @@ def _require_owner(connection: socket.socket, expected: int, timeout: float, pid
         return
     who = "a process of an unknown account"
     if account is not None:
-        who = f"the account with uid {account}"
+        who = f"a process of the account with uid {account}"
     host, port = connection.getpeername()[:2]
     text = (
-        f"{who} answers at {host}:{port} instead of the broker's account (uid {expected}), so no login was sent: stop "
-        "this process"
+        f"{who} answers at {host}:{port}, but the broker's account has uid {expected}, so no login was sent: stop the "
+        "process that listens on this port"
     )
     raise ListenerOfOtherAccountError(errno.EPERM, text)
 

@@ -87,7 +87,7 @@ def certificate_expiry_time(der: bytes) -> float:
         return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
     except (IndexError, KeyError, ValueError):
         raise ValueError(
-            "the server sent a TLS certificate that cannot be read: check the keystore of this connector (activemq_tls)"
+            "the TLS certificate is invalid: replace it (for a connector of a broker, in the keystore of activemq_tls)"
         ) from None
 
 

@@ -206,7 +206,7 @@ def _openwire(connection: BrokerConnection, _login: Login) -> str:
     """Read the WireFormatInfo that every OpenWire broker sends as its greeting: length, type 1, the text ActiveMQ."""
     head = connection.exchange.read(13)
     if head[4] != 1 or head[5:] != b"ActiveMQ":
-        raise ValueError("no OpenWire greeting")
+        raise ValueError("the server on this port sent no OpenWire greeting")
     return "the broker answered the test connection with an OpenWire greeting"
 
 
@@ -247,7 +247,8 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
         )
     if frame.command != command:
         raise ValueError(
-            f"it answered the STOMP frame {step} with the frame {frame.command[:20]!r} instead of {command}"
+            f"the server on this port answered the STOMP frame {step} with the frame {frame.command[:20]!r} instead of "
+            f"{command}"
         )
     return frame
 
@@ -274,7 +275,8 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
         raise ProbeRefusedError(
-            f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the account", is_login=True
+            f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the reason in activemq.log",
+            is_login=True,
         )
     if code:
         raise ProbeFailedError(
@@ -285,7 +287,10 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
         exchange.send(encode_mqtt_packet(0x82, b"\0\x01" + encode_mqtt_text(topic) + b"\0"))
         if _expect_packet(exchange, 9)[2] == 0x80:
             # MQTT has the same code for every reason, and the account of probes has the permission.
-            refusal = f"the broker rejects the subscription of {account} to {topic} over MQTT"
+            refusal = (
+                f"the broker rejects the subscription of {account} to {topic} over MQTT: check the reason in "
+                "activemq.log"
+            )
             raise ProbeFailedError(refusal) if login.is_probe_account else ProbeRefusedError(refusal, is_login=False)
         exchange.send(encode_mqtt_packet(0x30, encode_mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):

@@ -71,7 +71,8 @@ def decoding_error(detail: object) -> ValueError:
     ``detail`` is for its developers.
     """
     return ValueError(
-        f"the JVM's answer over JMX cannot be decoded ({detail}): report this with the Java version of the broker"
+        f"the JVM's answer over JMX cannot be decoded ({detail}): report this message and the broker's Java version "
+        "as a bug of activemq.fleet"
     )
 
 
@@ -97,7 +98,7 @@ class ObjectReader:
         """
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise decoding_error("object instead of data")
+            raise decoding_error("an object is in place of primitive data")
         return value
 
     def read_value(self) -> Any:
@@ -108,7 +109,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise decoding_error("objects nested too deeply")
+            raise decoding_error("its objects are nested too deeply")
         try:
             return self._value(self._read(1)[0])
         finally:

@@ -164,12 +164,13 @@ class MBeanServer:
         head = target.id + struct.pack(">i", -1) + _hash_of(method)
         self._socket.send(b"\x50" + HEADER + b"\x77" + bytes([len(head)]) + head + arguments)
         if self._socket.read(1) != b"\x51":
-            raise decoding_error(f"its reply to the JMX call {method} is not an RMI reply")
+            raise decoding_error(f"the reply to the JMX call {method} is not an RMI reply")
         reader = ObjectReader(self._socket.read)
         is_exception = reader.read_block_data()[:1] == b"\2"
         value = reader.read_value() if returns or is_exception else None
         if is_exception:
-            raise JmxError(_described(value)[:_LONGEST_MESSAGE])
+            name = method.partition("(")[0]
+            raise JmxError(f"the JMX call {name} failed ({_described(value)[:_LONGEST_MESSAGE]}): check activemq.log")
         return value
 
 
@@ -196,7 +197,7 @@ def _described(exception: Any) -> str:
     if not isinstance(exception, JavaObject):
         return "an exception"
     message = exception.fields.get("detailMessage")
-    return f"{exception.name}: {message if isinstance(message, str) else None}"
+    return f"{exception.name}: {message}" if isinstance(message, str) else str(exception.name)
 
 
 def object_name_properties(name: str) -> dict[str, str]:

@@ -70,7 +70,10 @@ def watch_addresses(
 def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
     parts = scheme_host_and_port(text)
     if not parts or not parts[1]:
-        raise NodeError(f"{text!r} is not an address: write it like mqtt://orders-mq01-a.example.com:1883")
+        raise NodeError(
+            f"the option addresses has the value {text!r}, which is not an address: write it like "
+            "mqtt://orders-mq01-a.example.com:1883"
+        )
     scheme, host, port = parts
     return scheme, (host, port)
 

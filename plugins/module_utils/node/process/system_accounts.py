@@ -113,8 +113,9 @@ def account_for_path(path: str, user: str | None = None) -> SystemAccount:
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"root must not use {path}, because a directory above it {owner}. Use the broker's account instead: "
-            "in an inventory set activemq_user, in a shell run the command with runuser -u ACCOUNT --"
+            f"root must not use {path}, because a directory above it {owner}. In an inventory, set activemq_user "
+            "to the broker's account. In a shell, run the command as the broker's account: runuser -u ACCOUNT -- "
+            "COMMAND"
         )
     return account
 

@@ -33,29 +33,26 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     home = ConfigurationPaths(f"{agent['config']}.d", agent["config"], "")
     evidence: dict[str, Any] = {
         "deployed": deployed_file_hashes(home),
-        "certificates": [row for path in agent.get("certificates") or () for row in first_expiring_certificate(path)],
+        "certificates": [row for file in agent.get("certificates") or () for row in first_expiring_certificate(file)],
         "unit": next(iter(systemd_unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
         if agent.get("unit")
         else None,
     }
+    path = os.path.join(agent["state"], "agent.sock")
     try:
-        status = query_agent_status(os.path.join(agent["state"], "agent.sock"))
+        status = query_agent_status(path)
     except OSError as error:
         return {
             **evidence,
             "state": "stopped",
-            "how": (
-                f"the agent does not answer on its socket in {agent['state']} ({error}): check systemctl status "
-                "activemq-agent"
-            ),
+            "how": (f"the agent does not answer on its socket {path} ({error}): check systemctl status activemq-agent"),
         }
     except ValueError as error:
         return {
             **evidence,
             "state": "stopped",
             "how": (
-                f"the agent's answer on its socket in {agent['state']} is not a status ({error}): check "
-                "journalctl -u activemq-agent"
+                f"the agent's answer on its socket {path} cannot be read ({error}): check journalctl -u activemq-agent"
             ),
         }
     wrong = [part for part in ("store", "publisher", "subscriber") if not isinstance(status.get(part) or {}, dict)]

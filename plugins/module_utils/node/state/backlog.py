@@ -54,8 +54,8 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     store = deployed.store
     if not store or deployed.persistence["kind"] != "kahaDB":
         raise NodeError(
-            f"the waiting messages cannot be counted, because the configuration {layout.current} does not have exactly "
-            "one kahaDB store: count them in the broker's web console"
+            f"the waiting messages cannot be counted, because the configuration {layout.current} has no kahaDB store, "
+            "or more than one: count the messages in the broker's web console"
         )
     # The broker's account controls the target of a guard's link, so the account is determined first.
     account = account_for_path(os.path.dirname(store) if os.path.islink(store) else store, user)
@@ -77,8 +77,8 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
         directory: str = run_as(account, find_directory)
     except (OSError, NodeError) as error:
         raise NodeError(
-            f"the messages in the store {store} cannot be counted, because its current files are not known ({error}). "
-            "Correct this error, and run the command again"
+            f"the messages in the store {store} cannot be counted, because the directory of its current files cannot "
+            f"be determined ({error}). Correct this error, and run the command again"
         ) from None
     return directory
 

@@ -71,7 +71,11 @@ def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str]
     samples = [
         MetricSample("activemq_operation_running", "gauge", about, int(kind == "begin"), operation_label),
         MetricSample(
-            "activemq_operation_changed_timestamp_seconds", "gauge", "when that changed", time.time(), operation_label
+            "activemq_operation_changed_timestamp_seconds",
+            "gauge",
+            "time of the last change of activemq_operation_running, in seconds since the epoch",
+            time.time(),
+            operation_label,
         ),
     ]
     with open_directory(run) as above, _made(above, TEXTFILES, 0o755) as metrics_directory:

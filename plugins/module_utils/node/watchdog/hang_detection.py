@@ -103,8 +103,8 @@ def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[
             return (
                 ODD,
                 (
-                    f"{seen}, and {logged}. The watchdog does not kill this pure master, because no slave is attached "
-                    f"and could take over. {_LOOK}"
+                    f"{seen}, and {logged}. The watchdog does not kill this pure master, because no slave is attached, "
+                    f"so no broker would take over. {_LOOK}"
                 ),
                 0.0,
             )
@@ -112,7 +112,7 @@ def _unanswered(sample: WatchdogSample, state: BrokerState, seen: str) -> tuple[
         is_busy = not serves and not evidence.is_stopped_by_signal and phase.name not in _WAITING
         return HUNG, f"{seen}, and {logged}", WATCH_BUSY if is_busy else 0.0
     if evidence.is_stopped_by_signal:
-        return ODD, f"{seen}, and {logged}. This broker cannot take over. {_GO_ON}", 0.0
+        return ODD, f"{seen}, and {logged}. This broker cannot take over until its process continues. {_GO_ON}", 0.0
     if phase.name == "unknown":
         return (
             ODD,

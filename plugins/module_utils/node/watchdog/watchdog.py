@@ -190,7 +190,7 @@ class Watchdog:
         else:
             _print_log_line(
                 _WARNING,
-                f"{KILL_FAILED} {process.pid}, because the process had already ended, or waits for a disk that hangs",
+                f"{KILL_FAILED} {process.pid}, because it had already ended, or because it waits for a disk that hangs",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
@@ -336,7 +336,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--base", required=True, help="watch the broker in this directory, activemq_base/activemq_instance"
     )
-    parser.add_argument("--unit", required=True, help="name this service unit of the broker in log lines")
+    parser.add_argument("--unit", required=True, help="show UNIT as the service unit of the broker in log lines")
     parser.add_argument("--ha", required=True, choices=("pure", "shared-file", "shared-jdbc", "none"))
     parser.add_argument(
         "--every",
