@@ -14,6 +14,9 @@ from typing import Any
 
 import yaml
 
+from activemq_fleet.adopt.brokers import DEFAULT_HEAP
+from activemq_fleet.adopt.companion_files import is_heap_known_for_all_hosts
+from activemq_fleet.adopt.profiles import hosts_with_unknown_store
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
 from activemq_fleet.grouping import MASTERS, SLAVES, inventory_group_name
@@ -31,9 +34,7 @@ _SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
 _YAML = "tag:yaml.org,2002:"
-_COMMENTS = {
-    "install": "# The release is installed already: set activemq_home to its directory if that is not /opt/activemq.\n"
-}
+_COMMENTS = {"install": "# site installs no release: it uses the one in the directory activemq_home.\n"}
 _SECRETS = """
 # Write each password to its file in this directory, with mode 0600, or use ansible-vault instead.
 # Until the file exists, `check` warns (T030), and the playbook `site` fails.
@@ -55,7 +56,7 @@ def inventory_files(proposal: VariableProposal, fleet: Fleet) -> dict[str, bytes
     if proposal.naming.pattern != DEFAULT_PATTERN:
         everyone["naming_pattern"] = proposal.naming.pattern
     origin = f"---\n{MARK} from the files of {count_with_noun(len(hosts), 'host')}.\n"
-    notes = {"group_vars/all.yml": _notes_comment(proposal)}
+    notes = {"group_vars/all.yml": _notes_comment(proposal) + _unknown_values_comment(proposal)}
     files = {path: origin + notes.get(path, "") + _variables_yaml(variables) for path, variables in levels.items()}
     files["hosts.yml"] = _hosts_yaml(proposal, inline)
     if secret_labels_in(levels):
@@ -80,6 +81,22 @@ def _notes_comment(proposal: VariableProposal) -> str:
             escape_unprintable(note), _WIDTH, initial_indent="# - ", subsequent_indent="#   ", break_long_words=False
         )
     return "\n".join(lines) + "\n"
+
+
+def _unknown_values_comment(proposal: VariableProposal) -> str:
+    """Return commented lines with variables that ``site`` requires and that the adopted files do not show."""
+    lines = {
+        "ansible_become: true": "site needs root access to the hosts",
+        "activemq_home: /opt/activemq": "the directory of the installed release",
+        "activemq_user: activemq": "the account that owns the store",
+    }
+    if hosts_with_unknown_store(proposal):
+        lines["activemq_store_directory: /opt/activemq/data/kahadb"] = "the directory that holds the messages now"
+    if not is_heap_known_for_all_hosts(proposal):
+        lines[f"activemq_heap: {DEFAULT_HEAP}"] = "the value of -Xmx"
+    width = max(map(len, lines))
+    commented = [f"# {line:<{width}}  # {meaning}" for line, meaning in lines.items()]
+    return "\n".join(["# Before you deploy, uncomment these lines, and set the values of your hosts:", *commented, ""])
 
 
 def is_inventory_unedited(files: Mapping[str, bytes]) -> bool:

@@ -229,9 +229,8 @@ def propose_store_directories(proposal: VariableProposal) -> None:
             proposal.propose_value(document.host, "store_directory", path)
     unknown = defaultdict(list)
     for document in proposal.documents:
-        path = kahadb_directory(document)
-        if path and not path.startswith("/") and "base" not in proposal[document.host]:
-            unknown[path].append(document.host)
+        if _has_relative_store(proposal, document):
+            unknown[kahadb_directory(document)].append(document.host)
     for path, hosts in unknown.items():
         names = [name for name in placeholder_names(path) if not name.startswith("activemq.")]
         again = f", or adopt again with --properties FILE that defines {', '.join(names)}" if names else ""
@@ -249,6 +248,21 @@ def propose_store_directories(proposal: VariableProposal) -> None:
             "store",
             is_urgent=True,
         )
+
+
+def hosts_with_unknown_store(proposal: VariableProposal) -> list[str]:
+    """Return the hosts whose files do not show the absolute path of the broker's store."""
+    return [
+        document.host
+        for document in proposal.documents
+        if _has_relative_store(proposal, document) or _has_default_store(document)
+    ]
+
+
+def _has_relative_store(proposal: VariableProposal, document: AdoptedDocument) -> bool:
+    """Return whether a file has a store directory whose absolute path only the host can show."""
+    path = kahadb_directory(document)
+    return bool(path) and not path.startswith("/") and "base" not in proposal[document.host]
 
 
 def _has_default_store(document: AdoptedDocument) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -123,11 +124,7 @@ def adopt_command(
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
-        for line in (
-            *_to_do(output, adopted),
-            *_files_read(adopted),
-            f"Next: {quoted_command_line('check', '-i', output)}",
-        ):
+        for line in (*_to_do(output, adopted), *_files_read(adopted), *_next_steps(output)):
             echo(line, err=True)
     else:
         echo("\n".join(_as_text(output, adopted)))
@@ -167,7 +164,19 @@ def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     yield from _to_do(output, adopted)
     yield from describe_differences(adopted)
     yield from _files_read(adopted)
-    yield f"Next: {quoted_command_line('check', '-i', output)}"
+    yield from _next_steps(output)
+
+
+def _next_steps(output: Path) -> Iterator[str]:
+    """Yield the steps from the inventory to brokers that run with it."""
+    site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
+    yield "Next:"
+    yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
+    yield f"  2. {quoted_command_line('check', '-i', output)}"
+    yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
+    yield "  4. On each host: systemctl disable --now activemq  # or how the old broker is stopped; the downtime begins"
+    yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
+    yield f"  6. {quoted_command_line('status', '-i', output)}"
 
 
 def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:

@@ -79,7 +79,7 @@ class TestWhatItWrites:
     def test_adopted_release_is_not_installed_by_site(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
         written = (tmp_path / "inventory/group_vars/all.yml").read_text()
-        assert "# The release is installed already: set activemq_home" in written
+        assert "# site installs no release: it uses the one in the directory activemq_home." in written
         assert "activemq_install, activemq_home" not in capsys.readouterr().out
 
         main(["check", "-i", str(tmp_path / "inventory")])
@@ -306,7 +306,7 @@ class TestWhatItPrints:
         lines = capsys.readouterr().out.splitlines()
         first = [next(n for n, line in enumerate(lines) if text in line) for text in ORDER]
         assert first == sorted(first)
-        assert lines[-2].startswith("read: o-mq1-a: ")
+        assert lines[lines.index("Next:") - 1].startswith("read: o-mq1-a: ")
 
     def test_limit_that_becomes_percentage_is_one_line(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         usage = (
@@ -345,16 +345,50 @@ class TestWhatItPrints:
         policy = {"destination": ">", "kind": "topic", "topic_prefetch": 32766}
         assert {"activemq_destination_policies": [policy]} in variables
 
-    def test_report_ends_with_the_next_command(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "an inventory")
+    def test_report_ends_with_the_steps_until_the_deployment(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+        inventory = str(tmp_path / "an inventory")
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory)
 
-        last = capsys.readouterr().out.splitlines()[-1]
-        assert shlex.split(last.removeprefix("Next: ")) == [
-            "activemq-fleet",
-            "check",
-            "-i",
-            str(tmp_path / "an inventory"),
+        lines = capsys.readouterr().out.splitlines()
+        steps = lines[lines.index("Next:") + 1 :]
+        assert [step.split()[0] for step in steps] == ["1.", "2.", "3.", "4.", "5.", "6."]
+        assert steps[0].endswith(f"{inventory}/group_vars/all.yml")
+        commands = [shlex.split(step, comments=True)[1:] for step in (steps[1], steps[2], steps[4], steps[5])]
+        site = ["ansible-playbook", "-i", inventory, "activemq.fleet.site"]
+        assert commands == [
+            ["activemq-fleet", "check", "-i", inventory],
+            [*site, "--check", "--diff"],
+            site,
+            ["activemq-fleet", "status", "-i", inventory],
         ]
+        assert "disable --now activemq" in steps[3]
+
+    def test_inventory_has_comments_with_the_values_that_no_file_shows(self, hand: Path, tmp_path: Path) -> None:
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        path = tmp_path / "i/group_vars/all.yml"
+        text = path.read_text()
+        _, _, comments = text.partition("# Before you deploy, uncomment these lines")
+        lines = [line.removeprefix("# ") for line in comments.splitlines()[1:] if line.startswith("# ")]
+        variables = yaml.safe_load("\n".join(line for line in lines if "  #" in line))
+        assert variables == {
+            "ansible_become": True,
+            "activemq_home": "/opt/activemq",
+            "activemq_user": "activemq",
+            "activemq_store_directory": "/opt/activemq/data/kahadb",
+            "activemq_heap": "512m",
+        }
+        path.write_text(text + yaml.safe_dump(variables))
+        (broker,) = load_fleet(tmp_path / "i").brokers
+        assert broker.settings.store_directory == "/opt/activemq/data/kahadb"
+
+    def test_comments_omit_the_store_whose_path_the_file_shows(self, hand: Path, tmp_path: Path) -> None:
+        hand.write_bytes(document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>'))
+        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+
+        text = (tmp_path / "i/group_vars/all.yml").read_text()
+        assert "# activemq_user: activemq " in text
+        assert "# activemq_store_directory" not in text
 
     def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         run(tree, "-o", tmp_path / "i")
