@@ -25,8 +25,8 @@ _NO_CACHE = XmlElement(
     "pendingDurableSubscriberPolicy",
     children=(XmlElement("storeDurableSubscriberCursor", (("useCache", "false"),)),),
 )
-_WHY_REPLAY = "a message may go back to a broker it came from when its consumers have moved there"
-_WHY_NO_CACHE = "with its cache a broker sends some events twice that come while it starts"
+_WHY_REPLAY = "a message may return to a broker that it came from, after its consumers moved to that broker"
+_WHY_NO_CACHE = "with a cache, a broker sends some messages twice that arrive while it starts"
 _TOPIC_PREFETCH = "100"
 """Messages that a broker holds in memory for a topic subscriber that does not name a prefetch; the rest are written to
 the temporary store. The default of releases is 32766. Measured on 5.5.1, 5.18.3 and 6.3.1: docs/security.md."""
@@ -160,7 +160,7 @@ def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
         return tuple(destination_elements)
     if any((virtual.type, virtual.name) == (default.type, default.name) for virtual in configured_destinations):
         return tuple(destination_elements)
-    reason = "what a broker has without any in its file, and would lose by these"
+    reason = "the default of ActiveMQ, which a file with virtual destinations must list to keep it"
     return (XmlElement("virtualTopic", (("name", default.name),), comment=reason), *destination_elements)
 
 

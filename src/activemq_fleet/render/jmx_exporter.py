@@ -59,21 +59,35 @@ def _message_time(attribute: str, name: str, meaning: str) -> ExporterMetric:
 
 BROKER = (
     ExporterMetric(
-        "Slave", "activemq_broker_standby", "GAUGE", "1 for a pure slave or a node that waits for the store"
+        "Slave", "activemq_broker_standby", "GAUGE", "1 for a standby, which waits for the store or is a pure slave"
     ),
-    ExporterMetric("UptimeMillis", "activemq_broker_uptime_seconds", "GAUGE", "since the broker started", 0.001),
     ExporterMetric(
-        "StorePercentUsage", "activemq_broker_store_used_ratio", "GAUGE", "of the store's limit, 0 to 1", 0.01
+        "UptimeMillis", "activemq_broker_uptime_seconds", "GAUGE", "seconds since the broker started", 0.001
     ),
-    ExporterMetric("StoreLimit", "activemq_broker_store_limit_bytes", "GAUGE", "size that the store may have"),
     ExporterMetric(
-        "MemoryPercentUsage", "activemq_broker_memory_used_ratio", "GAUGE", "of the memory for messages", 0.01
+        "StorePercentUsage",
+        "activemq_broker_store_used_ratio",
+        "GAUGE",
+        "used share of the limit of the store, 0 to 1",
+        0.01,
+    ),
+    ExporterMetric("StoreLimit", "activemq_broker_store_limit_bytes", "GAUGE", "limit of the store size"),
+    ExporterMetric(
+        "MemoryPercentUsage",
+        "activemq_broker_memory_used_ratio",
+        "GAUGE",
+        "used share of the memory for messages, 0 to 1",
+        0.01,
     ),
     ExporterMetric("MemoryLimit", "activemq_broker_memory_limit_bytes", "GAUGE", "memory for messages"),
     ExporterMetric(
-        "TempPercentUsage", "activemq_broker_temp_used_ratio", "GAUGE", "of the limit of temporary files", 0.01
+        "TempPercentUsage",
+        "activemq_broker_temp_used_ratio",
+        "GAUGE",
+        "used share of the limit of temporary files, 0 to 1",
+        0.01,
     ),
-    ExporterMetric("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "size that temporary files may have"),
+    ExporterMetric("TempLimit", "activemq_broker_temp_limit_bytes", "GAUGE", "limit of the size of temporary files"),
     # No release has it at a node that waits for the store; a pure slave has it, and activemq_broker_standby 1.
     ExporterMetric("TotalMessageCount", "activemq_broker_messages", "GAUGE", "messages that wait in all destinations"),
     ExporterMetric("TotalConsumerCount", "activemq_broker_consumers", "GAUGE", "consumers of all destinations"),
@@ -92,13 +106,17 @@ DESTINATION = (
     ExporterMetric("ConsumerCount", "activemq_destination_consumers", "GAUGE", "consumers of the destination"),
     ExporterMetric("ProducerCount", "activemq_destination_producers", "GAUGE", "producers of the destination"),
     ExporterMetric(
-        "InFlightCount", "activemq_destination_in_flight_messages", "GAUGE", "delivered and not acknowledged"
+        "InFlightCount", "activemq_destination_in_flight_messages", "GAUGE", "messages delivered and not acknowledged"
     ),
     ExporterMetric("EnqueueCount", "activemq_destination_enqueued_messages_total", "COUNTER", "messages accepted"),
     ExporterMetric("DequeueCount", "activemq_destination_dequeued_messages_total", "COUNTER", "messages acknowledged"),
     ExporterMetric("ExpiredCount", "activemq_destination_expired_messages_total", "COUNTER", "messages that expired"),
     ExporterMetric(
-        "MemoryPercentUsage", "activemq_destination_memory_used_ratio", "GAUGE", "of its memory limit", 0.01
+        "MemoryPercentUsage",
+        "activemq_destination_memory_used_ratio",
+        "GAUGE",
+        "used share of the memory limit of the destination, 0 to 1",
+        0.01,
     ),
 )
 # Zero, and therefore not shown, without a policy that has advanced_message_statistics_enabled.
@@ -111,20 +129,37 @@ MESSAGE_TIMES = (
 )
 LINK = (
     ExporterMetric("Duplex", "activemq_link_duplex", "GAUGE", "1 for a link that carries messages both ways, else 0"),
-    _exceptions("BridgeExceptionCount", "activemq_link_start_exceptions_total", "at starts of its bridges"),
-    _exceptions("LocalExceptionCount", "activemq_link_local_exceptions_total", "of its bridges from the local broker"),
+    _exceptions("BridgeExceptionCount", "activemq_link_start_exceptions_total", "while bridges of the link started"),
     _exceptions(
-        "RemoteExceptionCount", "activemq_link_remote_exceptions_total", "of its bridges from the remote broker"
+        "LocalExceptionCount",
+        "activemq_link_local_exceptions_total",
+        "that bridges of the link received from the local broker",
+    ),
+    _exceptions(
+        "RemoteExceptionCount",
+        "activemq_link_remote_exceptions_total",
+        "that bridges of the link received from the remote broker",
     ),
 )
 BRIDGE = (
     ExporterMetric(
-        "CreatedByDuplex", "activemq_bridge_responder", "GAUGE", "a bridge that is up; 1 at the dialled end"
+        "CreatedByDuplex",
+        "activemq_bridge_responder",
+        "GAUGE",
+        "a running bridge; 1 if the remote broker opened its connection, else 0",
     ),
     ExporterMetric("EnqueueCounter", "activemq_bridge_enqueued_messages_total", "COUNTER", "messages to be forwarded"),
     ExporterMetric("DequeueCounter", "activemq_bridge_dequeued_messages_total", "COUNTER", "messages forwarded"),
-    _exceptions("LocalExceptionCount", "activemq_bridge_local_exceptions_total", "from the local broker"),
-    _exceptions("RemoteExceptionCount", "activemq_bridge_remote_exceptions_total", "from the remote broker"),
+    _exceptions(
+        "LocalExceptionCount",
+        "activemq_bridge_local_exceptions_total",
+        "that the bridge received from the local broker",
+    ),
+    _exceptions(
+        "RemoteExceptionCount",
+        "activemq_bridge_remote_exceptions_total",
+        "that the bridge received from the remote broker",
+    ),
 )
 
 
@@ -245,12 +280,12 @@ def _bean_name(destination: str) -> str:
 def _fact_rules(broker: Broker, mark: str) -> Iterator[_Rule]:
     runtime = "java.lang<type=Runtime><>"
     labels = {"release": broker.release.text, "ha": broker.settings.ha, "fingerprint": mark}
-    about = "1; the configuration in force on the host, and the release that it is made for"
+    about = "always 1; the labels describe the configuration that is active on the host"
     yield _Rule(f"{runtime}StartTime: ", "activemq_configuration_info", "GAUGE", about, labels, value="1")
     if limits := [
         int(limit) for connector in broker.connectors if (limit := connector.options.get("maximumConnections", ""))
     ]:
-        about = "the smallest maximumConnections of its connectors"
+        about = "the smallest maximumConnections of the connectors of the broker"
         yield _Rule(
             f"{runtime}Uptime: ", "activemq_broker_connections_limit", "GAUGE", about, {}, value=str(min(limits))
         )
