@@ -125,7 +125,7 @@ def test_a_child_that_may_stand_only_once_is_told_so() -> None:
 
 def test_fix_names_attribute_with_bad_value() -> None:
     document = broker("").replace(b"<broker ", b'<broker useJmx="yes" ')
-    assert fixes(document, ANY_ORDER) == ["correct the value of useJmx"]
+    assert fixes(document, ANY_ORDER) == ["set useJmx to true or false"]
 
 
 def test_text_between_elements_is_told() -> None:

@@ -241,7 +241,7 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
             other = first_uses.get((scope, name))
             if other is not None:
                 yield node.problem(
-                    f'"{name}" is the {attribute} of both this <{node.name}> and the <{other.name}> in line '
+                    f'<{node.name}> has the same {attribute} "{name}" as the <{other.name}> in line '
                     f"{other.position()[0]}: the broker does not start",
                     attribute,
                     name,

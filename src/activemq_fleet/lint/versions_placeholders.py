@@ -106,8 +106,8 @@ def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
     """
     if ".insight.log" in bean.get("class"):
         text = (
-            f"the class {bean.get('class')} is removed in 5.17.0: with this bean, the broker does not start after an "
-            "upgrade to 5.17.0 or later"
+            f"ActiveMQ 5.17.0 removed the class {bean.get('class')} of this bean: after an upgrade to 5.17.0 or later, "
+            "the broker does not start"
         )
         yield bean.problem(text, "class")
 
@@ -171,7 +171,8 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
                 continue
             reported.add(name)
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
-                text = f"this link cannot connect, because nothing replaces the placeholder {match[0]}"
+                link = f"<{node.name}> {node.get('name')}".rstrip()
+                text = f"{link} cannot connect, because nothing replaces the placeholder {match[0]}"
                 fix = placeholder_fix(document, [match])
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error", fix=fix)
             else:

@@ -311,7 +311,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
         if attribute == "journalMaxFileLength":
             why = f"{_OVERFLOW}. With this length, the store begins a new data file for each write"
         if result > 0:
-            why = f"{_OVERFLOW}. The smaller value works, but it is not the configured one"
+            why = f"{_OVERFLOW}. The broker works with this smaller value instead of the configured one"
         yield node.problem(message, attribute, severity="warning" if result > 0 else None, fix=fix, why=why)
 
 
@@ -356,7 +356,10 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
             yield connector.problem(message, "uri", match[0], fix=placeholder_fix(document, [match]))
     for link in document.network_connectors:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
-            message = f"nothing replaces the placeholder {match[0]} in the URI of this link: the broker does not start"
+            message = (
+                f"nothing replaces the placeholder {match[0]} in the URI of the link {link.get('name')}: "
+                "the broker does not start"
+            )
             yield link.problem(message, "uri", match[0], fix=placeholder_fix(document, [match]))
     for node in document.elements_named(*_SIZES):
         for attribute in _SIZES[node.name]:
@@ -398,7 +401,9 @@ def unknown_key_store_type(context: Element) -> Iterator[Problem]:
         kind = context.literal_value(attribute)
         store = attribute.removesuffix("Type")
         if kind is not None and context.has_attribute(store) and kind.lower() not in _KEY_STORES:
-            message = f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider has it'
+            message = (
+                f'{attribute}="{kind}" is not a key store type of Java, unless an added security provider defines it'
+            )
             fix = (
                 f'write {attribute}="PKCS12" or "JKS", the type with which the file was created; keytool -list shows it'
             )

@@ -205,7 +205,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
             excess = f"the file has more than {MOST_ELEMENTS} elements"
             remedy = "move parts of it into imported files"
         elif brokers > MOST_BROKERS:
-            excess = f"the file has more than {MOST_BROKERS} <broker>"
+            excess = f"the file has more than {MOST_BROKERS} <broker> elements"
             remedy = "write each broker into a file of its own"
         elif (count := len(element.attrib)) > MOST_ATTRIBUTES:
             excess = f"<{local_name(element.tag)}> has more than {MOST_ATTRIBUTES} attributes"

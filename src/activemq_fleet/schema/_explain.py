@@ -137,7 +137,7 @@ class SchemaErrorExplainer:
                 meant = sole_similar_name(name, self._attributes(place), self._model.name_words)
                 yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
             else:
-                fix = f"correct the value of {name}"
+                fix = f"set {name} to {self._permitted_value(place, name, value)}"
                 yield _Explanation(place, self._bad_value_message(place, name, value), attribute[1], fix=fix)
         elif "Character content" in message:
             element.text = None
@@ -239,13 +239,16 @@ class SchemaErrorExplainer:
         text = f"<{local_name(element.tag)}> has no attribute {name} in this release"
         return text + _suggestion(name, list(self._attributes(element)), "{}", few=0)
 
-    def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
+    def _permitted_value(self, element: etree._Element, name: str, value: str) -> str:
+        """Return a description of the values that the schema permits for an attribute, such as ``true or false``."""
         kind = self._attributes(element).get(name, "")
-        wanted = _TYPES.get(kind, "a value that the schema of this release accepts")
-        if kind in _LARGEST and _WHOLE.fullmatch(value):
-            wanted += f" up to {_LARGEST[kind]}"
+        permitted = _TYPES.get(kind, "a value that the schema of this release accepts")
+        return f"{permitted} up to {_LARGEST[kind]}" if kind in _LARGEST and _WHOLE.fullmatch(value) else permitted
+
+    def _bad_value_message(self, element: etree._Element, name: str, value: str) -> str:
         shown = value if len(value) <= 60 else f"{value[:60]}…"
-        return f'{name}="{shown}" of <{local_name(element.tag)}> must be {wanted}'
+        permitted = self._permitted_value(element, name, value)
+        return f'{name}="{shown}" of <{local_name(element.tag)}> must be {permitted}'
 
     def _foreign_message(self, element: etree._Element) -> str:
         namespace = etree.QName(element).namespace

@@ -360,7 +360,7 @@ def test_listener_with_a_placeholder_elsewhere_starts(uri: str) -> None:
 def test_link_to_a_placeholder_that_nothing_replaces_is_an_error() -> None:
     problems = findings_of('<networkConnector name="s" uri="static:(tcp://a:${p})?maxReconnectDelay=${d}"/>')
     severities = {f.message.partition(":")[0]: f.severity for f in problems if f.rule == "V024"}
-    assert severities["this link cannot connect, because nothing replaces the placeholder ${p}"] == "error"
+    assert severities["<networkConnector> s cannot connect, because nothing replaces the placeholder ${p}"] == "error"
     assert set(severities.values()) == {"error", "warning"}
 
 
