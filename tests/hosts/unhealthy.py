@@ -197,8 +197,8 @@ def changed_by_hand(pair: Pair) -> Iterator[Found]:
     host, file = pair.standby, f"{BASE}/current/conf/activemq.xml"
     host.run("sh", "-c", f"echo >> {file}")
     try:
-        says = f"{host.name}: the installed configuration differs from the deployed one"
-        yield Found((says, "conf/activemq.xml was changed by hand", "Add it to the inventory"))
+        says = f"{host.name}: files of the deployed configuration were changed on the host"
+        yield Found((says, "conf/activemq.xml was changed by hand", "Add the changes to the inventory"))
     finally:
         host.run("sed", "-i", "$ d", file)
 

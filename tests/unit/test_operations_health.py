@@ -127,7 +127,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"restart_required": True, "previous": "0a1b", "previous_intact": False},
         {},
         A,
-        "0a1b is incomplete",
+        "last started (0a1b in ",
         "Run the playbook site",
     ),
     (

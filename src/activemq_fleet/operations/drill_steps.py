@@ -68,10 +68,10 @@ def schedule_faulted_pairs(
     refused = {pair.name: drill_refusal_reason(fleet, pair, what) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
-        reasons = "; ".join(filter(None, refused.values())) or "the target contains no pair"
+        reasons = "; ".join(filter(None, refused.values())) or "no pair is selected"
         raise InputError(
-            f"no pair of the target can be drilled: {reasons}. Choose a target with pairs that can be drilled, or "
-            "another fault"
+            f"the drill cannot start, because it cannot inject the fault {what} into any selected pair: {reasons}. "
+            "Select other pairs (--target or activemq_target), or another fault (--what or activemq_drill_what)"
         )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if not resync and all(pair.profile.needs_resync for pair in fit):
@@ -114,8 +114,8 @@ def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
         return f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, not {what}"
     if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
         return (
-            f"pair {pair.name} is the only pure pair of its group, and its slave accepts no clients, so a failover "
-            "cannot be measured"
+            f"pair {pair.name} is the only pure pair of its group: after the failover, its slave accepts no clients, "
+            "and the clients have no other broker"
         )
     return None
 

@@ -191,15 +191,15 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
         )
     if node.drift:
         yield PairProblem(
-            f"{node.host}: the installed configuration differs from the deployed one ({names_to_text(node.drift)}), "
-            "and a restart would apply the difference. Add it to the inventory, and run the playbook site, which "
-            "overwrites the files"
+            f"{node.host}: files of the deployed configuration were changed on the host ({names_to_text(node.drift)}), "
+            "and a restart would apply these changes. Add the changes to the inventory, and run the playbook site, "
+            "which overwrites the files"
         )
     if node.restart_required and node.previous_intact is False:
         yield PairProblem(
-            f"{node.host}: the new configuration of the broker could not be rolled back, because its configuration "
-            f"{node.previous or 'in use'} is incomplete below {node.base}/versions. Run the playbook site with the "
-            "previous inventory, then with the current one"
+            f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
+            "/versions) is incomplete or was changed, so the new configuration could not be rolled back. Run the "
+            "playbook site with the previous inventory, then with the current one"
         )
 
 

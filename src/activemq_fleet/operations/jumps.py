@@ -98,8 +98,9 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
         )
     elif now.pure:
         yield (
-            f"the broker is in a pure pair, whose nodes do not share a store, but with {wanted} it would not be pure. "
-            "Run the playbook migrate, which moves the messages to a new pair"
+            f"the broker belongs to a pure pair, whose nodes do not share a store, but with {wanted} the pair would "
+            "not be pure. Set activemq_ha and activemq_release of this pair as before, and add a new pair. Run the "
+            "playbook migrate, which moves the messages to the new pair"
         )
     if now.kind in _REMOVED and not wanted.supports(now.kind):
         yield (
@@ -109,8 +110,8 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
     if now.kind is not None and now.kind != then.kind:
         yield (
             f"the broker stores its messages in {now.kind}, but with {wanted} it would use {then.kind} without these "
-            f"messages. Configure {now.kind} again. Or add a new pair, move the clients to it, and let consumers "
-            "receive the messages of the old pair"
+            f"messages. Set activemq_ha, activemq_kahadb and activemq_jdbc so that the broker uses {now.kind} again. "
+            "Or add a new pair, move the clients to it, and let consumers receive the messages of the old pair"
         )
     if now.kind == then.kind == "mKahaDB" and holder.mkahadb_rest != wanted.mkahadb_rest:
         yield (
@@ -174,7 +175,7 @@ def _changes(old_release: Release, wanted: Release) -> Iterator[str]:
     if old_release.mqtt_swaps_dots != wanted.mqtt_swaps_dots:
         yield (
             f"with {wanted}, MQTT topics that contain a dot, such as a.b/c, map to different topics of the broker than "
-            f"with {old_release}, so MQTT sessions with such topics start without their messages"
+            f"with {old_release}. MQTT sessions that subscribe to them start without their stored messages"
         )
     if old_release.has_pure_master_slave and not wanted.has_pure_master_slave:
         yield f"{wanted} ignores waitForSlave and the other attributes of pure master/slave pairs"

@@ -163,9 +163,9 @@ def _old_nodes(
 def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
-            f"{slave.host}: the preferred slave serves clients{_reason(slave)}, so its messages cannot be moved: it "
-            "treats each broker that connects to it by a bridge as its master. Run the playbook resync for pair "
-            f"{master.pair}, then run the playbook migrate again"
+            f"{slave.host}: the preferred slave serves clients{_reason(slave)}, so its messages cannot be moved. A "
+            "promoted slave treats each broker that connects to it as its own slave, so no bridge can connect. Run the "
+            f"playbook resync for pair {master.pair}, then run the playbook migrate again"
         )
     if master.state == "stopped" and slave and slave.state == "stopped":
         _check_empty(master)  # stopped by an earlier run that left other pairs
@@ -253,8 +253,8 @@ def _drain(
         act="want",
         phase="draining",
         say=(
-            f"move the messages of the old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')}): create "
-            f"consumers on {', '.join(hosts)} for a short time"
+            f"the playbook creates consumers on {', '.join(hosts)} for a short time, which move the messages of the "
+            f"old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')})"
         ),
         hosts=tuple(hosts),
         queues=tuple(wanted),
@@ -309,7 +309,7 @@ def _drained(
     running = [master for master in masters if master.state == "active"]
     for master in running:
         if master.counts[-2:] != (0, 0):
-            say = f"{master.host} holds no messages: count them a second time"
+            say = f"{master.host} holds no messages: the playbook counts its messages a second time"
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.counted_store_backlog.certain:
             raise InputError(
@@ -338,7 +338,8 @@ def _drained(
         )
     living = [slave for slave in slaves if slave.state != "stopped"]
     hosts = tuple(node.host for node in living or running)
-    say = f"the old brokers are empty: stop the {'slaves' if living else 'masters'} {', '.join(hosts)}"
+    roles = "slaves" if living else "masters"
+    say = f"the old brokers are empty: the playbook stops the preferred {roles} {', '.join(hosts)}"
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
@@ -370,8 +371,8 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
     stores = ", ".join(f"{master.host}:{master.counted_store_backlog.store}" for master in masters)
     doubt = [master.host for master in masters if not master.counted_store_backlog.certain]
     note = (
-        f"{', '.join(doubt)}: the store of a stopped broker may not list every durable subscription, so this run does "
-        "not prove that it is empty. The run that stopped the broker counted no messages in it"
+        f"{', '.join(doubt)}: this run could not check that the store is empty, because the store of a stopped broker "
+        "may not list every durable subscription. The run that stopped the broker counted no messages"
     )
     say = f"the old brokers are retired: they are stopped and hold no messages. Their stores are kept: {stores}"
     return MigrationStep(act="done", phase="retired", say=say, notes=(note,) if doubt else ())

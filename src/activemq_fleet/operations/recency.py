@@ -35,8 +35,9 @@ _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})
 _LONGEST_RECOVERY = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 _SET_RESYNC_FROM = (
-    "Check in both logs which broker reported 'Master Failed' and which one accepted clients last. Run the playbook "
-    "resync again with -e activemq_resync_from=HOST, the host whose store is kept. The other store is kept as a backup"
+    "Check in data/activemq.log of both hosts which broker reported 'Master Failed', and which broker accepted clients "
+    "last. Run the playbook resync again with -e activemq_resync_from=HOST, the host whose store is kept. The other "
+    "store is kept as a backup"
 )
 
 
@@ -275,8 +276,8 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
         clauses.append(f"{slave.host} never received {count_with_noun(missed, 'message')} that {master.host} holds")
     if alone:
         clauses.append(
-            f"{slave.host} holds {count_with_noun(alone, 'message')} from before it was attached that {master.host} "
-            "never received"
+            f"{slave.host} holds {count_with_noun(alone, 'message')} that {master.host} never received, from before "
+            f"{slave.host} connected to {master.host}"
         )
     return " and ".join(clauses)
 
@@ -319,10 +320,14 @@ def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> Stor
     if not only_master and not done_master:
         return StoreChoice(s, False, _surplus_reasons(s, m, len(only_slave), done_slave))
     if served is False and _is_in_flight(master, slave, only_slave):
-        attached = f"{s} was attached until it stopped and never served, so {m} has every acknowledged message"
+        attached = (
+            f"{s} was a slave of {m} until {s} stopped, and never served clients, so {m} has every acknowledged message"
+        )
         return StoreChoice(m, False, (attached, *_surplus_reasons(m, s, len(only_master), done_master)))
     if served and not only_master:
-        alone = f"{s} served without {m} after it was attached, and received every message that {m} still has"
+        alone = (
+            f"{s} was a slave of {m}, then served clients without {m}, and received every message that {m} still has"
+        )
         return StoreChoice(s, False, (alone, *_surplus_reasons(s, m, len(only_slave), done_slave)))
     differences = [
         (len(only_master), f"{m} has {count_with_noun(len(only_master), 'message')} that {s} never received"),
@@ -332,9 +337,9 @@ def _judge_contents(master: PurePairNodeStore, slave: PurePairNodeStore) -> Stor
     ]
     facts = [text for count, text in differences if count]
     periods = {
-        True: f"{s} served alone",
-        False: f"{s} never served alone",
-        None: f"no log shows whether {s} served alone",
+        True: f"{s} served clients without {m}",
+        False: f"{s} never served clients without {m}",
+        None: f"no log shows whether {s} served clients without {m}",
     }
     facts.append(periods[served])
     raise ResyncRefusedError(

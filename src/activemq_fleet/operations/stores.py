@@ -92,7 +92,8 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
         if store.used:
             return (
                 f"{store.host}: the store {store.directory} contains messages, but no file {STORE_MARKER} with the "
-                f"name of its pair. If it is the store of pair {pair}, write {pair} into this file"
+                f"name of its pair. If it is the store of pair {pair}, create {store.directory}/{STORE_MARKER} with "
+                f"the text {pair}. If not, mount the store of pair {pair} there"
             )
         if _is_absent(store):
             hosts = [other.host for other in seen if _is_absent(other) and other.directory == store.directory]

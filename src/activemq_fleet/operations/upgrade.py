@@ -143,7 +143,7 @@ def _step(
                 f"did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade again"
             )
         closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
-        say = f"{peer.host} takes over from {node.host} and opens the store as {peer.release}{closing}"
+        say = f"{peer.host} takes over from {node.host} and opens the store with {peer.release}{closing}"
         return RollingStep("switch", say, (node.host,), peer.host, node.state)
     if node.host in run.acted:
         raise run.refusal_error(
@@ -151,11 +151,11 @@ def _step(
             f"{node.base}/data/activemq.log, and run the playbook upgrade again"
         )
     how = (
-        f"the standby: {peer.host} serves"
+        f"it is the standby, and {peer.host} serves clients"
         if peer
-        else "which is a single broker: its clients wait until it is active again"
+        else "it is a single broker, so its clients wait until it is active again"
     )
-    say = f"upgrade {node.host} from {node.release} to {node.wanted}, {how}"
+    say = f"upgrade {node.host} from {node.release} to {node.wanted}: {how}"
     return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
