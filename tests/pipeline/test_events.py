@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
+from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF
 from activemq_fleet.spark.audit_job import read_log_events
 from activemq_fleet.spark.datasets import JobOutput
@@ -109,7 +110,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     ]
     assert of["unknown"][1]["message"] == STACK[:-1].decode()
     assert of["unknown"][0]["time"].hour == 15
-    assert of["torn"][-1]["problem"] == "the file is truncated: its gzip data end too early"
+    assert of["torn"][-1]["problem"] == TRUNCATED
     assert inputs.problems == (
         "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00. "
         "The times in its logs are read as UTC",
@@ -117,7 +118,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     )
     assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),
-        ("torn", "the file is truncated: its gzip data end too early"),
+        ("torn", TRUNCATED),
         ("unknown", CUT_OFF),
     }
 

@@ -104,8 +104,8 @@ def test_unknown_line_without_mistyped_release_is_error_with_newest_line(
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
     assert str(error.value) == (
-        f"ActiveMQ has no release line {line}: the newest line of {text[0]} is {newest_line}. Set a release such as "
-        f"{newest}"
+        f"ActiveMQ has no release line {line}: the newest release line of {text[0]}.x is {newest_line}. Set a release "
+        f"such as {newest}"
     )
 
 

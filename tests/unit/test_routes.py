@@ -78,7 +78,7 @@ def test_a_name_that_nobody_has_is_said() -> None:
 
 
 def test_a_pair_as_a_whole_is_no_single_failure() -> None:
-    with pytest.raises(InputError, match="write o-mq2-a or o-mq2-b"):
+    with pytest.raises(InputError, match="set it to o-mq2-a or o-mq2-b"):
         routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", down="o-mq2")
 
 

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 STEP = 1 << 25
 """Bytes that are unpacked at once."""
 
+TRUNCATED = "the gzip file is truncated, so its last log lines are missing: collect it from the host again"
+"""The problem of a gzip file whose end is missing."""
+
 
 def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
     """Decompress a gzip file, and yield its content in pieces.
@@ -23,11 +26,11 @@ def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
                 out = inflate.decompress(data, STEP)
                 data = inflate.unconsumed_tail
                 if not out and not data and not inflate.eof:
-                    yield b"", True, "the file is truncated: its gzip data end too early"
+                    yield b"", True, TRUNCATED
                     return
                 yield out, False, ""
         except zlib.error as error:
-            yield b"", True, f"the rest of the gzip file cannot be unpacked: {error}"
+            yield b"", True, f"the rest of the gzip file cannot be unpacked ({error}): collect it from the host again"
             return
         data = inflate.unused_data.lstrip(b"\0")
         if not data:

@@ -15,7 +15,9 @@ from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
 
-CUT_OFF = "the file is cut off: its last line has no end"
+CUT_OFF = (
+    "the log file is cut off in its last line, so its last event may be incomplete: collect it from the host again"
+)
 """Loggers write whole lines; a collection that came in between sees this too."""
 
 

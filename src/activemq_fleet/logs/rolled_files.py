@@ -146,12 +146,15 @@ def missing_rolled_files(files: Iterable[str]) -> list[str]:
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.roll_number for roll in rolls if roll.roll_number is not None}
     problems = [
-        f"the log file activemq.log.{number} is missing, so the audit does not contain its events: collect it again"
+        f"the log file activemq.log.{number} is missing, so the audit does not contain its events: collect it from the "
+        "host again"
         for number in range(1, max(numbers, default=0))
         if number not in numbers
     ]
     if not any(roll.is_current for roll in rolls):
-        problems.append("the log file activemq.log is missing, so the newest events are unknown: collect it again")
+        problems.append(
+            "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
+        )
     return problems
 
 

@@ -250,7 +250,7 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
         "T028",
         host,
         f"{network} {brokers} brokers, but the command plan accepts at most {largest} connected brokers "
-        "(option --largest), so that it omits their links, routes and files",
+        "(option --largest). The plan therefore lacks the links, routes and files of these brokers",
         f"raise --largest to {brokers} if the workers have enough memory. If these brokers must not be connected, "
         "correct activemq_links, or an activemq_address that many hosts share",
         why="routes can be computed only if all connected brokers are planned together",

@@ -91,8 +91,8 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
     for name, value in variables.items():
         if any(mark in text for mark in _TEMPLATE) and _holds_template(value):
             raise InputError(
-                f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: name "
-                "the inventory with -i"
+                f"{host}: the variable {name} is a template, which ansible-inventory --list does not evaluate: pass "
+                "the inventory with -i instead of its list with --hosts"
             )
     return HostRecord(host, variables, tuple(groups))
 

@@ -432,7 +432,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
         if similar and _is_mistyped(text, similar):
             hint = f"did you mean {similar}? The newest known release of {requested[0]}.x is {newest}"
         else:
-            hint = f"the newest line of {requested[0]} is {newest_line}. Set a release such as {newest}"
+            hint = f"the newest release line of {requested[0]}.x is {newest_line}. Set a release such as {newest}"
         return f"ActiveMQ has no release line {line}: {hint}"
     if similar and sorted(similar) == sorted(text):
         return f"release {shown!r} is not known: did you mean {similar}?"

@@ -201,7 +201,7 @@ def _event_rate_chart(picture: AuditReportData) -> Chart | None:
 def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
-        none = "no event whose acceptance and handling are both known"
+        none = "no event has both a known time of acceptance and a known time of handling"
         chart.add_text_label(chart.left + 10, chart.height - 48, none, anchor="start")
         return
     highest = max(

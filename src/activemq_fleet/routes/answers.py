@@ -222,9 +222,7 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.short_host_name for broker in pair.brokers)
-            raise InputError(
-                f"{name} is a pair, but the question is what happens when one of its brokers is down: write {nodes}"
-            )
+            raise InputError(f"the argument down is the pair {name}, but must be a single broker: set it to {nodes}")
         return self.fleet.broker(name).host
 
     def bridges_while_down(

@@ -43,12 +43,12 @@ def route_sentence(
     if active and not active.connectors:
         text += f"; these are the stored messages of {source.name}, which {active.identity.short_host_name} now sends"
     if choice == "strands":
-        text += "; a broker may also choose a route that does not lead to the consumer: such messages stay there"
+        text += "; a broker may also choose a route on which messages stay at a broker without the consumer"
     elif choice == "full":
-        text += "; while a bridge has 1,000 unacknowledged messages, others may take a longer route and stay on one "
-        text += "of its brokers"
+        text += "; while a bridge has 1,000 unacknowledged messages, more messages may take a longer route, and stay "
+        text += "on a broker of that route"
     elif choice == "unknown":
-        text += "; there are too many other routes to check whether messages can stay on one of them"
+        text += "; it was not checked whether messages can stay on other routes, because there are too many of them"
     limited = [b for b in way if b.connector.include or b.connector.exclude]
     if limited and destination is None:
         text += "; " + "; ".join(dict.fromkeys(map(_filter_text, limited)))

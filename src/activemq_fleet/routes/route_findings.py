@@ -24,7 +24,7 @@ RULES = {
     "logs an error",
     "R002": "messages on these routes wait until the broker is active again, although the brokers at both ends of each "
     "route are active",
-    "R003": "messages for consumers on the other broker wait, unless another link leads to that broker",
+    "R003": "messages for consumers on the remote broker of the link wait, unless another link leads to that broker",
     "R004": "a broker with several links chooses one of them for each message. If no link leads on from the next "
     "broker within the TTL, the message stays there, even while the consumer is connected",
 }
@@ -169,7 +169,8 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         reason = (
             "the other node of the pair is a standby while this broker is active"
             if within
-            else "its TTL is 0, or one end ignores the consumers of the other (staticBridge, advisorySupport=false)"
+            else "the TTL of the link is 0, or one broker of the link ignores the consumers of the other broker "
+            "(staticBridge, advisorySupport=false)"
         )
         yield _finding(
             "R003",
@@ -195,8 +196,9 @@ def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator
             f"messages sent to {source_name} for consumers on {target_name} can remain on a third broker, which cannot "
             f"forward them within the TTL. This concerns {at_least}{count_with_noun(len(stranding), 'route')} of "
             "this network",
-            "set one activemq_network_ttl for all brokers of this network: the number of links of the longest route. "
-            "If each broker has a link to each other broker, set {consumer: 1, message: -1} instead (from 5.9 on). "
+            "set activemq_network_ttl for all brokers of this network to the number of links of the longest route. If "
+            "each broker has a link to each other broker, set activemq_network_ttl: {consumer: 1, message: -1} (from "
+            "5.9 on). "
             "Also set activemq_network_attributes: {decreaseNetworkConsumerPriority: true}",
         )
 

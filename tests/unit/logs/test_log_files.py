@@ -11,6 +11,7 @@ import pytest
 
 from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource, bytes_before_first_record
+from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, event_batches_of_host
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
@@ -196,7 +197,7 @@ def test_of_a_truncated_gzip_file_what_there_is_is_kept_and_the_end_is_named() -
     data, problem = inflated(gzip.compress(whole)[:-400])
     assert 0 < len(data) < len(whole)
     assert whole.startswith(data)
-    assert problem == "the file is truncated: its gzip data end too early"
+    assert problem == TRUNCATED
 
 
 def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
@@ -252,7 +253,8 @@ def test_without_times_the_release_tells_in_which_direction_files_are_counted() 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
     rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
     assert missing_rolled_files(roll.file for roll in rolls) == [
-        "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it again"
+        "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it from the host "
+        "again"
     ]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 
@@ -264,5 +266,5 @@ def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
     assert missing_rolled_files(["activemq.log.2", "activemq.log.1"]) == [
-        "the log file activemq.log is missing, so the newest events are unknown: collect it again"
+        "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
     ]
