@@ -90,22 +90,25 @@ TAKEOVERS = {
         "pair by pair.",
     ),
     "lost_lock": Remedy(
-        "Remove the cause of the lost lock, which the audit reports as a demotion at the same time. Otherwise the node "
-        "loses its lock again.",
+        "Correct the cause of the lost lock, so that the node does not lose its lock again. The audit reports this "
+        "cause as a separate incident (demotion) of the same node and time.",
         ("L021",),
     ),
     "store": Remedy(
-        "Remove the cause of the store error that the audit reports for the same time: the other node uses the same "
-        "disk.",
+        "Correct the cause of the store error, which the audit reports as a separate incident (store error) of the "
+        "same time. Both nodes use the same store, so the new active node can stop because of the same error.",
         ("L014", "L025"),
     ),
-    "failed": Remedy("Check the last error in the log of the failed node.", ()),
+    "failed": Remedy("Read the last error in the log of the failed node, and correct its cause.", ()),
     "pure": Remedy(
-        "Run activemq.fleet.resync before the old master is started: its store lacks the later changes, and the "
-        "pair has no standby until then.",
+        "Run the playbook activemq.fleet.resync before you start the old master: the store of the old master lacks "
+        "the messages that the pair accepted after the takeover. The pair has no standby until this playbook has "
+        "finished.",
         ("P003", "P009"),
     ),
-    "unknown": Remedy("Collect the log of the other node, too: it contains the cause of the stop."),
+    "unknown": Remedy(
+        "Collect the log of the previous active node, and run the audit again: this log shows why the node stopped."
+    ),
 }
 """The advice for a takeover, by how the previous active node stopped."""
 
@@ -133,8 +136,8 @@ SLOW = Remedy(
 LOST_LOCKS = {
     "LOCK-FILE-GONE": (
         "its lock file was removed",
-        Remedy("Find the process that removes files in the store's directory: only the broker may do so. A second "
-              "broker with the same directory also removes them.", ("L005", "L017", "L003")),
+        Remedy("Find the process that removed the lock file, such as a second broker with the same store directory. "
+               "Only the brokers of the pair may write to the store directory.", ("L005", "L017", "L003")),
     ),
     "LOCK-FILE-MODIFIED": (
         "another process wrote to its lock file",
@@ -143,30 +146,34 @@ LOST_LOCKS = {
     ),
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
-        Remedy("Check the database at that time. The lease must be longer than the downtime of the database.", _LEASE),
+        Remedy("Check the database for errors at the time of the incident. Set the duration of the lease "
+               "(lockAcquireSleepInterval) to more than the downtime of the database.", _LEASE),
     ),
     "LOCK-DB-UPDATE-ERR": (
         "it could not renew its lock in the database",
-        Remedy("Check the database at that time. Use the lease locker: a lease survives a lost "
-               "connection.", ("L012", "L014", "L015")),
+        Remedy("Check the database for errors at the time of the incident. Use <lease-database-locker>: its lease "
+               "survives a lost connection to the database.", ("L012", "L014", "L015")),
     ),
     "LOCK-OWNER-LOST": (
         "another process owned the lock",
-        Remedy("Check for another broker on the same store, and for a node that was frozen longer than the lock is "
-               "valid.", ("L009", "L010", "L017")),
+        Remedy("Check whether another broker uses the same store, and whether the node was frozen for longer than "
+               "its lock is valid.", ("L009", "L010", "L017")),
     ),
     "LOCK-KEEPALIVE-ERR": (
         "it could not check its lock",
-        Remedy("Check the storage or the database at that time.", (*_FILE, "L014")),
+        Remedy("Check the storage or the database of the lock for errors at the time of the incident.",
+               (*_FILE, "L014")),
     ),
     "RLD-DEMOTED": (
         "ZooKeeper chose another master",
-        Remedy("Check the ZooKeeper ensemble and this node's connection to it at that time. Replicated LevelDB "
-               "is no longer maintained: move to kahaDB or JDBC.", ("V005",)),
+        Remedy("Check the ZooKeeper ensemble, and the connection of the node to ZooKeeper, for errors at the time of "
+               "the incident. Replicated LevelDB is no longer maintained: move the store to kahaDB or JDBC.",
+               ("V005",)),
     ),
     "": (
         "it no longer held its lock",
-        Remedy("Check the storage or database at that time: the broker's log has no details.", _FILE),
+        Remedy("Check the storage or the database of the lock for errors at the time of the incident: the log of the "
+               "broker has no details.", _FILE),
     ),
 }  # fmt: skip
 """The cause as text, and the advice, by the kind of log record before the loss of a lock."""
@@ -177,8 +184,8 @@ FAILED_TAKEOVER = Remedy(
     ("L018", "L025", "C007"),
 )
 RETIRED = Remedy(
-    "Remove shutdownOnMasterFailure, which stops the standby when the master fails. Otherwise start the standby "
-    "manually.",
+    "Remove the attribute shutdownOnMasterFailure from the <broker> of the standby: it stops the standby when the "
+    "master fails. If you keep the attribute, start the standby manually after each failure of the master.",
     ("P007",),
 )
 SPLIT_BRAIN = Remedy(
@@ -187,13 +194,13 @@ SPLIT_BRAIN = Remedy(
     ("L001", "L002", "L003", "L006", "L007", "L026"),
 )
 FAILING_START = Remedy(
-    "Stop the service unit, so that systemd does not start the broker again. Correct the cause, and run "
-    "`activemq-fleet check` on the inventory. Until then the pair has no standby.",
+    "Stop the service unit of the broker, so that systemd does not start the broker again. Correct the cause of the "
+    "error, and run `activemq-fleet check` on the inventory. The pair has no standby until the broker starts.",
 )
 SUBSCRIPTIONS_AT_RISK = Remedy(
-    "Send the messages of these subscriptions again where their publishers still have them. Then remove the file that "
-    "the cause names. With `activemq_index_rebuild: refuse`, a node does not start serving if it would lose such "
-    "messages.",
+    "Send the messages of the affected durable subscriptions again, if their publishers still have these messages. "
+    "Then remove the file that this incident names. With `activemq_index_rebuild: refuse`, a node does not start "
+    "serving if it would lose such messages.",
 )
 FLAPPING = Remedy(
     "Stop one of the two nodes, and check the cause of each takeover: "
@@ -215,29 +222,32 @@ STORE_ERRORS = {
     ),
     "full": (
         "the disk was full",
-        Remedy("Free disk space, and set the limit of the store below the size of the file system.", ("L025", "C007")),
+        Remedy("Free disk space, and set the limit of the store (<storeUsage>) below the size of the file system.",
+               ("L025", "C007")),
     ),
     "write": (
         "the store could not be written",
-        Remedy("Check the disk or the mount of the store at that time. Configure an <ioExceptionHandler> that stops "
-               "the broker on such errors, so that the standby takes over.", ("L014", "L025")),
+        Remedy("Check the disk or the mount of the store for errors at the time of the incident. Configure an "
+               "<ioExceptionHandler> that stops the broker on such errors, so that the standby takes over.",
+               ("L014", "L025")),
     ),
     "database": (
         "the database could not be used",
-        Remedy("Check the database at that time. Configure an <ioExceptionHandler> that stops the broker while the "
-               "database is unreachable, so that the standby can take over.",
+        Remedy("Check the database for errors at the time of the incident. Configure an <ioExceptionHandler> that "
+               "stops the broker while the database is unreachable, so that the standby can take over.",
                ("L014", "L015")),
     ),
 }  # fmt: skip
 
 REFUSED_MESSAGES = Remedy(
-    "Correct the cause that the error names. Clients must send unacknowledged messages again. A bridge does so "
-    "automatically.",
+    "Correct the cause that the error names. Let each client send the messages again that the broker did not "
+    "acknowledge. A bridge sends its unacknowledged messages again automatically.",
     ("V027",),
 )
 REFUSED_CLIENT = Remedy(
-    "Correct the client's account and password. For agents, the playbook activemq.fleet.site installs those of the "
-    "inventory. An attacker that guesses passwords causes the same log records.",
+    "Correct the user name and the password of the client. If the client is an agent of activemq-fleet, run the "
+    "playbook activemq.fleet.site, which installs the user name and the password from the inventory. If all clients "
+    "have correct passwords, check for an attacker that guesses passwords.",
     ("S003",),
 )
 REFUSED_BRIDGE = Remedy(
@@ -246,20 +256,21 @@ REFUSED_BRIDGE = Remedy(
     ("N036",),
 )
 REFUSED_RIGHTS = Remedy(
-    "Give the account of the bridges the right to read and write the destinations of the link and the topics "
-    "ActiveMQ.Advisory.>.",
+    "Give the account of the bridge (activemq_network_username) the rights to read and write the destinations of the "
+    "link and the topics ActiveMQ.Advisory.>.",
     ("N027",),
 )
 FRAMES = Remedy(
-    "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest message "
-    "(three times the limit of the STOMP connectors suffices). Restart both brokers. Until then, move the message out "
-    "of its queue: it is the first message that waits. `activemq-fleet status` lists the queues.",
+    "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest "
+    "message (three times the limit of the STOMP connectors suffices). Restart both brokers. Until then, move the "
+    "oversized message, which is the first pending message of its queue, to another queue. `activemq-fleet status` "
+    "lists the queues.",
     ("N048",),
 )
 BREAKING_BRIDGE = Remedy(
-    "Read the log of the other broker for the same times, and correct the cause that the error names. If the bridge "
-    "breaks at each attempt to forward one message, move that message out of its queue: it is the first message that "
-    "waits. `activemq-fleet status` lists the queues.",
+    "Read the log of the broker at the other end of the bridge for the same times, and correct the cause that the "
+    "error names. If the bridge breaks whenever it forwards one particular message, move this message, which is the "
+    "first pending message of its queue, to another queue. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 CLIENT_FRAMES = Remedy(
@@ -272,25 +283,27 @@ DUPLICATE_BRIDGE = Remedy(
 )
 
 OUTAGE = Remedy(
-    "Find the process that holds the lock, such as another broker with the same store. NFS version 3 also keeps the "
-    "lock of a host that failed. Release the lock, and start one broker.",
+    "Find the process that holds the lock, such as another broker with the same store, and stop it. If the store is "
+    "on NFS version 3, its server also keeps the lock of a failed host: start this host, or release the lock on the "
+    "server. Then start one broker.",
     ("L001", "L002", "L003"),
 )
 LINK_NEVER_UP = Remedy(
-    "Check the address and the port of the link. Check that the other broker runs and listens there, and that no "
-    "firewall blocks the connection. An attempt without an error waits for a broker that accepts the connection and "
-    "sends nothing.",
+    "Check the address and the port of the link. Check that the broker at this address runs and listens on this "
+    "port, and that no firewall blocks the connection. If the log contains no error of an attempt, the other end "
+    "accepted the connection, but sent nothing.",
     ("V035",),
 )
 LINK_LOST = Remedy(
-    "Check that the other broker runs and that its port can be reached. Restart the network connector (by JMX or the "
-    "web console) or this broker if the link does not connect again.",
+    "Check that the broker at the other end of the link runs, and that its port can be reached. If the link does not "
+    "connect again, restart the network connector (by JMX or the web console), or restart the broker that contains "
+    "the network connector.",
     ("V035",),
 )
 LINK_HANDSHAKE = Remedy(
-    "Restart the network connector (by JMX or the web console) or the broker. Check the other broker, which ended the "
-    "handshake. An upgrade is no known remedy. If the link is up, the log is incomplete: set the log level of "
-    "org.apache.activemq.network to INFO.",
+    "Restart the network connector (by JMX or the web console), or the broker that contains it. Check the log of the "
+    "broker at the other end of the link, which ended the handshake. No release of ActiveMQ is known to correct this "
+    "error. If the link is up, the log is incomplete: set the log level of org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Remedy(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
@@ -298,8 +311,8 @@ OUT_OF_MEMORY = Remedy(
     ("C006",),
 )
 OPEN_FILES = Remedy(
-    "Raise LimitNOFILE of the service unit above the number of connections and store files together, restart the "
-    "broker, and check whether clients leave connections open.",
+    "Raise LimitNOFILE of the broker's service unit above the total number of connections and store files, restart "
+    "the broker, and check whether clients leave connections open.",
     ("C009",),
 )
 CRASHES = Remedy(
@@ -312,7 +325,8 @@ BLOCKED_STORE = Remedy(
     ("C012", "L025", "C007"),
 )
 BLOCKED_TEMP = Remedy(
-    "Consume the pending non-persistent messages, or raise tempUsage to more than one file of the temporary store.",
+    "Consume the pending non-persistent messages, or raise <tempUsage> above the size of one journal file of the "
+    "temporary store (journalMaxFileLength, 32 MB by default).",
     ("C007",),
 )
 BLOCKED_MEMORY = Remedy(
@@ -321,9 +335,9 @@ BLOCKED_MEMORY = Remedy(
     ("C006",),
 )
 LOST_SPOOL = Remedy(
-    "Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use release 5.13.1 or later. Earlier "
-    "releases delete the temporary store at each start, before they have the lock. Send the non-persistent messages "
-    "that the active node had moved to its disk again: they are lost.",
+    "Send the non-persistent messages again that were in the temporary store of the active node: they are lost. Give "
+    "each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use ActiveMQ 5.13.1 or later. Earlier "
+    "releases delete the temporary store at each start, before they acquire the lock.",
     ("L040",),
 )
 REFUSED_CONNECTIONS = Remedy(
@@ -332,8 +346,8 @@ REFUSED_CONNECTIONS = Remedy(
     ("C009",),
 )
 REFUSED_TLS = Remedy(
-    "Check the certificates of the clients and of the connector: their validity, names and authorities, and that the "
-    "clients use TLS on this port.",
+    "Check the validity, the names and the authorities of the certificates of the clients and of the connector. "
+    "Check also that the clients use TLS on this port.",
 )
 REFUSED_CLIENT_RIGHTS = Remedy(
     "Add an authorizationEntry that gives the account's group this right on the destination, or correct the "
@@ -345,8 +359,9 @@ DUPLICATE_CLIENT = Remedy(
     "loss of its old connection: lower wireFormat.maxInactivityDuration if that takes too long.",
 )
 SLOW_STORE = Remedy(
-    "Check the disk or the mount of the store at that time, and use a separate disk for the store. Check for old "
-    "messages that keep many files of the store journal: a longer journal takes longer to replay after a crash.",
+    "Find out what slowed the disk or the mount of the store at the time of the incident, and use a separate disk "
+    "for the store. Check for old messages that keep many files of the store journal: a longer journal takes longer "
+    "to replay after a crash.",
     ("L022",),
 )
 
@@ -357,11 +372,17 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "LIFE-JMX-RETRY": (
         "the JMX connector could not start",
-        Remedy("Find the process that uses the port, often another broker on the host, and change one of both ports."),
+        Remedy(
+            "Find the process that uses the JMX port, often another broker on the same host. Change the port of "
+            "this process, or the JMX port of the broker."
+        ),
     ),
     "X-RMI-REGISTRY": (
         "the JMX registry could not start",
-        Remedy("Find the process that uses the port, often another broker on the host, and change one of both ports."),
+        Remedy(
+            "Find the process that uses the JMX port, often another broker on the same host. Change the port of "
+            "this process, or the JMX port of the broker."
+        ),
     ),
     "LIFE-ASYNC-NC-FAIL": (
         "a network connector did not start, so its link is down",
@@ -400,16 +421,26 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
         Remedy("Correct the name of the destination in staticallyIncludedDestinations."),
     ),
     "NET-MS-TOO-FEW": (
-        "a masterslave link has fewer than two addresses",
-        Remedy("Write the addresses of both nodes into the URI of the link, or use static:.", ("N010",)),
+        "a link with a masterslave: URI has fewer than two addresses",
+        Remedy(
+            "Write the addresses of both nodes of the remote pair into the URI of the link. For a remote broker "
+            "without a standby, use static: in place of masterslave:.",
+            ("N010",),
+        ),
     ),
     "NET-MC-ADVERT-FAIL": (
         "the broker could not announce itself by multicast",
-        Remedy("Allow multicast between the hosts, or list the addresses of the links."),
+        Remedy(
+            "Allow multicast between the hosts, or replace multicast: in the URI of each network connector by "
+            "static: with the addresses of the brokers."
+        ),
     ),
     "NET-MC-FIREWALL": (
         "the system does not permit multicast",
-        Remedy("Allow multicast in the firewall, or list the addresses of the links."),
+        Remedy(
+            "Allow multicast in the firewall, or replace multicast: in the URI of each network connector by "
+            "static: with the addresses of the brokers."
+        ),
     ),
     "NET-MC-PACKET": (
         "the broker could not read a multicast packet of another sender",
@@ -432,15 +463,18 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "RLD-TOO-MANY": (
         "more brokers than replicas use one path of ZooKeeper",
-        Remedy("Give each group of brokers a separate zkPath, and set replicas to their number.", ("V005",)),
+        Remedy(
+            "Give each group of brokers a separate zkPath, and set replicas to the number of brokers in the group.",
+            ("V005",),
+        ),
     ),
     "RLD-SYNC-WAIT": (
-        "writes wait for replicas that are not connected",
+        "writes to the replicated LevelDB store wait for replicas that are not connected",
         Remedy("Start the missing replicas, and check their connections.", ("V005",)),
     ),
 }
 """The problem that the broker reports, and the advice, by the kind of log record."""
 LOCK_ERROR = (
     "the lock of the store could not be renewed or released",
-    Remedy("Check the storage or the database of the lock at that time.", (*_FILE, "L014")),
+    Remedy("Check the storage or the database of the lock for errors at the time of the incident.", (*_FILE, "L014")),
 )

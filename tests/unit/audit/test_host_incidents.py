@@ -257,7 +257,7 @@ def test_bridge_that_breaks_with_another_error_is_an_incident_too() -> None:
     incident = only(audit_pair(log(A, *MASTER, *breaking(1, 2, 3, 4, 5, error="bridge lost"))), "breaking_bridge")
 
     assert "EOFException" in incident.cause
-    assert "log of the other broker" in incident.remedy
+    assert "log of the broker at the other end" in incident.remedy
 
 
 def test_bridge_that_breaks_seldom_late_or_long_apart_is_no_incident() -> None:

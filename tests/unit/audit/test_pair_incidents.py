@@ -550,7 +550,7 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
         "reporting:daily of topic://prices (at most 2 messages). The file /srv/activemq/orders-mq01/at-risk/1-2.json"
         in incidents[0].cause
     )
-    assert "Then remove the file that the cause names" in incidents[0].remedy
+    assert "Then remove the file that this incident names" in incidents[0].remedy
 
 
 WAITS = ("0 chosen", "1 wait")
