@@ -184,7 +184,7 @@ def test_systemd_explains_takeover_after_kill_without_watchdog(spark: SparkSessi
 
     (takeover,) = rows(tmp_path / "out", "incidents")
     assert (takeover["began_from"], takeover["seconds"]) == ("systemd", 3.0)
-    assert "the kernel killed orders-mq01-a" in takeover["cause"]
+    assert "the kernel killed the broker of orders-mq01-a" in takeover["cause"]
 
 
 def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:

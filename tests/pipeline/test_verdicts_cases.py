@@ -298,7 +298,8 @@ def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, t
     assert messages[event("forged-pub", 2)] == "lost"
     assert deliveries[event("forged-pub", 2), "forged-sub"] == "lost"
     assert claims == [
-        "evil: the audit ignores lines of the agent forged-sub, because its journal is on host forged-sub"
+        "evil: the audit ignores the records of the agent forged-sub in this file, because the event journal of this "
+        "agent is on host forged-sub"
     ]
 
 
@@ -315,4 +316,7 @@ def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, 
     messages, _, claims = judge_hosts(spark, tmp_path, hosts, agents)
 
     assert messages[event("forged-pub", 2)] == "lost"
-    assert claims == ["a-evil: the audit ignores lines of the agent forged-sub, because its journal is on host host-2"]
+    assert claims == [
+        "a-evil: the audit ignores the records of the agent forged-sub in this file, because the event journal of this "
+        "agent is on host host-2"
+    ]

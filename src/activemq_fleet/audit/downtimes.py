@@ -76,11 +76,11 @@ def _bounds_sentence(
     if term.started is None or (measured.seconds is not None and bounds[1] - measured.seconds <= _EQUAL):
         return ""
     old, hung = short_name(before.host), end.hung_since if end else None
-    text = f" The downtime of the pair was {downtime_text(*bounds)}. The last log record of {old} before "
-    text += f"the {'hang' if hung else 'end'} is of {sign:%H:%M:%S} UTC, "
+    text = f" The downtime of the pair was {downtime_text(*bounds)}. The last log record of {old} before it "
+    text += f"{'hung' if hung else 'ended'} is from {sign:%H:%M:%S} UTC. "
     if hung:
-        text += f"{old} did not answer its watchdog from {hung:%H:%M:%S} UTC on, "
-    return f"{text}and {short_name(term.host)} was active from {term.started:%H:%M:%S} UTC on."
+        text += f"{old} did not answer its watchdog from {hung:%H:%M:%S} UTC on. "
+    return f"{text}{short_name(term.host)} was active from {term.started:%H:%M:%S} UTC on."
 
 
 def _slow_steps(term: ObservedBrokerRun, before: ObservedBrokerRun, end: ProcessEnd | None) -> str:

@@ -75,7 +75,10 @@ def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapp
     )
     return [
         InputGap(
-            host, f"the audit ignores lines of the agent {agent}, because its journal is on host {host_of[agent]}", file
+            host,
+            f"the audit ignores the records of the agent {agent} in this file, because the event journal of "
+            f"this agent is on host {host_of[agent]}",
+            file,
         )
         for host, file, agent in claims[:MOST_GAPS]
     ]
@@ -85,11 +88,17 @@ def _gap_text(gap: JournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
     journal = f"the agent's event journal (with epoch {gap.epoch} in its lines)"
     if gap.what == words.NO_JOURNAL:
-        return f"{journal} was not collected: collect the logs of this host again"
+        return f"{journal} was not collected: run the playbook activemq.fleet.collect again for the host of the agent"
     if gap.what == words.OPEN_END:
-        return f"{journal} lacks its end, from record {gap.jseq} on: collect the logs of this host again"
+        return (
+            f"{journal} lacks record {gap.jseq} and all later records: run the playbook activemq.fleet.collect again "
+            "for the host of the agent"
+        )
     records = count_with_noun(gap.records, "record") if gap.records else "records"
-    return f"{journal} lacks {records}, from record {gap.jseq} on: collect the logs of this host again"
+    return (
+        f"{journal} lacks {records}, from record {gap.jseq} on: run the playbook activemq.fleet.collect again for the "
+        "host of the agent"
+    )
 
 
 def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:

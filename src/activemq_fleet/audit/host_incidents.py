@@ -217,9 +217,12 @@ def _incident_of_crashes(node: PairNode, series: Sequence[datetime], clauses: Se
     """Yield the incident of a series of broker crashes; ``clauses`` are the ends that a systemd journal explains."""
     if len(series) >= CRASHES:
         times = f"{len(series)} times in a row"
-        cause = f"The process of {short_name(node.host)} ended {times} without a record in its log."
+        cause = f"The broker process on {short_name(node.host)} ended {times} without a record in its log."
         if clauses:
-            cause += f" The systemd journals explain {len(clauses)} of these ends. The last one: {clauses[-1]}."
+            cause += (
+                f" The systemd journals show the cause of {len(clauses)} of these crashes. The cause of the last one: "
+                f"{clauses[-1]}."
+            )
         yield new_incident(
             "crashes",
             node,
@@ -439,7 +442,7 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     destination = ""
     if breaks.destinations:
         names = ", ".join(name for name, _ in breaks.destinations.most_common(SHOWN_NAMES))
-        destination = f" Destinations of the messages that it forwarded meanwhile: {names}."
+        destination = f" During this time the bridge forwarded messages with these destinations: {names}."
     error = f"“{shorten_text(breaks.most_frequent_error)}”" if breaks.most_frequent_error else "no error in this log"
     is_frame = any(text in breaks.most_frequent_error for text in FRAME_ERRORS)
     yield new_incident(

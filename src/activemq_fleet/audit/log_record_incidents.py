@@ -173,8 +173,8 @@ def _duplicate_clients(
     The second client is refused, or takes over the connection of the first.
     """
     for evidence, least, what in (
-        (refused, _CLIENTS, "refused clients because another connection had their id"),
-        (stolen, _STOLEN, "closed connections because another client took over their id"),
+        (refused, _CLIENTS, "refused clients, because another connection had the same client id"),
+        (stolen, _STOLEN, "closed connections, because another client took over their client id"),
     ):
         for series in split_into_series(evidence):
             frequent = [(client, count) for client, count in _most_frequent(series) if count >= least]
@@ -247,7 +247,7 @@ def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[
             is_frame = any(text in most.text for text in FRAME_ERRORS)
             cause = (
                 f"A bridge of {short_name(node.host)} to {uri or 'another broker'} lost its connection "
-                f"{_times(count)} in a row, and its failover: URI connected again each time: "
+                f"{_times(count)} in a row. Each time, the failover: transport of the bridge reconnected: "
                 f"“{shorten_text(most.text)}”."
             )
             advised = advice.FRAMES if is_frame else advice.BREAKING_BRIDGE

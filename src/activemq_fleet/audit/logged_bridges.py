@@ -390,7 +390,7 @@ def _cause_of_end(seen: LogEvidence) -> str:
         return f"{BROKE} this broker: {_error_text(seen)}"
     if seen.kind == "NET-DOWN":
         return "it was stopped"
-    return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker gave up"
+    return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker stopped serving"
 
 
 def _error_text(seen: LogEvidence) -> str:

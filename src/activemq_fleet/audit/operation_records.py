@@ -50,7 +50,10 @@ def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOp
     records = [record for record in map(_parse_record, lines) if record is not None]
     wrong = len(lines) - len(records)
     problems = (
-        (f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is unknown",)
+        (
+            f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is unknown. "
+            "It may report planned takeovers as unplanned",
+        )
         if wrong
         else ()
     )

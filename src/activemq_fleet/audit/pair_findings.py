@@ -248,8 +248,8 @@ def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[dateti
         return incident
     at, host = max(before)
     cause = (
-        f" {short_name(host)} had been started at {at:%H:%M:%S} UTC: before 5.13.1 a start deletes the temporary store "
-        "below dataDirectory. Both nodes appear to use the same directory."
+        f" {short_name(host)} had been started at {at:%H:%M:%S} UTC. Releases before 5.13.1 delete the temporary "
+        "store below dataDirectory at each start. Both nodes appear to use the same directory."
     )
     return replace(incident, cause=incident.cause + cause)
 

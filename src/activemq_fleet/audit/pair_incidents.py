@@ -336,9 +336,9 @@ def _failed_takeovers(
             ended = term.ended or (host_runs[index + 1].chosen if index + 1 < len(host_runs) else None)
             advised = advice.RETIRED if term.retired else advice.FAILED_TAKEOVER
             why = (
-                "its master failed, and its configuration stops it in this case"
+                "stopped when its master failed, because shutdownOnMasterFailure is set"
                 if term.retired
-                else "it acquired the lock, but ended before it was active"
+                else "acquired the lock, but stopped before it was active"
             )
             began = term.saw_loss if term.retired else term.locked
             yield new_incident(
@@ -349,7 +349,7 @@ def _failed_takeovers(
                 ended=ended,
                 seconds=seconds_between(began, ended),
                 began_from="log" if began else "unknown",
-                cause=f"{short_name(host)} was standby; {why}.",
+                cause=f"{short_name(host)} was standby. It {why}.",
                 recorded=began or ended,
             )
 
@@ -439,7 +439,8 @@ def _incident_of_split(
         began_from="log",
         cause=(
             f"{short_name(first.host)} continued to write to the store after {short_name(second.host)} had become "
-            "active with the same store. A difference of the clocks cannot explain the length of this time."
+            "active with the same store. The overlap is longer than the largest assumed difference between the "
+            "clocks of both hosts."
         ),
         recorded=second.store_acquired_at,
     )
@@ -487,7 +488,7 @@ def _mark_planned(incident: Incident, operations: Sequence[PlannedOperation]) ->
     for operation in operations:
         is_within = incident.ended is not None and operation.began <= incident.ended <= operation.ended + _SLACK
         if operation.host == incident.host and is_within:
-            why = f" It was planned: {operation.operation[:40]}, by {operation.by[:80]}."
+            why = f" The takeover was planned: {operation.operation[:40]}, by {operation.by[:80]}."
             return replace(
                 incident,
                 planned=True,

@@ -123,7 +123,7 @@ def hang_incidents(node: PairNode, hangs: Sequence[Hang], runs: Sequence[Observe
             if hang.killed
             else "It answered again later."
             if hang.healthy
-            else "Its watchdog reported this, and did not kill it."
+            else "Its watchdog reported the hang, and did not kill the broker."
         )
         yield new_incident(
             "hung_broker",
@@ -148,6 +148,6 @@ _CLAUSES: Mapping[str, str] = {
     "WATCHDOG-HUNG": "{host} hung ({observed}), and ended without a log record",
     "GUARD-KILLED": "the guard of {host}, which protects the store, killed its broker at {at:%H:%M:%S} UTC, because "
     "{observed}",
-    "UNIT-OUT-OF-MEMORY": "the kernel killed {host} at {at:%H:%M:%S} UTC, because memory was exhausted",
+    "UNIT-OUT-OF-MEMORY": "the kernel killed the broker of {host} at {at:%H:%M:%S} UTC, because memory was exhausted",
     "UNIT-EXITED": "{host} ended without a log record, and systemd recorded {observed} at {at:%H:%M:%S} UTC",
 }

@@ -72,7 +72,10 @@ def takeover_start(
     if before is not None and before.ended is not None:
         return _start_by_log(term, before, before.ended, before.released or before.ended, "log")
     return TakeoverStart(
-        note=(" The start time is unknown: no agent's journal and no bridge's log records the lost connection.")
+        note=(
+            " The start time of the takeover is unknown: neither an agent's journal nor the log of a bridge "
+            "records the lost connection."
+        )
     )
 
 
@@ -119,8 +122,8 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
     if took is None:
         return None
     note = (
-        f"{_witness_sentence(best)} Its clock differs from this node's clock: the duration is the time until it "
-        "connected again."
+        f"{_witness_sentence(best)} The clock of {short_name(best.witness)} differs from the clock of the new active "
+        f"node: the duration of the takeover is the time until {short_name(best.witness)} connected again."
     )
     return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 

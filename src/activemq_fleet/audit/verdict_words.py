@@ -32,15 +32,15 @@ NEVER_ACKNOWLEDGED = "the publisher accepted the event, but no broker acknowledg
 EXPIRED = "the event expired before a broker acknowledged it, and the publisher keeps it"
 DROPPED = "the event expired, and the publisher dropped it because of --drop-expired"
 BARRIER_CAME = (
-    "a broker acknowledged the event, but the subscriber received a later barrier (a marker of the publisher) without "
-    "the event"
+    "a broker acknowledged the event, but the subscriber received only a later marker (barrier) of the publisher, "
+    "not the event"
 )
 NO_BARRIER = (
-    "a broker acknowledged the event, but the subscriber received neither the event nor a later barrier (a marker of "
-    "the publisher)"
+    "a broker acknowledged the event, but the subscriber received neither the event nor a later marker (barrier) of "
+    "the publisher"
 )
-SUBSCRIBER_GAP = "records are missing from the subscriber's journal where those of the event may be"
-PUBLISHER_GAP = "records are missing from the publisher's journal where those of the event may be"
+SUBSCRIBER_GAP = "the subscriber's journal lacks records, which may be records of this event"
+PUBLISHER_GAP = "the publisher's journal lacks records, which may be records of this event"
 NO_ACCEPTANCE = "no journal records that an agent accepted the event"
 NO_SUBSCRIBER = "the audit knows no subscriber that should receive the event"
 

@@ -311,7 +311,7 @@ def test_takeovers_during_playbook_are_planned_and_no_flapping(clock: float) -> 
     assert kinds(incidents) == ["takeover", "takeover", "takeover"]
     assert all(one.planned for one in incidents)
     takeover = next(one for one in incidents if one.kind == "takeover")
-    assert takeover.cause.endswith("It was planned: restart, by ops@controller.")
+    assert takeover.cause.endswith("The takeover was planned: restart, by ops@controller.")
 
 
 def test_planned_takeovers_around_unplanned_one_are_no_flapping() -> None:
@@ -334,8 +334,8 @@ def test_takeover_after_watchdog_killed_hung_node_names_reason_and_downtime() ->
     assert incident.cause == (
         "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
         "orders-mq01-b took over after its store had been recovered. The downtime of the pair was between 51.5 and "
-        "70.0 s. The last log record of orders-mq01-a before the hang is of 12:00:02 UTC, orders-mq01-a did not answer "
-        "its watchdog from 12:00:20 UTC on, and orders-mq01-b was active from 12:01:12 UTC on."
+        "70.0 s. The last log record of orders-mq01-a before it hung is from 12:00:02 UTC. orders-mq01-a did not answer "
+        "its watchdog from 12:00:20 UTC on. orders-mq01-b was active from 12:01:12 UTC on."
     )
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 70.0)
     assert "thread dump" in incident.remedy
@@ -400,7 +400,7 @@ def test_slow_stop_and_late_lock_are_named() -> None:
 
 
 def test_hang_is_an_incident_with_and_without_a_kill() -> None:
-    for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill it.")):
+    for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill the broker.")):
         incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY), more=[killed(A, "0:20", "1:09", kind)]))
         assert (incident.kind, incident.host, incident.began) == ("hung_broker", A, at("0:20"))
         assert incident.cause.endswith(outcome)
@@ -418,7 +418,11 @@ def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "cause"),
     [
-        ("UNIT-OUT-OF-MEMORY", {}, "the kernel killed orders-mq01-a at 12:01:09 UTC, because memory was exhausted"),
+        (
+            "UNIT-OUT-OF-MEMORY",
+            {},
+            "the kernel killed the broker of orders-mq01-a at 12:01:09 UTC, because memory was exhausted",
+        ),
         ("UNIT-EXITED", {"status": "code=killed, status=9/KILL"}, "systemd recorded code=killed, status=9/KILL at"),
     ],
 )

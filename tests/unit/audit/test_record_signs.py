@@ -107,14 +107,14 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             f"WARN  | Failed to add Connection id=ID:1, clientId=shop {IN_USE.format('shop')} | {CONNECTION} | t",
             3,
             "duplicate_client",
-            "another connection had their id: shop 3 times",
+            "another connection had the same client id: shop 3 times",
         ),
         (
             "WARN  | Stealing link for clientId till7 From Connection Transport Connection to: tcp://10.0.0.9:1 | "
             "org.apache.activemq.broker.region.RegionBroker | t",
             12,
             "duplicate_client",
-            "took over their id: till7 12 times",
+            "took over their client id: till7 12 times",
         ),
         (
             f"WARN  | {BLOCK.format(30)} | org.apache.activemq.broker.region.Queue | t",
