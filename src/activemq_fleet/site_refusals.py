@@ -26,8 +26,8 @@ _REQUIREMENT = re.compile(
 _PLACEHOLDER = "missing-password-"
 _MISSING_PASSWORD = re.compile(rf"{_PLACEHOLDER}([A-Za-z0-9._-]*[A-Za-z0-9_])")
 _SOURCE_WITHOUT_ARCHIVE = {
-    "none": "with `none`, the release must already be in `activemq_home` on each host",
-    "package": "with `package`, the release is that of the Debian package",
+    "none": "with activemq_install: none, the release must already be in activemq_home on each host",
+    "package": "with activemq_install: package, the Debian package determines the release",
 }
 _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
@@ -62,7 +62,8 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
                 rule=MISSING,
                 severity="warning",
                 host=broker.host,
-                message=f"activemq_archive names the file {archive}, which does not exist on the machine of this check",
+                message=f"activemq_archive is the file {archive}, which does not exist on the machine where this check "
+                "runs",
                 fix=f"copy the release archive to {archive} on this machine. If the `site` playbook runs on another "
                 "machine, add a waiver of T031 to activemq_waivers",
                 why="the `site` playbook installs the release from this file",
@@ -86,7 +87,7 @@ def ignored_archive_findings(fleet: Fleet) -> Iterator[Finding]:
                 host=broker.host,
                 message=f"{' and '.join(names)} {'is' if is_one else 'are'} set, but activemq_install is "
                 f"{settings.install}, so that the `site` playbook ignores {'this variable' if is_one else 'both'}",
-                fix="to install the release from the archive, set activemq_install: archive; else remove "
+                fix="to install the release from the archive, set activemq_install: archive. Otherwise remove "
                 + " and ".join(names),
                 why=_SOURCE_WITHOUT_ARCHIVE[settings.install],
             )
@@ -118,10 +119,11 @@ def _missing_passwords(settings: BaseModel) -> Iterator[tuple[str, str]]:
         files = ", ".join(f".secrets/{label}" for label in labels)
         many = len(labels) > 1
         yield (
-            f"the adopted inventory reads {'passwords' if many else 'a password'} from {files} in its directory, but "
-            f"{'these files do' if many else 'this file does'} not exist",
-            f"write the account's password to {'each file' if many else 'the file'}, or set the variable with "
-            "ansible-vault. Replace a default password of ActiveMQ with a new one, and give it to the clients",
+            f"the inventory reads {'passwords' if many else 'a password'} from {files} in the directory of the "
+            f"inventory, but {'these files do' if many else 'this file does'} not exist",
+            f"write the password to {'each file' if many else 'the file'}, or replace the reference to the file in the "
+            "variable with a password that ansible-vault encrypts. If it is a default password of ActiveMQ, choose "
+            "another password, and configure it in the clients, too",
         )
 
 
@@ -158,7 +160,8 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
         )
     elif settings.install == "archive" and archive and (other := _other_release(archive, broker)):
         yield (
-            f"activemq_archive is {archive}, an archive of {other}, but activemq_release is {broker.release.text}",
+            f"activemq_archive is {archive}, an archive of release {other}, but activemq_release is "
+            f"{broker.release.text}",
             f"set activemq_archive and activemq_archive_sha512 to the archive of {broker.release.text} and its "
             f"checksum, or set activemq_release to {other}",
         )
@@ -170,9 +173,10 @@ def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     # Who installs and runs brokers himself, as a lab does, starts their guards himself too.
     if broker.has_guard and settings.service != "systemd" and settings.install != "none":
         yield (
-            f"activemq_fence is {settings.fence}, but activemq_service is {settings.service}: only the service unit of "
-            "systemd starts the guard, the program that protects the store",
-            "set activemq_service to systemd, or activemq_fence to none",
+            f"activemq_fence is {settings.fence}, which requires activemq_service: systemd, but activemq_service is "
+            f"{settings.service}",
+            "set activemq_service to systemd, whose service unit starts the guard (the program that protects the "
+            "store), or set activemq_fence to none",
         )
     for account in broker.accounts:
         # T008 and T015 report this for links and agents.
@@ -194,7 +198,7 @@ def _agent_refusals(agent: Agent) -> Iterator[tuple[str, str]]:
     package = agent.settings.agent_package or ""
     if agent.settings.agent_install and _REQUIREMENT.fullmatch(package) and not pins_one_version(package):
         yield (
-            f"activemq_agent_package is {package!r}, a requirement without an exact version",
+            f"activemq_agent_package is {package!r}, a pip requirement without an exact version",
             "set an exact version, such as activemq-agent==1.0, or the path of a wheel",
         )
     if agent.settings.agent_install and re.fullmatch(r"activemq_fleet-[^/]*\.whl", package.rpartition("/")[2]):

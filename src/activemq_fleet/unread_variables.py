@@ -66,7 +66,7 @@ def _reason_unread(path: Path, directory: Path, findings: Iterable[Finding]) -> 
             "and give it the name of a group"
         )
     if path.suffix not in ("", ".yml", ".yaml", ".json"):
-        return f"Ansible reads no file with the extension {path.suffix}: rename the file"
+        return f"Ansible reads no file with the extension {path.suffix}: change the extension to .yml"
     return ""
 
 

@@ -72,7 +72,7 @@ def bridge_uri(
             "the list of addresses for the network connector is empty: give the address of at least one broker"
         )
     if kind not in BRIDGE_KINDS:
-        raise InputError(f"{kind}: is not a URI scheme for a network connector: use one of {', '.join(BRIDGE_KINDS)}")
+        raise InputError(f"{kind} is not a URI scheme for a network connector: use one of {', '.join(BRIDGE_KINDS)}")
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): use failover")
     peers = ",".join(uri_to_dial(address, scheme) for address in addresses)

@@ -372,7 +372,10 @@ def preflight_findings(
 
 def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:
     if not schema.is_valid(document):
-        fix = "correct the variable that sets it: activemq_broker_attributes or activemq_xml_fragments"
+        fix = (
+            "correct the attribute or element in the variable that sets it: activemq_broker_attributes or "
+            "activemq_xml_fragments"
+        )
         for problem in schema.find_problems(document):
             finding = schema_finding(problem, broker.release, ACTIVEMQ_XML, broker.host, fix)
             yield replace(finding, origin=_origin_at(broker, document, problem.line, problem.column))

@@ -93,7 +93,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue"}]}},
-            "by_destination of activemq_kahadb defines no store for the destinations that none of its entries matches",
+            "by_destination of activemq_kahadb leaves some destinations without a store",
         ),
         (
             {"kahadb": {"by_destination": [{"destination": "a", "kind": "queue", "per_destination": True}, {}]}},
@@ -114,7 +114,7 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
         (
             {"kahadb": {"by_destination": [{}]}, "ha": "pure", "release": "5.7.0"},
-            "resync of activemq_ha: pure copies only one store",
+            "with activemq_ha: pure the playbook resync copies only one store",
         ),
         ({"kahadb": {}, "ha": "shared-jdbc"}, "activemq_kahadb is set, but activemq_ha: shared-jdbc uses no kahaDB"),
         (

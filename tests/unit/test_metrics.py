@@ -128,7 +128,7 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
         ({"metrics_tls": {"keystore": "/k"}}, "activemq_metrics_tls.keystore_password is required, but missing"),
         (
             {"connectors": [{"name": "metrics", "scheme": "nio", "port": 1}]},
-            "named 'metrics', but this is the name of another port",
+            "named 'metrics', which is reserved for another port",
         ),
     ],
 )

@@ -157,7 +157,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ("filter", "failover_uri", (["vm://x"],), "entry 0 of the list of brokers (counted from 0): "),
         ("filter", "bridge_uri", ([A], "4.1"), "4.1"),
         ("filter", "bridge_uri", ([A], "5.5.1", "masterslave"), "does not support masterslave: URIs"),
-        ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "vm: is not a URI scheme for a network connector"),
+        ("filter", "bridge_uri", ([A], "6.3.1", "vm"), "vm is not a URI scheme for a network connector"),
         ("filter", "jndi_properties", ([A], "orders\nevil=1"), "but it must be one line of text"),
         (
             "test",

@@ -170,7 +170,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_store_directory": "/srv/a b"}, "the path '/srv/a b' contains ' '"),
         (
             {"activemq_extra_files": [{"path": "../x", "content": ""}]},
-            "the path '../x' leaves the broker's directory",
+            "the path '../x' is not below the broker's directory",
         ),
         ({"activemq_extra_files": [{"path": ".fleet-manifest.json", "content": ""}]}, "begins with .fleet-"),
         ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "which begins a Spring or Jinja expression"),

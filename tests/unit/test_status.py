@@ -204,7 +204,9 @@ def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one(
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
     (finding,) = status(a={"store": None}, b=second).findings
     assert finding.rule == "two-active"
-    assert finding.fix == "immediately stop the broker to which no clients are connected"
+    assert finding.fix == (
+        "immediately stop one of the two brokers: the one with fewer client connections, or either if neither has any"
+    )
 
 
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
@@ -286,7 +288,7 @@ TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOExcepti
         ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct this error")),
         ([OTHER, EDGE], [f"{TOO_LARGE} allowed 10 MB"], ("queue://edge", TOO_LARGE, "wireFormat.maxFrameSize")),
         ([{**OTHER, "largest": 0}], [], ("one of these queues: queue://other", "EOFException", "move this message")),
-        ([], [], ("that the log does not name", "EOFException", "move this message")),
+        ([], [], ("that the log does not name", "EOFException", "correct this error")),
     ],
 )
 def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(

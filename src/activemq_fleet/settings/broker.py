@@ -180,7 +180,7 @@ class XmlFragmentSettings(NetworkSettingsBase):
     parent: Annotated[
         str,
         fields.matching_text_validator(
-            r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements with / between, such as broker/plugins"
+            r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements, separated by /, such as broker/plugins"
         ),
     ] = "broker"
     xml: str = Field(min_length=1)
@@ -364,8 +364,8 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
             )
         if several and self.profile.replicates:
             yield (
-                "activemq_kahadb has by_destination (several stores), but the playbook resync of activemq_ha: "
-                f"{self.ha} copies only one store: remove by_destination"
+                f"activemq_kahadb has by_destination (several stores), but with activemq_ha: {self.ha} the playbook "
+                "resync copies only one store: remove by_destination"
             )
         if self.kahadb is not None and self.profile.has_database_lease:
             yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"
@@ -436,7 +436,7 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
             yield f"activemq_connectors has {doubled!r} twice: give each connector a different name"
         for kept in sorted(_PORTS_OF_OURS & set(names)):
             yield (
-                f"activemq_connectors has a connector named {kept!r}, but this is the name of another port of the "
+                f"activemq_connectors has a connector named {kept!r}, which is reserved for another port of the "
                 "broker: choose another name for the connector"
             )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):

@@ -309,8 +309,7 @@ Instance = Annotated[
     ),
     matching_text_validator(
         rf".*(?<!{WATCHDOG_SUFFIX})",
-        f"must not end with {WATCHDOG_SUFFIX}, because the service unit of a watchdog has such a name: "
-        "choose another name",
+        f"must not end with {WATCHDOG_SUFFIX}, which is the suffix of the watchdog's service unit: choose another name",
     ),
 ]
 # YAML reads a bare ``off`` as false.
@@ -375,7 +374,7 @@ AgentKey = Annotated[
     str,
     matching_text_validator(
         r"[a-z]+(\.[a-z]+)*",
-        "must be a key of agent.conf such as connecting.cap, in lowercase letters with dots between",
+        "must be a key of agent.conf, which has only lowercase letters and dots, such as connecting.cap",
     ),
 ]
 OptionName = Annotated[
@@ -475,8 +474,8 @@ def check_relative_path(path: str) -> str:
     """
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
-            f"the path {path[:_SHOWN]!r} leaves the broker's directory, which has conf/ and data/: write a path that "
-            "begins below it, such as conf/extra.xml, without '.' and '..'"
+            f"the path {path[:_SHOWN]!r} is not below the broker's directory, which has conf/ and data/: write a path "
+            "relative to this directory, such as conf/extra.xml, without '.' and '..'"
         )
     if path.startswith(".fleet-"):
         raise ValueError(

@@ -11,15 +11,16 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.usage import StoreUsage
 from activemq_fleet.settings.xml_beans import Count, KeyRefusingBean, Milliseconds, Size, XmlBean
 
-_LOCK = "remove the key: activemq_ha and activemq_fence determine the lock of a shared store"
+_LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
     "directory": "use activemq_store_directory",
-    "index_directory": "remove the key: the other node reads the index in activemq_store_directory after a failover",
+    "index_directory": "remove the key, because after a failover the standby reads the index in "
+    "activemq_store_directory",
     "locker": _LOCK,
     "use_lock": _LOCK,
     "lock_keep_alive_period": "use activemq_lock_keepalive_interval",
     "database_locked_wait_delay": "use activemq_lock_acquire_interval",
-    "stop_on_error": "remove the key: activemq.fleet sets it for each shared store if the release supports it",
+    "stop_on_error": "remove the key, because activemq.fleet sets it for each shared store if the release supports it",
 }
 
 
@@ -116,7 +117,7 @@ class DestinationStore(XmlBean):
             given, missing = ("destination", "kind") if self.destination else ("kind", "destination")
             raise ValueError(
                 f"an entry of activemq_kahadb.by_destination sets {given}, but not {missing}: set {missing}, or "
-                f"remove {given} to make it the entry for all other destinations"
+                f"remove {given}, so that the entry is for all other destinations"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
@@ -187,8 +188,8 @@ class KahadbSettings(StoreTuning):
         if (None, None) not in named and not {("queue", ">"), ("topic", ">")} <= set(named):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
-                "by_destination of activemq_kahadb defines no store for the destinations that none of its entries "
-                "matches: add an entry without the keys destination and kind"
+                "by_destination of activemq_kahadb leaves some destinations without a store: add an entry without the "
+                "keys destination and kind, which is for all other destinations"
             )
         if self.directory_archive:
             raise ValueError(

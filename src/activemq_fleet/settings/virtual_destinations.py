@@ -71,7 +71,10 @@ class VirtualDestination(TypedBean):
         if self.type == "virtual_topic" and self.forward_to:
             raise ValueError(f"the virtual topic {self.name!r} does not support forward_to: remove forward_to")
         if self.type != "virtual_topic" and not self.forward_to:
-            raise ValueError(f"the {self.type} {self.name!r} has no forward_to: set forward_to to its destinations")
+            raise ValueError(
+                f"the {self.type} {self.name!r} has no forward_to: set forward_to to the destinations that receive its "
+                "messages"
+            )
         return self
 
 

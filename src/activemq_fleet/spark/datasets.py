@@ -250,8 +250,8 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
     if directory is not None:
         if not (directory / name).is_dir():
             raise InputError(
-                f"{out}: the directory has no subdirectory {name} with a dataset of an `activemq-fleet` command. Name "
-                f"the output directory of a plan, audit or drift command that writes {name}"
+                f"{out}: the directory does not contain the dataset {name}: use the output directory of the "
+                f"activemq-fleet command (plan, audit or drift) that writes {name}"
             )
         return reader.parquet(escaped_uri_of(directory / name))
     return reader.parquet(*map(escaped_uri_of, files_listed_in_manifest(spark, uri_of(out), name)))

@@ -51,7 +51,7 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
     ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
     with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
-        with show_phase("listing what was planned and what was collected"):
+        with show_phase("listing planned and collected files"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
         with show_phase("comparing planned with collected files"):
             hosts, _ = output.run_task_and_write_rows(repartition_by_key(records).mapInArrow, _compare_hosts, ["drift"])
@@ -73,8 +73,8 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
             raise
     hosts = f"{root}/hosts"
     none = (
-        f"{planned}: the directory contains neither files/ (from plan) nor hosts/ (from render). Set --planned to the "
-        "output directory of plan or render"
+        f"{planned}: the directory contains neither files/ nor hosts/. Set --planned to the output directory of "
+        "`activemq-fleet plan` (with files/) or `activemq-fleet render` (with hosts/)"
     )
     return _read_files(
         spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none

@@ -189,7 +189,7 @@ def _lock_output(out: str) -> Iterator[None]:
         except BlockingIOError:
             raise InputError(
                 f"{out}: another run of audit --follow writes to this directory: wait until that run has ended, or "
-                "name another OUT"
+                "choose another output directory"
             ) from None
         yield
     finally:

@@ -254,10 +254,11 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
             problem = f"the file {HOST_FILE} cannot be used ({error})"
     if name in inventory_hosts:
         return _with_valid_time_zone(
-            inventory_hosts[name], [f"{problem}. The inventory determines group, release and time zone of the host"]
+            inventory_hosts[name], [f"{problem}. The audit uses group, release and time zone from the inventory"]
         )
     return _with_valid_time_zone(
-        AuditedHost(name), [f"{problem}. The times in its logs are read as UTC, and its release is unknown"]
+        AuditedHost(name),
+        [f"{problem}. The audit reads the times in the logs of the host as UTC, and the release is unknown"],
     )
 
 
@@ -297,7 +298,9 @@ def _host_of_file(name: str, known: Mapping[str, Any]) -> AuditedHost:
         return escape_unprintable(value[:_LONGEST_TEXT]) if isinstance(value, str) and value else None
 
     zone = text("timezone")
-    without_zone = f"the file {HOST_FILE} contains no time zone. The times in the logs of the host are read as UTC"
+    without_zone = (
+        f"the file {HOST_FILE} contains no time zone. The audit reads the times in the logs of the host as UTC"
+    )
     problems = () if zone else (without_zone,)
     return AuditedHost(
         name,
@@ -358,7 +361,11 @@ def _with_valid_time_zone(host: AuditedHost, problems: list[str]) -> AuditedHost
     try:
         time_zone_of(host.timezone)
     except InputError as error:
-        return replace(host, timezone="UTC", problems=(*problems, f"{error}. The times in its logs are read as UTC"))
+        return replace(
+            host,
+            timezone="UTC",
+            problems=(*problems, f"{error}. The audit reads the times in the logs of the host as UTC"),
+        )
     return replace(host, problems=tuple(problems))
 
 
@@ -382,8 +389,8 @@ def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
         if file.kind in what_to_do and file.size > LARGEST_HOST_FILE
     ] + [
         f"{file.host}: the file {file.file} is not read, because it has {file.size / (1 << 20):.0f} MiB, more than "
-        f"{LARGEST_UNIT_JOURNAL >> 20} MiB. The end of a broker that the watchdog killed stays unexplained: keep only "
-        "the newest lines"
+        f"{LARGEST_UNIT_JOURNAL >> 20} MiB. Without this file, the audit cannot explain the end of a broker that "
+        "the watchdog killed: keep only the newest lines of the file"
         for file in files
         if file.kind == "unit_journal" and file.size > LARGEST_UNIT_JOURNAL
     ]

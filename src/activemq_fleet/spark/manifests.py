@@ -90,8 +90,8 @@ class HadoopTarget:
         text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(
-                f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
-                "another output directory"
+                f"{self.out}: `{kind}` replaces its output directory, but did not write the existing files in it: "
+                "choose another output directory"
             )
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 
@@ -164,14 +164,15 @@ def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[s
     text = _newest_manifest(spark, out)
     if text is None:
         raise InputError(
-            f"{out}: the directory has no {MANIFEST}, so the run that wrote it did not complete: repeat that run"
+            f"{out}: the directory has no {MANIFEST}, because the activemq-fleet command that wrote the directory did "
+            "not complete: run this command again"
         )
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):
         raise InputError(
-            f"{out}: the activemq-fleet command that wrote this directory has no dataset {name}, only "
-            f"{', '.join(sorted(datasets)) or 'an empty list of datasets'}. Name the output directory of a plan, audit "
-            f"or drift command that writes {name}"
+            f"{out}: the directory does not contain the dataset {name}, only "
+            f"{', '.join(sorted(datasets)) or 'an empty list of datasets'}: use the output directory of the "
+            f"activemq-fleet command (plan, audit or drift) that writes {name}"
         )
     return datasets[name]
 

@@ -42,7 +42,7 @@ def java_home() -> Path:
     reasons = "; ".join(problems) or "no java is on the PATH, and JAVA_HOME is not set"
     raise SparkProblem(
         f"Spark requires Java {_JAVA} or newer, but {reasons}. Install Java {_JAVA} (Debian: {_INSTALL}). If another "
-        f"Java is the default, set JAVA_HOME to Java {_JAVA}"
+        f"Java is the default, set JAVA_HOME to the directory of Java {_JAVA}"
     )
 
 

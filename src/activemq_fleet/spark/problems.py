@@ -43,7 +43,10 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     ),
     (
         r"Cannot run program \"([^\"]+)\"",
-        lambda m: f"the Spark workers cannot run the Python {m[1]}: set PYSPARK_PYTHON to a path of theirs, or {PACK}",
+        lambda m: (
+            f"the Spark workers cannot run the Python {m[1]}: set PYSPARK_PYTHON to the path of Python on "
+            f"the workers, or {PACK}"
+        ),
     ),
     (
         r"No module named '(activemq_fleet|[\w.]+)'",
@@ -96,7 +99,7 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     (
         r"ExecutorLostFailure.*?Reason: (.+)",
         lambda m: (
-            f"Spark lost an executor four times during the same task ({m[1]}): raise its memory with --conf "
+            f"Spark lost an executor four times during the same task ({m[1]}): raise the executors' memory with --conf "
             "spark.executor.memory or spark.executor.memoryOverhead"
         ),
     ),
@@ -199,6 +202,6 @@ def _explain_full_disk(scratch: Path) -> str:
             "spark.local.dir, to a directory with more space"
         )
     return (
-        "the disk is full, either that of the output directory or that of the executors' temporary files: free disk "
-        "space, and run the command again"
+        "the disk is full (that of the output directory, or that of the executors' temporary files): free disk space, "
+        "and run the command again"
     )

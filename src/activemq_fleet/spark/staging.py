@@ -48,8 +48,8 @@ class LocalTarget:
             return
         if MANIFEST not in names:
             raise InputError(
-                f"{self.out}: `{kind}` replaces its output directory, but did not write the files in this one: choose "
-                "another output directory"
+                f"{self.out}: `{kind}` replaces its output directory, but did not write the existing files in it: "
+                "choose another output directory"
             )
         listed = parse_and_check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
         if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):
@@ -98,7 +98,7 @@ class LocalTarget:
         if arrived_rows != rows or not directory.is_dir():
             raise SparkProblem(
                 f"{self.out}: only {arrived_rows} of {rows} result rows in the directory {name} are on this machine. "
-                "Executors on other machines wrote the others to their own disks. Choose a path that all executors "
+                "Executors on other machines wrote the other rows to their own disks. Choose a path that all executors "
                 "share, such as s3a://, hdfs:// or NFS"
             )
         for path in directory.glob(".*.crc"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.status.model import BrokerStatus
+from activemq_fleet.status.model import BrokerStatus, LinkStatus
 from activemq_fleet.topology import Broker
 
 _NAMED = 3
@@ -21,13 +21,13 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
     for link in row.links:
         text = f"the link {link.link} to {' or '.join(link.to)}"
         if link.breaking in breaking:
-            yield _breaking_bridge(row, text, breaking[link.breaking], link.reason)
+            yield _breaking_bridge(row, link, text, breaking[link.breaking])
         elif link.state == "down":
             yield error_finding(
                 "bridge-down",
                 row.host,
                 f"{text} is not up: {link.reason}",
-                f"check activemq.log on both hosts, and run activemq-fleet explain {row.host}, which shows the link",
+                f"check activemq.log on {_hosts(row, link)}. To see the link, run activemq-fleet explain {row.host}",
             )
         elif link.state == "half":
             text = f"{text} carries messages in one direction only: {link.reason}"
@@ -35,13 +35,18 @@ def bridge_findings(row: BrokerStatus, broker: Broker, evidence: Mapping[str, An
                 "bridge-half",
                 row.host,
                 text,
-                f"run the playbook restart for {row.host}: its broker opens the network connector {link.link} when it "
-                "starts",
+                f"run the playbook restart for {row.host}: when its broker starts, it opens the network connector "
+                f"{link.link} again",
             )
 
 
-def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], reason: str) -> Finding:
-    error = reason or bridge.get("error") or "the log has no error"
+def _hosts(row: BrokerStatus, link: LinkStatus) -> str:
+    """Return the hosts at both ends of a link, for a sentence."""
+    return " and ".join((row.host, *link.to))
+
+
+def _breaking_bridge(row: BrokerStatus, link: LinkStatus, link_text: str, bridge: Mapping[str, Any]) -> Finding:
+    error = link.reason or bridge.get("error") or "the log has no error"
     waiting = [queue for queue in row.usage.get("queues", ()) if not queue["dlq"]]
     largest = max(waiting, key=lambda queue: queue.get("largest", 0), default=None)
     if largest and largest.get("largest"):
@@ -53,11 +58,13 @@ def _breaking_bridge(row: BrokerStatus, link: str, bridge: Mapping[str, Any], re
     else:
         message = "a message that the log does not name"
     text = (
-        f"{link} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is {message}"
+        f"{link_text} disconnected {bridge['count']} times, each time soon after it came up: {error}. The cause is "
+        f"{message}"
     )
     if "MaxFrameSize" in error or "larger than max allowed" in error:
-        fix = "raise wireFormat.maxFrameSize of the OpenWire connectors at both ends"
+        fix = f"raise wireFormat.maxFrameSize of the OpenWire connectors on {_hosts(row, link)}"
     else:
-        fix = "check activemq.log at both ends, and correct this error"
-    fix += ", or move this message out of its queue"
+        fix = f"check activemq.log on {_hosts(row, link)}, and correct this error"
+    if waiting:
+        fix += ", or move this message out of its queue"
     return error_finding("bridge-breaking", row.host, text, fix)

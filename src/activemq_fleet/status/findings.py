@@ -124,7 +124,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
     if row.state != "hung":
         return
     consequence = (
-        "It keeps the lock of the store, so the standby cannot take over"
+        "The broker keeps the lock of its store, so the standby cannot take over"
         if broker.profile.shares_store
         else "No other broker takes over"
     )
@@ -156,8 +156,9 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
-            "kill one of the two brokers of the pair, the one that clients do not use. The command on "
-            f"{row.host} is {_kill_command(row, broker)}. Then find the process that removed the lock file",
+            f"if {broker.peer or 'the other node'} is active, too, kill the broker of the two with fewer client "
+            f"connections. Otherwise kill the broker on {row.host}. The command on {row.host} is "
+            f"{_kill_command(row, broker)}. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
         yield _finding(
@@ -166,7 +167,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the account of the broker cannot lock its store: {evidence['store_access']}",
             f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
-            "of its files",
+            "of the files in this directory",
         )
 
 
@@ -237,7 +238,7 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             row.host,
             f"the broker uses generation (numbered copy) {used} of its store, but the directory "
             f"{evidence.get('store')} on the host contains "
-            f"{f'only generation {newest}' if newest else 'no generation'}: the shared directory is probably not "
+            f"{f'only generation {newest}' if newest else 'no generation'}. The shared directory is probably not "
             "mounted there any more, so the broker cannot start again",
             f"on {row.host}, mount the shared directory of {evidence.get('store')} again",
         )
@@ -376,8 +377,8 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
     if evidence.get("usage_error"):
         text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
         see = (
-            "if an earlier activemq.fleet installed the service unit, run the playbooks site and restart. Otherwise "
-            "check the memory of the JVM"
+            "if an earlier version of activemq.fleet installed the service unit, run the playbooks site and restart. "
+            "Otherwise check the memory of the JVM"
         )
         yield _finding("usage-unknown", "warning", row.host, text, see)
     if evidence.get("log_error"):
@@ -477,9 +478,11 @@ def _state_text(row: BrokerStatus) -> str:
 def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
     store = evidence[active[0].host].get("store")
-    stop = "immediately stop the broker to which no clients are connected"
+    stop = (
+        "immediately stop one of the two brokers: the one with fewer client connections, or either if neither has any"
+    )
     if store:
-        stop += f", and keep a copy of the store {store}"
+        stop += f". Keep a copy of the store {store}"
     if not any(evidence[row.host].get("guard") for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield _finding("two-active", "error", active[0].host, text, stop)
@@ -506,7 +509,9 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             f"the agent does not run: {row.reason}"
             if row.state == "stopped"
             else f"the state of the agent is not known: {row.reason}",
-            f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent",
+            f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent"
+            if row.state == "stopped"
+            else "correct the error in this finding, then run activemq-fleet status again",
         )
     elif row.publisher is None:
         yield _finding(
@@ -521,8 +526,8 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             "outbox-aging",
             "warning",
             row.host,
-            f"the outbox of the agent (a queue on disk) has {row.outbox} unsent events, the oldest for "
-            f"{row.oldest:.0f} s",
+            f"the outbox of the agent (a queue on disk) has {row.outbox} unsent events. The oldest "
+            f"event is {row.oldest:.0f} s old",
             f"run activemq-agent status on {row.host}, then check the brokers that it lists",
         )
     if row.quarantined:

@@ -118,8 +118,8 @@ def conflicting_account_password_findings(
             yield error_finding(
                 "T009",
                 host,
-                f"{variable} differs from {account.variable} of {broker.pair}, but both are passwords of the user "
-                f"{name}",
+                f"{variable} differs from {account.variable} of the pair {broker.pair}, but both are passwords of the "
+                f"user {name}",
                 "set the same password in both variables, or use two user names",
                 why="a broker has one password for each user name",
             )

@@ -48,7 +48,8 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) 
             balancer.host,
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
-            f"set activemq_vip in the variables of each group of brokers that it serves: {every.comma_separated_names}",
+            "set activemq_vip in the variables of each group of brokers that the load balancer serves (groups of the "
+            f"inventory: {every.comma_separated_names})",
             why="a load balancer serves only groups that have a virtual address",
         )
 
@@ -168,8 +169,8 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
                 group.brokers[0].host,
                 f"the connectors {front.connector} and {other.connector} would both listen on port {front.port} of the "
                 f"virtual address {address.address} (activemq_vip)",
-                f"in activemq_connectors, give the connectors of one name the same port in the whole group "
-                f"{group.name}",
+                "in activemq_connectors, set the same port for connectors with the same name on all brokers of the "
+                f"group {group.name}",
                 why="the load balancer listens on each port of the virtual address for one connector only",
             )
 

@@ -22,14 +22,14 @@ def unmatched_name_findings(
             text, fix = unclear[name].reason, unclear[name].fix
         else:
             text = "the host is in activemq_brokers, but its name does not match activemq_naming_pattern"
-            fix = f"rename the host {_form_of_name(pattern)}, or remove it from activemq_brokers"
+            fix = f"rename the host to {_form_of_name(pattern)}, or remove it from activemq_brokers"
         yield error_finding(
             "T001",
             name,
             text,
             fix,
-            why="the pattern finds the group, the pair and the node of a broker in the name of its host, and no "
-            f"configuration is generated for a host without these three; activemq_naming_pattern is {pattern}",
+            why=f"activemq_naming_pattern, which is {pattern}, finds group, pair and node of a broker in its host "
+            "name. Without group, pair and node, no configuration is generated for the host",
         )
 
 
@@ -171,7 +171,7 @@ def pair_named_like_host_findings(brokers: Sequence[Broker]) -> Iterator[Finding
                 "T003",
                 broker.host,
                 f"the host is in pair {pair}, but the host {other} has the same name as this pair",
-                "set activemq_pair on both nodes to a name that no host has",
+                "set activemq_pair on both nodes of the pair to a name that no host has",
                 why="a link or a command with this name could mean the pair or the host",
             )
 

@@ -29,6 +29,8 @@ _MOST_NAMED = 4
 _NO_FAILOVER = "without a second node, no broker takes over when this broker fails"
 _PORT_IN_USE = "the broker that starts second cannot open the port, and stops"
 _PORT_USED_TWICE = "the broker can open the port for only one of its two listeners, and stops"
+_UNREADABLE_STORE = "one node could not read the files of the store that the other node has written"
+_SAME_LOGIN = "a bridge logs in to the brokers at both of its ends with the same account"
 _PORT_VARIABLES = {
     "console": "activemq_console_port",
     "metrics": "activemq_metrics_port",
@@ -41,9 +43,13 @@ _PAIR_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_group",
         attrgetter("group"),
-        "a pair belongs to one group, and its links would be those of the other one",
+        "with two groups, the pair would have the links of another group after a failover",
     ),
-    ("activemq_ha", lambda b: b.settings.ha, "a pair with two profiles has no failover"),
+    (
+        "activemq_ha",
+        lambda b: b.settings.ha,
+        "nodes with different values of activemq_ha do not take over from each other",
+    ),
     ("activemq_master_node", lambda b: b.settings.master_node, "both nodes would be the preferred master, or neither"),
     (
         "activemq_users",
@@ -73,12 +79,12 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_fence",
         lambda b: b.settings.fence,
-        "a broker without a guard and one with a guard have no common lock",
+        "a node with a guard and a node without one do not use the same lock, so both nodes become active",
     ),
     (
         "activemq_fence_command",
         lambda b: b.settings.fence_command and (b.settings.fence_command.argv, b.settings.fence_command.timeout),
-        "a failover would work for the failure of one node only",
+        "each node must be able to stop the broker of the other node with the same command",
     ),
     (
         "activemq_index_rebuild",
@@ -90,16 +96,24 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
         lambda b: b.settings.jdbc and b.settings.jdbc.url,
         "two databases have no common lock, so both nodes become active",
     ),
-    ("activemq_broker_name", lambda b: b.broker_name, "the durable subscriptions of bridges contain the broker name"),
-    ("activemq_kahadb", lambda b: b.settings.kahadb, "both nodes write into one store"),
+    (
+        "activemq_broker_name",
+        lambda b: b.broker_name,
+        "durable subscriptions of bridges contain the broker name, so bridges would not find them after a failover",
+    ),
+    (
+        "activemq_kahadb",
+        lambda b: b.settings.kahadb,
+        "both nodes write to the same store, so both require the same settings of the store",
+    ),
     ("activemq_scheduler", lambda b: b.settings.scheduler, "after a failover delayed messages would be missing"),
     (
         "activemq_usage",
         lambda b: b.settings.usage and (b.settings.usage.store, b.settings.usage.job_scheduler),
         "after a failover the store could exceed its limit",
     ),
-    ("activemq_uid", lambda b: b.settings.uid, "the other node could not read the store"),
-    ("activemq_gid", lambda b: b.settings.gid, "the other node could not read the store"),
+    ("activemq_uid", lambda b: b.settings.uid, _UNREADABLE_STORE),
+    ("activemq_gid", lambda b: b.settings.gid, _UNREADABLE_STORE),
     (
         "activemq_tls",
         lambda b: b.openwire is not None and b.openwire.uses_tls,
@@ -129,12 +143,12 @@ _CREDENTIALS: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_network_username",
         lambda b: b.settings.network_username,
-        "a bridge logs in to both brokers with the same account",
+        _SAME_LOGIN,
     ),
     (
         "activemq_network_password",
         lambda b: b.settings.network_password,
-        "a bridge logs in to both brokers with the same account",
+        _SAME_LOGIN,
     ),
 )
 
@@ -250,8 +264,8 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
             f"{listed}",
             "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove them"
             if stated
-            else "keep two nodes in the pair: change the number in the names of the other hosts, or the group node of "
-            "activemq_naming_pattern",
+            else "keep two nodes in the pair: change the number in the names of the other hosts, or the regular "
+            "expression group `node` of activemq_naming_pattern",
             why="exactly two nodes share one store: the preferred master and the node that takes over",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
@@ -467,7 +481,7 @@ def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
             broker.host,
             f"the link {name} cannot connect to the broker, because activemq_connectors has no OpenWire connector",
             "add a connector with the scheme nio or tcp to activemq_connectors",
-            why="a link uses the OpenWire protocol, so it has no port to connect to, and carries no messages",
+            why="a link uses the OpenWire protocol, so without an OpenWire port on this broker it carries no messages",
         )
 
 

@@ -127,11 +127,11 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     """Return the error for an inventory in which no host is a broker."""
     if not hosts:
         return InputError(
-            "no host of this inventory is a broker, because it has no hosts: list the hosts of the brokers"
+            "no host of this inventory is a broker, because the inventory has no hosts: add the hosts of the brokers"
         )
     return InputError(
         f"no host of this inventory is a broker: none of {hosts} host names matches the pattern {pattern} of the "
-        "variable activemq_naming_pattern, as orders-mq01-a.example.com does with the default. Run `activemq-fleet "
+        "variable activemq_naming_pattern. The default pattern matches orders-mq01-a.example.com. Run `activemq-fleet "
         "names -i INVENTORY`, or `activemq-fleet names HOST...` for single brokers, and set activemq_naming_pattern "
         "or the other variables that this command proposes"
     )

@@ -56,12 +56,12 @@ def run(*arguments: object) -> int:
         ({"install": "jars", "archive": {"5.18.3": "https://example.com/jars"}}, "activemq_archive is a URL"),
         (
             {"archive": "/srv/apache-activemq-5.18.4-bin.tar.gz", "archive_sha512": SHA512},
-            "an archive of 5.18.4, but activemq_release is 5.18.3",
+            "an archive of release 5.18.4, but activemq_release is 5.18.3",
         ),
         ({"install": "none", "network_password": None}, "activemq_network_password is not"),
         (
             {"install": "jars", "archive": "jars", "fence": "guard", "service": "none"},
-            "only the service unit of systemd starts the guard",
+            "which requires activemq_service: systemd",
         ),
     ],
 )
@@ -133,7 +133,7 @@ def test_an_archive_that_is_not_on_this_machine_is_a_warning(
     inventory = lay(tmp_path, install=install, archive=str(archive), archive_sha512=SHA512)
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
-    message = f"activemq_archive names the file {archive}, which does not exist on the machine of this check"
+    message = f"activemq_archive is the file {archive}, which does not exist on the machine where this check runs"
     assert [(finding["host"], finding["message"]) for finding in findings] == [(host, message) for host in PAIR]
     archive.mkdir()
     assert run("-i", inventory, "--select", "T031", "--format", "json") == 0
@@ -149,7 +149,7 @@ def test_archive_that_install_mode_ignores_is_reported_once(
     printed = capsys.readouterr().out
     assert printed.count("warning T042") == 1
     assert f"activemq_archive and activemq_archive_sha512 are set, but activemq_install is {install}, so" in printed
-    assert "set activemq_install: archive; else remove activemq_archive and activemq_archive_sha512" in printed
+    assert "set activemq_install: archive. Otherwise remove activemq_archive and activemq_archive_sha512" in printed
 
 
 @pytest.mark.parametrize("variables", [{"install": "none"}, {"archive": "/srv/a.tar.gz", "archive_sha512": SHA512}])
