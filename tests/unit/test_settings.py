@@ -134,7 +134,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             "in activemq_multicast, the port in '224.1.2.3:70000' is above 65535",
         ),
         ({"activemq_multicast": "224.01.2.3:6255"}, "must be a multicast address"),
-        ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "which is reserved for another port"),
+        ({"activemq_connectors": [{"name": "console", "scheme": "tcp", "port": 1}]}, "reserved for another port"),
         ({"activemq_broker_attributes": {"brokerName": "x"}}, "use activemq_broker_name"),
         ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
         (

@@ -402,7 +402,7 @@ class TestWhatItPrints:
 
         refusals = {finding.message for finding in site_refusal_findings(load_fleet(inventory))}
         (text,) = (message for message in refusals if "password" in message)
-        assert "reads a password from .secrets/net in the directory of the inventory, but this file does not exist" in text
+        assert "reads a password from .secrets/net in the directory of the inventory, but this file does not" in text
         assert not (inventory / ".secrets").exists()
 
         (inventory / ".secrets").mkdir(mode=0o700)
