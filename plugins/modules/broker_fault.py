@@ -12,17 +12,18 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Kills, freezes or stops the broker of this host, if it is active, and returns the time. Clients are disconnected.
-  - With a unit, a timer of the host's systemd restores the broker after O(again) seconds, so that an interrupted
-    controller leaves no broker stopped or frozen.
+  - Kills, freezes or stops the active broker of this host, and returns the time of the fault. Clients are disconnected.
+  - With O(unit), a systemd timer of the host starts or continues the broker after O(again) seconds. So a broker does
+    not remain stopped or frozen if the controller is interrupted.
 options:
   unit:
-    description: The unit of systemd. Without it the signal is sent to the process.
+    description: The broker's systemd unit, which receives the signal. Without it the process receives the signal.
     type: str
   act:
     description:
       - V(kill), V(crash), V(pause) and V(stop) are the faults. V(crash) kills only the Java process, not its guard.
-      - V(resume) continues a frozen broker. V(stay) removes the timer.
+      - V(resume) continues a frozen broker. V(stay) removes the timer, so that systemd does not start
+        or continue the broker.
       - V(started) waits until the broker's log reports that the broker is started, and returns the time.
     type: str
     choices: [kill, crash, pause, stop, resume, stay, started]
@@ -54,11 +55,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 at:
-  description: The time in seconds since the epoch, by the host's clock. Null for a broker that has not started.
+  description:
+    - The time of the fault, of the continuation, or for V(started) of the broker's start. It is in seconds since the
+      epoch, by the host's clock. Null for a broker that has not started.
   type: float
   returned: for all but V(stay)
 pid:
-  description: The process that had the fault.
+  description: The process ID of the broker at the time of the fault.
   type: int
   returned: for a fault
 """

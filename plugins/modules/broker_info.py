@@ -22,7 +22,7 @@ description:
   - The module changes nothing. It must read the broker's files, so run it as root or as the broker's account.
 options:
   unit:
-    description: The unit of systemd, whose properties are returned.
+    description: The broker's systemd unit. Its properties are returned.
     type: str
   wait:
     description: Seconds for which to repeat the check until the state is one of O(states).
@@ -40,11 +40,11 @@ options:
     version_added: 0.2.0
     default: false
   replaces:
-    description: With O(required), the process that must have ended.
+    description: With O(required), fail if the broker still has this process ID, which a restart must have ended.
     type: int
     version_added: 0.2.0
   release:
-    description: With O(required), the release that must run.
+    description: With O(required), fail if the broker runs a different ActiveMQ release.
     type: str
     version_added: 0.2.0
 extends_documentation_fragment:
@@ -85,11 +85,11 @@ frozen:
   version_added: 0.2.0
   returned: always
 pid:
-  description: The process, or null.
+  description: The process ID of the broker, or null.
   type: int
   returned: always
 guard:
-  description: The process of the guard that started it, or null.
+  description: The process ID of the guard (C(activemq_fence=guard)) that started the broker, or null.
   type: int
   version_added: 0.2.0
   returned: always
@@ -119,7 +119,8 @@ unit:
   type: dict
   returned: always
 log:
-  description: C(phase), and the record that shows it (C(message), C(time) in local time).
+  description: The C(phase) of the broker by its log, and the log record that shows it (C(message), C(time) in local
+    time).
   type: dict
   returned: always
 connectors:
@@ -168,67 +169,68 @@ persistence:
   version_added: 0.2.0
   returned: always
 store_used:
-  description: Whether that store was ever used, or null.
+  description: Whether a broker ever used the store in RV(store), or null.
   type: bool
   returned: always
 generation:
   description:
-    - The number of the generation (a numbered copy that a guard makes) of a fenced store whose files the process has
-      open. It is V(0) for files of the store's own directory, and null if the process has none open.
+    - The generation of a fenced store whose files the process has open. A generation is a numbered copy of the store
+      that a guard makes at a takeover. V(0) is the store's own directory. Null if the process has no such files open.
   type: int
   version_added: 0.2.0
   returned: always
 generation_in_force:
   description:
-    - The number of the generation that the newest takeover has made. It is V(0) for the store's own directory, and null
-      if it is unknown. The broker that can write there is the pair's master, whatever the open ports suggest.
+    - The generation that the newest takeover has made. V(0) is the store's own directory. Null if it is unknown. The
+      broker that can write to this generation is the active broker of the pair, whatever the open ports suggest.
   type: int
   version_added: 0.2.0
   returned: always
 subscriptions_at_risk:
-  description: A sentence for each record of a start without a usable index, by which durable subscriptions may have
-    lost messages.
+  description: One text for each recorded start without a usable index of the store. It lists the durable
+    subscriptions that may have lost messages by this start.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 risk_records:
-  description: For each such record its time (C(time), in seconds since the epoch), C(path), the number of
-    C(subscriptions), and their C(description).
+  description: For each record of a start without a usable index, its time (C(time), in seconds since the epoch),
+    C(path), the number of C(subscriptions), and their C(description).
   type: list
   version_added: 0.2.0
   elements: dict
   returned: always
 generations:
-  description: C(number) and time (C(made), in seconds since the epoch) of the newest generations of this host's guard.
+  description: The newest generations of the store that this host's guard has made, each with C(number) and time
+    (C(made), in seconds since the epoch).
   type: list
   version_added: 0.2.0
   elements: dict
   returned: always
 store_access:
   description:
-    - Why the account of the process cannot open the lock of that store, empty if it can. A standby that cannot open the
-      lock also logs that the lock is held.
+    - Why the account of the process cannot open the lock of the store in RV(store), empty if it can. A standby that
+      cannot open the lock also logs that the lock is held.
   type: str
   version_added: 0.2.0
   returned: always
 store_marker:
-  description: The lines of the store's marker, the file C(.activemq-fleet-pair), or null without this file.
+  description: The lines of the file C(.activemq-fleet-pair) in the store, which names the pair, or null without it.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 release:
-  description: The release whose jars the process has open, or null if it is unknown.
-  type: str
-  version_added: 0.2.0
-  returned: always
-release_unseen:
-  description: Why the release is unknown; empty if it is known, or without a process.
+  description: The ActiveMQ release whose jars the process has open, or null if it is unknown.
   type: str
   version_added: 0.2.0
   returned: always
   sample: 5.18.3
+release_unseen:
+  description: Why RV(release) is unknown; empty if it is known, or without a process.
+  type: str
+  version_added: 0.2.0
+  returned: always
 home:
   description: The directory of the release according to the process's command line, or null.
   type: str
@@ -250,13 +252,13 @@ complete:
   version_added: 0.2.0
   returned: always
 drift:
-  description: The files of this version that were changed by hand, one line per file.
+  description: The files of the version in RV(version) that were changed by hand, one line per file.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 previous_intact:
-  description: Whether the version RV(previous) is unchanged, or null without a pending restart.
+  description: Whether the files of the version RV(previous) are unchanged, or null without a pending restart.
   type: bool
   version_added: 0.2.0
   returned: always
@@ -270,7 +272,7 @@ taken_ports:
   elements: dict
   returned: always
 free:
-  description: Free bytes, by directory.
+  description: The free bytes of the file system of each directory.
   type: dict
   version_added: 0.2.0
   returned: always

@@ -17,11 +17,11 @@ description:
   - Returns which broker served when, and each interruption, from the last answer before it to the first answer after
     it.
   - The module logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener
-    on this host counts only if it belongs to the broker's account. At a broker of another host it logs in over TLS only
-    if its certificate is verified; otherwise a completed TLS handshake is sufficient. Without TLS no other account is
-    sent.
-  - Run it with C(async) on a host that reaches all addresses. It creates the file O(flag) after the first message
-    came back, and ends with the first answer after that file was removed, or after O(seconds).
+    on this host counts only if it belongs to the broker's account.
+  - At a broker of another host, the module logs in over TLS only if it can verify the broker's certificate. If it
+    cannot, a completed TLS handshake is sufficient. Without TLS, the module logs in only as C(activemq-probe).
+  - Run it with C(async) on a host that reaches all addresses. It creates the file O(flag) after the first completed
+    round trip. It ends with the first answer after you remove this file, or after O(seconds).
   - The module changes nothing on the brokers.
 options:
   addresses:
@@ -91,7 +91,7 @@ longest:
   type: float
   returned: always
 last:
-  description: The last answer or error of each address.
+  description: By address, the last answer or the last error of the broker.
   type: dict
   returned: always
 """

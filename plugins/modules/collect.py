@@ -18,8 +18,9 @@ description:
   - Secrets are masked on the host. A secret whose variable is known from the host's files becomes C(@VARIABLE@), as in
     the output of C(activemq-fleet render), any other secret C(@secret@). Key stores, keys and binary files are not
     copied.
-  - The module takes three thread dumps of a hung broker by SIGQUIT, five seconds apart. They also appear in its
-    journal. The module sends no signal to a process that does not handle SIGQUIT, or that was stopped by a signal.
+  - The module takes three thread dumps of a hung broker by SIGQUIT, five seconds apart. The dumps also appear in the
+    systemd journal of the broker's unit. The module sends no signal to a process that does not handle SIGQUIT, or that
+    was stopped by a signal.
 options:
   to:
     description: The directory on the controller. It must be new, empty, or of an earlier collection.
@@ -27,7 +28,8 @@ options:
     required: true
   state:
     description:
-      - V(opened) creates the directory, or fails, without a connection to a host.
+      - V(opened) creates the directory O(to) on the controller, without a connection to a host. It fails if
+        the directory contains anything but an earlier collection.
       - V(collected) copies the host's evidence.
     type: str
     choices: [opened, collected]
@@ -57,7 +59,7 @@ options:
     type: int
     default: 600
   days:
-    description: The number of days of systemd's journal.
+    description: The number of days for which records of the systemd journal are collected.
     type: int
     default: 7
   dumps:
@@ -67,7 +69,7 @@ options:
     default: hung
 attributes:
   check_mode:
-    description: It does nothing.
+    description: The module does nothing in check mode.
     support: none
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: compile
-short_description: Compute and check the whole fleet, and archive the files of each host
+short_description: Check the inventory of all brokers, and archive the files of each host
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
@@ -16,11 +16,10 @@ description:
   - Reads the variables of every host of the inventory, whatever the limit of the run, computes groups, pairs
     and links, renders every file and validates every C(activemq.xml) against the schema of its release. The
     files of one host depend on its peers, so all hosts of the inventory count, not only those of the play.
-  - If there is an error that C(activemq_waivers) does not waive, the module fails with a list of all errors, and writes
-    nothing.
-  - The data of the fleet for later steps of the run is written to one file without secrets, with mode 0600, in
-    Ansible's temporary directory on the controller. C(ansible-playbook) removes this directory when it ends, also after
-    a failure, but not when it is killed.
+  - The module fails with a list of all errors, and writes nothing, if an error is not waived in C(activemq_waivers).
+  - The module writes the data of the fleet, without secrets, to one file with mode 0600 for later steps of the run.
+    The file is in Ansible's temporary directory on the controller. C(ansible-playbook) removes this directory when it
+    ends, also after a failure, but not when it is killed.
   - The archives contain secrets. They are in a directory with mode 0700 below Ansible's temporary directory on the
     controller, which C(ansible-playbook) removes when it ends, also after a failure.
   - Variables must be defined in the inventory or as extra variables. Variables of plays and roles have no effect.
@@ -39,13 +38,13 @@ options:
   installs:
     description:
       - Whether the play installs software. Problems of the inventory that would stop the installation later, such as an
-        archive without a checksum (T030), are then errors.
+        archive without a checksum (rule T030), are then errors.
     type: bool
     version_added: 0.2.0
     default: false
 attributes:
   check_mode:
-    description: Does the same as without check mode; nothing outside the temporary directory is written.
+    description: The module does the same in check mode, because it writes only to the temporary directory.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -64,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 run:
-  description: A unique id of the run.
+  description: A unique ID of the playbook run.
   type: str
   returned: always
 expected:
@@ -102,7 +101,7 @@ waivers:
   elements: dict
   returned: always
 findings:
-  description: The findings of the checks that do not prevent a deployment.
+  description: The findings that do not prevent a deployment, such as warnings and waived errors.
   type: list
   elements: dict
   returned: always

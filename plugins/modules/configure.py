@@ -16,10 +16,10 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
     playbooks and may change at any time.
-  - Installs the archive that M(activemq.fleet.compile) made for the host. The vendor's files of O(home) are added,
-    without files that contain shipped passwords or keys, and without example configurations.
+  - Installs the archive that M(activemq.fleet.compile) made for the host. It also installs the files in C(conf) of
+    O(home) that ActiveMQ ships, except example configurations and files that contain passwords or keys.
   - The files are written to the directory C(BASE/versions/ID) and synced before the link C(BASE/current) is switched to
-    it. An interrupted run leaves the old version in force, and an unused directory that the next run removes.
+    it. If a run is interrupted, the old version stays in force. The next run removes the unused directory.
   - A file that was changed, added or removed by hand is detected, reported and installed again.
   - The module never restarts a broker. It reports whether a running broker must be restarted to read the new version.
   - The archive contains secrets, so it is copied as a file that only its owner can read. It is never part of a module's
@@ -45,7 +45,8 @@ options:
         C(BASE/data); an empty text means no directory.
     type: path
   home:
-    description: The release's directory, whose C(conf) has the vendor's files. By default no vendor files are added.
+    description: The directory of the ActiveMQ release, from whose C(conf) files are also installed. By default no such
+      files are installed.
     type: path
   user:
     description:
@@ -57,22 +58,22 @@ options:
     description: The group of the files. The default is the group of the account.
     type: str
   keep:
-    description: The number of versions to keep, in addition to the version in force and its predecessor.
+    description: The number of older versions to keep, in addition to the version in force and the version before it.
     type: int
     default: 5
   version:
-    description: Put this installed version in force again, without an installation.
+    description: Activate this version again, which was installed earlier. Nothing is installed.
     type: str
   validate:
     description:
-      - Commands, without a shell, that check the new version before it is put in force, with its directory in place of
-        C(%s). If a command fails, nothing is changed. They do not run in check mode.
+      - Commands, run without a shell, that check the new version before it is activated. C(%s) in a command is replaced
+        by the directory of the new version. If a command fails, nothing is changed. Commands do not run in check mode.
     type: list
     version_added: 0.2.0
     elements: str
 attributes:
   check_mode:
-    description: Reports what would change; the difference is that of the following run.
+    description: Reports the changes of the next run, and changes nothing.
     support: full
   diff_mode:
     description:
@@ -84,18 +85,18 @@ attributes:
 EXAMPLES = r"""
 - name: Compile the files of every broker
   activemq.fleet.compile:
-    directory: /run/user/1000/fleet
+  run_once: true
   register: compiled
 
-- name: Install those of this host
+- name: Install the files of the broker of this host
   activemq.fleet.configure:
-    archive: "{{ compiled.directory }}/{{ inventory_hostname }}.tar"
-    sha256: "{{ compiled.archives[inventory_hostname] }}"
+    archive: "{{ compiled.archives[inventory_hostname].broker.path }}"
+    sha256: "{{ compiled.archives[inventory_hostname].broker.sha256 }}"
     base: /var/lib/activemq/activemq
     home: /opt/activemq-6.3.1
     user: activemq
 
-- name: Put the version before back
+- name: Activate an earlier version again
   activemq.fleet.configure:
     base: /var/lib/activemq/activemq
     version: 0a1b2c3d4e5f
@@ -109,8 +110,8 @@ version:
   sample: 0a1b2c3d4e5f
 previous:
   description:
-    - The version that was in force before. If nothing changed but a restart is still pending, the last version that a
-      broker was started with. Null without such a version.
+    - The version that was in force before this run. If this run changed nothing but a restart is still pending, the
+      version that the running broker was started with. Null if neither exists.
   type: str
   returned: always
 changed_files:
@@ -119,7 +120,7 @@ changed_files:
   elements: str
   returned: always
 drift:
-  description: The files that differed from the deployed version, one line per file.
+  description: The files that were changed, added or removed by hand, one line per file.
   type: list
   elements: str
   returned: always

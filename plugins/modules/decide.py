@@ -14,14 +14,16 @@ description:
   - A part of the playbooks of this collection. It is no interface for other playbooks and may
     change at any time.
   - It reads the fleet that M(activemq.fleet.compile) has computed earlier in the same playbook run.
-  - V(roll) finds the pairs in which C(site) has brokers to start or to restart, and fails for a host that was lost.
+  - V(roll) finds the pairs in which C(site) has brokers to start or to restart. It fails if a host failed or became
+    unreachable earlier in the run.
   - V(site) returns the next start or restart, of one node of a pair at a time, the serving node last. Pure pairs are
     started only if neither store was ever used, and never restarted.
   - V(collect) returns the brokers and agents that C(activemq_target) selects.
-  - V(reachability) fails for hosts that a play has lost.
-  - V(preflight) checks the rules about hosts, and fails for an error that is not waived. Before that, it fails for a
-    lost host, for a broker that runs a different release line than in the inventory, and for a release's directory on a
-    host, or an archive on the controller, that contains a different release than in the inventory.
+  - V(reachability) fails if hosts failed or became unreachable earlier in the run.
+  - V(preflight) checks the rules about hosts, and fails for an error that is not waived. Before that, it fails if a
+    host failed or became unreachable. It also fails if a broker runs a different release line than
+    C(activemq_release), or if the release's directory on a host, or the archive on the controller, contains a different
+    release.
   - V(outcome) returns what C(site) has done to each broker.
   - V(target) returns the pairs that C(activemq_target) and C(activemq_to) select.
   - V(stores) returns the new shared stores that may be marked for their pairs, and fails for an invalid store.
@@ -60,7 +62,7 @@ requirements:
 """
 
 EXAMPLES = r"""
-- name: Decide what is next
+- name: Decide the next step of the restart
   activemq.fleet.decide:
     operation: restart
     target: "{{ target }}"
@@ -73,17 +75,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings:
-  description: The findings of the rules about hosts.
+  description: The findings of the rules that check hosts.
   type: list
   elements: dict
   returned: for V(preflight)
 acts:
-  description: The planned actions, V(start) or V(restart) with the host, in order.
+  description: The planned actions in order. Each is V(start) or V(restart), followed by the host.
   type: list
   elements: str
   returned: for V(roll)
 batches:
-  description: All nodes of the pair of each host in RV(hosts).
+  description: For each host in RV(hosts), all nodes of its pair.
   type: dict
   returned: for V(roll)
 sizes:
@@ -92,7 +94,7 @@ sizes:
   elements: int
   returned: for V(roll)
 verify:
-  description: The hosts on which the running release has to be compared with the inventory's.
+  description: The hosts on which the playbook must compare the running release with C(activemq_release).
   type: list
   elements: str
   returned: for V(roll)
@@ -122,17 +124,17 @@ table:
   elements: str
   returned: when C(act) is V(done), and for V(outcome)
 say:
-  description: A sentence that describes the table.
+  description: A sentence that introduces RV(table).
   type: str
   returned: for V(outcome)
 jumps:
   description: >-
-    The consequences of the upgrade of each pair that gets a different release: C(found), C(wanted), C(changes), C(back)
-    and C(way_back).
+    For each pair that gets a different release: the old release (C(found)), the new release (C(wanted)), the C(changes)
+    that the operator must know, whether a rollback is possible (C(back)), and how to roll back (C(way_back)).
   type: dict
   returned: for V(jumps)
 claims:
-  description: For each host that marks a new store, the hosts that must read the same marker.
+  description: For each host that writes a marker file to a new store, the other hosts that must read the same marker.
   type: dict
   returned: for V(stores)
 hosts:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drill
-short_description: Run the part of a drill that belongs to the controller
+short_description: Run the controller's part of a failover drill, which injects faults into brokers under load
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
-  - Puts pairs under load from agents on the controller, records the faults, and verifies the delivery of every event at
-    the end.
+  - Starts agents on the controller that send events through the pairs, records the injected faults, and verifies at the
+    end that every event was delivered once.
 options:
   step:
     description:
-      - V(begin) fails for groups that must not be drilled, puts the faults into an order, and starts the load.
-      - V(status) returns the pair whose fault is due. V(wait) waits until the load is sufficient. V(record) records a
+      - V(begin) plans the order of the faults, and starts the load. It fails for a group that does not permit a drill.
+      - V(status) returns the pair for the next fault. V(wait) waits until the load is sufficient. V(record) records a
         fault.
-      - V(end) ends the load, writes the report and returns the verdict.
+      - V(end) ends the load, writes the report and returns RV(verdict).
     type: str
     choices: [begin, status, wait, record, end]
     required: true
@@ -41,11 +41,11 @@ options:
     type: dict
     default: {}
   fault:
-    description: Place, time and result of the fault.
+    description: Host, time and result of the fault.
     type: dict
     default: {}
   report:
-    description: For V(begin) and V(end), where the report is written (HTML; JSON next to it).
+    description: For V(begin) and V(end), the path of the report (HTML). A JSON file is written next to it.
     type: path
 attributes:
   check_mode:
@@ -78,32 +78,35 @@ report:
   type: str
   returned: for V(begin) and V(end)
 order:
-  description: The pair of each fault.
+  description: The pairs in the order of their faults.
   type: list
   elements: str
   returned: for V(begin)
 drill:
-  description: The pair whose fault is due, the number of the fault, and the hosts that had one so far.
+  description: The pair for the next fault, the number of this fault, and the hosts that have had a fault so far.
   type: dict
   returned: for V(status)
 load:
-  description: Events per second, accepted and handled.
+  description: The events per second that the publishers accepted and the subscribers handled.
   type: dict
   returned: for V(wait)
 void:
-  description: Why the fault proves nothing and is repeated, or null.
+  description: Why the load was too low for the fault to count, so that it is repeated; else null.
   type: str
   returned: for V(record)
 verdict:
-  description: V(clean), V(findings), V(incomplete) or V(void).
+  description:
+    - The result of the drill. V(findings) means that events were lost, duplicated or stuck, or that a fault failed.
+    - V(incomplete) means that the journal of an agent has a gap, so that a loss cannot be excluded. V(void) means that
+      the faults or the load were too few to prove anything. V(clean) means none of these.
   type: str
   returned: for V(end)
 headline:
-  description: The verdict in one sentence.
+  description: One sentence that summarizes the result of the drill.
   type: str
   returned: for V(end)
 reasons:
-  description: The reasons for the verdict, the most serious first.
+  description: The reasons for RV(verdict), the most serious first.
   type: list
   elements: str
   returned: for V(end)

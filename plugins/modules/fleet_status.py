@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: fleet_status
-short_description: Compute the status of the fleet from evidence of its hosts
+short_description: Compute the status of all brokers, agents and load balancers from the results of their hosts
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
@@ -24,12 +24,11 @@ options:
     type: str
     default: ''
   evidence:
-    description: For V(conclude), by host the result of M(activemq.fleet.host_status), failed ones included.
+    description: For V(conclude), the result of M(activemq.fleet.host_status) of each host, also if it failed.
     type: dict
     default: {}
   timeout:
-    description: The timeout of each host in seconds, so that V(begin) rejects an invalid number before any host is
-      queried.
+    description: The timeout of each host in seconds. V(begin) rejects an invalid number before any host is queried.
     type: int
     default: 20
   seconds:
@@ -58,11 +57,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 questions:
-  description: By host the options of M(activemq.fleet.host_status).
+  description: The options of M(activemq.fleet.host_status) for each host.
   type: dict
   returned: for V(begin)
 target:
-  description: The O(target), for V(conclude). Likewise C(evidence_to) and C(to).
+  description: The option O(target), which the playbook passes to V(conclude). C(evidence_to) and C(to) are also
+    returned.
   type: str
   returned: for V(begin)
 time:
@@ -70,7 +70,7 @@ time:
   type: float
   returned: for V(begin)
 table:
-  description: One line per broker, agent and balancer, after a line of titles.
+  description: A line of titles, then one line per broker, agent and load balancer.
   type: list
   elements: str
   returned: for V(conclude)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: guard
-short_description: Install or remove the guard of a broker with a shared store
+short_description: Install or remove the guard, which protects a broker's shared store from a second writer
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Installs the program C(INSTANCE-guard), which the broker's unit starts in place of Java where C(activemq_fence) is
-    V(guard). The broker is not changed, and a running guard keeps the program that it was started with.
+    V(guard). The module does not change the broker. A running guard uses a new program only after its restart.
   - The program is one file. It runs with the Python interpreter of this module, and requires nothing else.
 options:
   instance:
@@ -25,7 +25,7 @@ options:
     choices: [present, absent]
     default: present
   directory:
-    description: The directory of the program.
+    description: The directory that contains the program.
     type: path
     default: /usr/local/sbin
 attributes:

@@ -12,10 +12,11 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any time.
-  - For a broker these are the result of M(activemq.fleet.broker_info), its usage, messages and bridges, its log records
-    about links, the installed files, and the expiry times of the certificates of its connectors.
+  - For a broker it returns the result of M(activemq.fleet.broker_info), the usage of memory and store, the numbers of
+    messages, and the bridges. It also returns log records about links, checksums of the installed files, and the expiry
+    times of the connectors' certificates.
   - The usage comes from the broker's MBeans. The module opens the local management agent of the JVM through
-    its attach socket, as C(jcmd PID ManagementAgent.start_local) does. It stays open until the JVM ends, and only
+    its attach socket, as C(jcmd PID ManagementAgent.start_local) does. This agent stays open until the JVM ends. Only
     accounts that may attach to the JVM can use it.
   - Run it as root or as the broker's account.
 options:
@@ -26,7 +27,7 @@ options:
     description: C(config), C(state) and C(unit) of the host's agent, and C(certificates), paths of PEM files.
     type: dict
   balancer:
-    description: C(check_port) of the host's HAProxy, and C(addresses) by group.
+    description: C(check_port), the port of the host's HAProxy, and C(addresses), the virtual IP address of each group.
     type: dict
 extends_documentation_fragment:
   - activemq.fleet.broker.unchanging
@@ -44,8 +45,11 @@ EXAMPLES = r"""
 RETURN = r"""
 broker:
   description:
-    - The result of M(activemq.fleet.broker_info), and C(usage), C(usage_error), C(log_error), C(holds_lock),
-      C(state_since), C(records), C(deployed) and C(certificates).
+    - The result of M(activemq.fleet.broker_info), and further keys.
+    - C(usage), or C(usage_error), the reason why it is missing. C(records), or C(log_error), the reason why the log
+      cannot be read.
+    - C(holds_lock), whether the process holds the lock of its store. C(state_since), the start of its state.
+    - C(deployed), the checksums of the installed files. C(certificates), the expiry times of certificates.
   type: dict
   returned: with O(broker)
 agent:
@@ -53,7 +57,8 @@ agent:
   type: dict
   returned: with O(agent)
 balancer:
-  description: C(haproxy), C(keepalived), and by group whether this host holds the address, C(addresses).
+  description: The states of C(haproxy) and C(keepalived), and C(addresses), whether this host holds the virtual IP
+    address of each group.
   type: dict
   returned: with O(balancer)
 """
