@@ -76,6 +76,7 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
     and for a disk that has no room for them.
     """
     tree = os.path.join(place, "tree")
+    host = os.path.basename(target)
     try:
         os.mkdir(tree, 0o700)
         _unpack(archive, tree, limit + _SLACK)
@@ -85,15 +86,17 @@ def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: 
     except (tarfile.TarError, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise AnsibleActionFail(
-                f"the collected files of this host cannot be written to {target} on the controller "
-                f"({error.strerror}). Correct the cause, and run the playbook collect again"
+                f"the files that were collected from {host} cannot be written to {target} on the controller "
+                f"({error.strerror}). Correct this error, and run the playbook collect again"
             ) from None
         raise AnsibleActionFail(
-            f"the collected files of this host cannot be unpacked on the controller ({error}). Run the "
-            "playbook collect again"
+            f"the files that were collected from {host} cannot be unpacked on the controller, because their archive "
+            f"is damaged ({error}). Run the playbook collect again"
         ) from None
     except ValueError as error:  # a sentence with the remedy
-        raise AnsibleActionFail(f"the collected files of this host cannot be unpacked: {error}") from None
+        raise AnsibleActionFail(
+            f"the files that were collected from {host} cannot be unpacked on the controller: {error}"
+        ) from None
     if os.path.lexists(target):
         old = tempfile.mkdtemp(prefix=f".old-{os.path.basename(target)}-", dir=os.path.dirname(target))
         os.rename(target, os.path.join(old, "tree"))
@@ -107,8 +110,9 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
     for file in read_host_archive(archive, limit):
         if file.name == HOST:
             raise ValueError(
-                f"the archive that the host sent contains {HOST}, which the module collect never adds. Run the "
-                "playbook collect again. If this error returns, check whether the host is compromised"
+                f"the archive of collected files that the host sent contains a file {HOST}, which the module collect "
+                "never adds. Run the playbook collect again. If this error occurs again, check whether the host is "
+                "compromised"
             )
         path = os.path.join(tree, *file.name.split("/"))
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

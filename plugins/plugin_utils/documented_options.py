@@ -22,7 +22,7 @@ def read_documentation(module: str) -> str:
     for statement in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
             return str(ast.literal_eval(statement.value))
-    raise ValueError(f"{source} has no DOCUMENTATION")
+    raise ValueError(f"the module file {source} does not define DOCUMENTATION. Reinstall the collection activemq.fleet")
 
 
 def argument_spec(documentation: str) -> dict[str, dict[str, Any]]:

@@ -54,15 +54,15 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
             name, mtime = extended.get("path", header.name), extended.get("mtime", header.mtime)
             if header.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or extended.keys() - _EXTENDED:
                 raise ValueError(
-                    f"the archive that the host sent contains {name!r}, which is not a regular file and which the "
-                    "module collect never writes. Run the playbook collect again. If this error returns, check whether "
-                    "the host is compromised"
+                    f"the archive of collected files that the host sent contains {name!r}, which is not a regular "
+                    "file. The module collect writes only regular files. Run the playbook collect again. If this error "
+                    "occurs again, check whether the host is compromised"
                 )
             count += 1
             if count > MOST_FILES:
                 raise ValueError(
-                    f"the archive that the host sent contains more than {MOST_FILES} files. Remove old logs from "
-                    "the host, and run the playbook collect again"
+                    f"the archive of collected files that the host sent contains more than {MOST_FILES} files. "
+                    "Remove old ActiveMQ logs from the host, and run the playbook collect again"
                 )
             content = _Content(source, header.size)
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
@@ -86,18 +86,21 @@ class _Bounded:
         self._rest -= size
         if self._rest < 0:
             raise ValueError(
-                f"the archive that the host sent contains more than {self._limit} bytes, far more than "
-                "activemq_collect_megabytes. Run the playbook collect again. If this error returns, check whether the "
-                "host is compromised"
+                f"the archive of collected files that the host sent contains more than {self._limit} bytes, which is "
+                "far more than activemq_collect_megabytes permits. Run the playbook collect again. If this error "
+                "occurs again, check whether the host is compromised"
             )
         try:
             content = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(
-                f"the archive that the host sent is damaged ({error}). Run the playbook collect again"
+                f"the archive of collected files that the host sent is damaged ({error}). Run the playbook collect "
+                "again"
             ) from None
         if len(content) < size:
-            raise ValueError("the archive that the host sent is truncated. Run the playbook collect again")
+            raise ValueError(
+                "the archive of collected files that the host sent is truncated. Run the playbook collect again"
+            )
         return content
 
 
@@ -108,8 +111,9 @@ class _Content:
         self._source, self._rest = source, size
         if size < 0:
             raise ValueError(
-                "the archive that the host sent contains a file with a negative size, which the module collect never "
-                "writes. Run the playbook collect again. If this error returns, check whether the host is compromised"
+                "the archive of collected files that the host sent contains a file with a negative size, which the "
+                "module collect never writes. Run the playbook collect again. If this error occurs again, check "
+                "whether the host is compromised"
             )
 
     def __iter__(self) -> Iterator[bytes]:
@@ -127,8 +131,9 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
     """Return the records of a PAX header: each is ``LENGTH KEY=VALUE`` and a line end."""
     if not 0 <= size <= LONGEST_HEADER:
         raise ValueError(
-            f"the archive that the host sent contains a header of {size} bytes, but at most {LONGEST_HEADER} are "
-            "permitted. Run the playbook collect again. If this error returns, check whether the host is compromised"
+            f"the archive of collected files that the host sent contains a tar header of {size} bytes, but at most "
+            f"{LONGEST_HEADER} are permitted. Run the playbook collect again. If this error occurs again, check "
+            "whether the host is compromised"
         )
     content = source.read(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
@@ -137,7 +142,10 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
         length = int(digits) if digits.isdigit() and len(digits) < 6 else 0
         key, is_record, text = content[len(digits) + 1 : length].partition(b"=")
         if not rest or not is_record or not text.endswith(b"\n"):
-            raise ValueError("the archive that the host sent contains a damaged header. Run the playbook collect again")
+            raise ValueError(
+                "the archive of collected files that the host sent contains a damaged tar header. Run the playbook "
+                "collect again"
+            )
         records[key.decode("utf-8", "surrogateescape")] = text[:-1].decode("utf-8", "surrogateescape")
         content = content[length:]
     return records
@@ -147,14 +155,15 @@ def _checked_name(name: str) -> str:
     parts = name.split("/")
     if len(name) > _LONGEST_NAME or len(parts) > _DEEPEST:
         raise ValueError(
-            f"the file name {name[:60]!r}... in the archive that the host sent is longer than any that the module "
-            "collect writes. Run the playbook collect again. If this error returns, check whether the host is "
-            "compromised"
+            f"the archive of collected files that the host sent contains the file name {name[:60]!r}..., which is "
+            "longer than any name that the module collect writes. Run the playbook collect again. If this error "
+            "occurs again, check whether the host is compromised"
         )
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise ValueError(
-            f"the archive that the host sent contains {name!r}, which is not a path below the directory of the host. "
-            "Run the playbook collect again. If this error returns, check whether the host is compromised"
+            f"the archive of collected files that the host sent contains the path {name!r}, which is outside of the "
+            "host's directory on the controller. Run the playbook collect again. If this error occurs again, check "
+            "whether the host is compromised"
         )
     return name
 
@@ -163,7 +172,7 @@ def _checked_time(name: str, mtime: str | float) -> float:
     moment = float(mtime)
     if not 0 <= moment < _LATEST:
         raise ValueError(
-            f"the file {name!r} of the host has the modification time {mtime} s, which is not between 0 and "
-            f"{_LATEST} s. Run touch on this file on the host, and run the playbook collect again"
+            f"the collected file {name!r} has the modification time {mtime} (seconds since 1970), which is not "
+            f"between 0 and {_LATEST}. Run touch on this file on the host, and run the playbook collect again"
         )
     return moment

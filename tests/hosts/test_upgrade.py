@@ -213,7 +213,7 @@ def test_a_node_that_does_not_come_up_gets_back_what_it_ran_with(controller: Con
         assert f"did not become ready with release {BETWEEN}: the broker is stopped: " in last
         assert re.search(r"no[./]such[./]Factory", last)
         assert re.search(rf"Rollback: the host has configuration \w+ with release {NEW} again, and is standby", last)
-        assert last.endswith("Correct the cause, and run the same command again")
+        assert re.search(r"Correct the cause on \S+, and run the same command again$", last)
     wait_to_run(controller, NEW)
     # Both releases lie there already; nothing else of the node that serves was touched.
     assert traces(active) == before
