@@ -13,17 +13,17 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
     time.
-  - The module returns evidence and decides nothing. Unknown values are null or empty.
+  - The module returns facts and changes nothing. Values that it cannot determine are null or empty.
 options:
   java:
-    description: The Java executable that the unit runs.
+    description: The Java executable that the systemd service of the broker runs.
     type: path
     default: /usr/bin/java
   directory:
-    description: The store's directory, which may be missing.
+    description: The directory of the broker's store. It need not exist.
     type: path
   home:
-    description: The release's directory.
+    description: The directory of the ActiveMQ release.
     type: path
     required: true
   user:
@@ -31,15 +31,15 @@ options:
     type: str
     default: activemq
   uid:
-    description: The id that the account is to have.
+    description: The user ID that the account O(user) must have.
     type: int
     version_added: 0.2.0
   gid:
-    description: The id that the group of the account is to have.
+    description: The group ID that the group of the account O(user) must have.
     type: int
     version_added: 0.2.0
   listeners:
-    description: TCP ports that the broker listens on, which must be free or the broker's.
+    description: The TCP ports that the broker listens on. Each must be free or in use by the broker itself.
     type: list
     version_added: 0.2.0
     elements: dict
@@ -49,7 +49,7 @@ options:
         description: What the port is for.
         type: str
       address:
-        description: The address on which the broker listens, or a name of it.
+        description: The IP address or host name on which the broker listens.
         type: str
         required: true
       port:
@@ -60,7 +60,7 @@ options:
         description: The variable that sets the port.
         type: str
   files:
-    description: Files that must exist.
+    description: The paths of files that must exist on the host.
     type: list
     version_added: 0.2.0
     elements: path
@@ -89,7 +89,7 @@ java:
   type: int
   returned: always
 java_failure:
-  description: Why the java does not report its version, with the output of the command. Null where it does.
+  description: The reason why O(java) does not report its version, with the output of the command. Otherwise null.
   type: str
   version_added: 0.2.0
   returned: always
@@ -98,51 +98,51 @@ store_filesystem:
   type: str
   returned: always
 store_mount_options:
-  description: The mount options of this file system.
+  description: The mount options of the file system that holds the store.
   type: list
   elements: str
   returned: always
 store_capacity:
-  description: Bytes that the store can grow to.
+  description: The size that the store can reach in bytes, which is its current size plus the free disk space.
   type: int
   returned: always
 memory:
-  description: Bytes of the machine's memory.
+  description: The memory of the machine in bytes.
   type: int
   version_added: 0.2.0
   returned: always
 java_options:
-  description: The options of the running broker's command line that concern file locks.
+  description: The options in the command line of the running broker that contain C(FileLock).
   type: list
   elements: str
   returned: always
 settings_files:
-  description: Existing settings files that a start script of at least one release reads.
+  description: The existing settings files that ActiveMQ's start script reads, such as C(/etc/default/activemq).
   type: list
   elements: str
   returned: always
 clock_synchronised:
-  description: Whether the clock is synchronized.
+  description: Whether the clock of the machine is synchronized, or null without systemd.
   type: bool
   returned: always
 user:
-  description: The account of the running broker.
+  description: The account that runs the broker process, or null.
   type: str
   returned: always
 release:
-  description: The release whose jars the running broker has open, or null if it is unknown.
+  description: The ActiveMQ release whose jars the broker process has open, or null if it is unknown.
   type: str
   version_added: 0.2.0
   returned: always
 pid:
-  description: The process of the running broker, or null.
+  description: The process ID of the running broker, or null.
   type: int
   version_added: 0.2.0
   returned: always
 taken_ports:
   description:
-    - The ports of O(listeners) that another process than the broker has, each with C(port), C(address), C(pid) and
-      C(program). The last two are null where the process is not visible.
+    - The ports of O(listeners) on which a process other than the broker listens, each with C(port), C(address),
+      C(pid) and C(program). The last two are null if the process is not visible.
   type: list
   version_added: 0.2.0
   elements: dict
@@ -153,33 +153,33 @@ account_exists:
   version_added: 0.2.0
   returned: always
 account_uid:
-  description: The id of the account O(user), or null.
+  description: The user ID of the account O(user), or null.
   type: int
   version_added: 0.2.0
   returned: always
 account_gid:
-  description: The id of the group with the name of the account, or null.
+  description: The group ID of the group with the name O(user), or null.
   type: int
   version_added: 0.2.0
   returned: always
 account_processes:
-  description: Some of the processes that run as the account.
+  description: The IDs of some of the processes that run as the account O(user).
   type: list
   version_added: 0.2.0
   elements: int
   returned: always
 uid_holder:
-  description: Another account that has the id O(uid), or null.
+  description: The name of another account that has the user ID O(uid), or null.
   type: str
   version_added: 0.2.0
   returned: always
 gid_holder:
-  description: Another group that has the id O(gid), or null.
+  description: The name of another group that has the group ID O(gid), or null.
   type: str
   version_added: 0.2.0
   returned: always
 base_exists:
-  description: Whether the broker's directory exists.
+  description: Whether the directory O(base) of the broker exists.
   type: bool
   version_added: 0.2.0
   returned: always
@@ -195,34 +195,34 @@ home_exists:
   version_added: 0.2.0
   returned: always
 home_releases:
-  description: The releases of the brokers' jars in C(HOME/lib), according to their content. A valid directory has one
-    release.
+  description: The ActiveMQ releases of the broker jars in C(HOME/lib), according to the content of the jars. A valid
+    directory contains one release.
   type: list
   version_added: 0.2.0
   elements: str
   returned: always
 home_processes:
-  description: The processes that have a file below O(home) open.
+  description: The IDs of the processes that have a file below O(home) open.
   type: list
   version_added: 0.2.0
   elements: int
   returned: always
 interfaces:
-  description: The interfaces that are up.
+  description: The network interfaces that are up.
   type: list
   elements: str
   returned: always
 cloud:
-  description: The cloud provider of the machine.
+  description: The cloud provider of the machine, or null.
   type: str
   returned: always
 pair:
-  description: The name of the pair in the configuration in force, or null without a configuration.
+  description: The name of the pair in the deployed broker configuration, or null if no configuration is deployed.
   type: str
   version_added: 0.2.0
   returned: always
 boot:
-  description: The kernel's boot id, which distinguishes machines. Null in a container.
+  description: The boot ID of the kernel, which identifies the machine until its next boot. Null in a container.
   type: str
   version_added: 0.2.0
   returned: always
@@ -233,7 +233,9 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.state.machine 
 
 
 def main() -> None:
-    failure = "this host cannot be inspected: {error}. Correct the cause, and run the playbook again"
+    failure = (
+        "the host of the broker in {base} cannot be inspected: {error}. Correct this error, and run the playbook again"
+    )
     run_module(ARGUMENTS, lambda parameters, _check: gather_machine_facts(parameters), failure)
 
 

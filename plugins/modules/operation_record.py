@@ -23,7 +23,7 @@ options:
     choices: [begin, end]
     required: true
   operation:
-    description: The playbook.
+    description: The name of the playbook.
     type: str
     required: true
   run:
@@ -35,7 +35,7 @@ options:
     type: str
     required: true
   directory:
-    description: The directory of the file.
+    description: The directory of the file C(operations.jsonl).
     type: path
     default: /var/lib/activemq-fleet
   labels:
@@ -46,14 +46,14 @@ options:
     type: dict
 attributes:
   check_mode:
-    description: Writes nothing.
+    description: The module writes nothing.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
 """
 
 EXAMPLES = r"""
-- name: Write down that work on the broker begins
+- name: Record that a restart of the broker begins
   activemq.fleet.operation_record:
     kind: begin
     operation: restart
@@ -98,9 +98,11 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
         if parameters["labels"]:
             write_operation_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
+        moment = "start" if parameters["kind"] == "begin" else "end"
         warn(
-            f"the start or end of the playbook run was not recorded on this host ({error}), so activemq-fleet "
-            "audit will report its downtime as unplanned. Correct this error before the next run"
+            f"the {moment} of the playbook {parameters['operation']} was not recorded in {parameters['directory']} on "
+            f"this host ({error}). So activemq-fleet audit will report the downtime of this run as unplanned. Correct "
+            "this error before the next run"
         )
         return {"recorded": False, "why": str(error)}
     return {"recorded": True}

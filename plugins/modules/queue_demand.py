@@ -11,11 +11,11 @@ short_description: Create demand for queues, so that a bridge moves their messag
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A bridge forwards a queue only while the remote broker has a consumer. This module subscribes to the queues over
-    STOMP with a selector that no message matches. The bridge forwards all messages, this broker stores them, and none
-    is consumed.
-  - The module creates nothing permanent. If it is killed, the forwarded messages stay here and the others stay on the
-    other broker.
+  - A bridge forwards the messages of a queue only while the remote broker has a consumer for this queue. This module
+    subscribes to the queues of this broker over STOMP, with a selector that no message matches. So the bridges forward
+    all messages of the queues to this broker, which stores them and delivers none.
+  - The subscriptions end with the module. If the module is killed, the forwarded messages stay on this broker, and the
+    remaining messages stay on the broker that holds them.
   - The module logs in with the network account of the deployed configuration.
 options:
   queues:
@@ -29,7 +29,7 @@ options:
     default: 20
 attributes:
   check_mode:
-    description: Does nothing.
+    description: The module does nothing.
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker
@@ -37,7 +37,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Create demand for queues without consumers
+- name: Let bridges move the messages of two queues to this broker
   activemq.fleet.queue_demand:
     base: /var/lib/activemq/activemq
     queues: [orders, invoices]
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 queues:
-  description: The queues of the subscription.
+  description: The names of the queues to which the module subscribed.
   type: list
   elements: str
   returned: always

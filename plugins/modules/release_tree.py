@@ -7,41 +7,43 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: release_tree
-short_description: Move an unpacked release to the directory with its name
+short_description: Rename the directory of an unpacked ActiveMQ release to its final name
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
     time.
-  - The unpacked directory C(HOME.new) is renamed to O(home) only if its brokers' jars are of O(release), according to
-    their content. Otherwise it is removed, and the module fails.
-  - A directory O(home) with different content is replaced. While a process runs from it, the new directory is kept as
-    C(HOME.new).
+  - The module renames the unpacked directory C(HOME.new) to O(home) if its broker jars are of the release O(release),
+    according to the content of the jars. Otherwise, the module removes C(HOME.new) and fails.
+  - A directory O(home) with a different release is replaced. While a process runs from O(home), the new directory keeps
+    the name C(HOME.new).
 options:
   home:
-    description: The release's directory.
+    description: The final directory of the ActiveMQ release.
     type: path
     required: true
   release:
-    description: The required release.
+    description: The required ActiveMQ release.
     type: str
     required: true
   state:
     description:
       - V(placed) renames C(HOME.new) to O(home), or keeps it while a process runs from O(home). V(exchanged) stops
         O(unit), renames O(home) to C(HOME.old) and C(HOME.new) to O(home), and starts O(unit). V(restored) stops
-        O(unit), renames C(HOME.old) to O(home) and starts O(unit). V(recovered) does the same if an interrupted run has
-        left no O(home). V(cleared) removes C(HOME.old) after O(home) contains O(release).
+        O(unit), renames C(HOME.old) to O(home) and starts O(unit). V(recovered) does the same as V(restored), but only
+        if an interrupted run has left no directory O(home). V(cleared) removes C(HOME.old) if O(home) contains
+        O(release).
       - Each state depends only on the files on the disk, so the next run continues an interrupted run.
     type: str
     choices: [placed, exchanged, restored, recovered, cleared]
     default: placed
   source:
-    description: The beginning of the error message about a different release.
+    description: The name of the archive in the error message that C(HOME.new) contains a different release.
     type: str
     default: the unpacked archive
   unit:
-    description: The unit of systemd. Required for V(exchanged), V(restored) and V(recovered) of O(state).
+    description: The systemd service unit of the broker. Required for V(exchanged), V(restored) and V(recovered) of
+      O(state).
     type: str
 attributes:
   check_mode:
@@ -52,7 +54,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Put it in place
+- name: Rename the directory of the unpacked release
   activemq.fleet.release_tree:
     home: /opt/activemq-5.18.6
     release: 5.18.6
@@ -60,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 waits:
-  description: Whether the release is kept as C(HOME.new), because a process runs from O(home).
+  description: Whether the new release keeps the name C(HOME.new), because a process still runs from O(home).
   type: bool
   returned: for V(placed) of O(state)
 """

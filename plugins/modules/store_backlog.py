@@ -7,20 +7,22 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_backlog
-short_description: Count the messages that a broker of 5.3 to 5.7 still holds, by destination
+short_description: Count the unacknowledged messages of a broker of release 5.3 to 5.7, by destination
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Counts on the broker's host the messages that are not acknowledged yet, by queue and by durable subscription. A
-    broker that is replaced may be stopped only if all counts are 0.
-  - For a running broker the module queries the management view (JMX) over the attach socket of its JVM, and reads the
-    journal of its store. The higher number counts. The management view alone reports 0 for a durable subscription whose
-    client is disconnected, whatever messages wait for it.
-  - For a stopped broker the module reads the journal. Messages that were in no store are lost with the process.
+  - The module counts, on the host of the broker, the messages that are not acknowledged yet, by queue and by durable
+    subscription. Stop a broker that is replaced only if all counts are 0.
+  - For a running broker the module queries JMX over the attach socket of its JVM, and also reads the journal of its
+    store. It returns the higher of both counts. JMX alone reports 0 for a durable subscription whose client is
+    disconnected, even if the store has messages for it.
+  - For a stopped broker the module reads only the journal. Messages that were not in the store were lost when the
+    process stopped.
   - The module never counts too few messages. For about half a minute it may count too many, until the broker has
     removed unused data files.
-  - The module opens the management view of the JVM to this machine until the process ends. It changes nothing else. Run
-    it as root or as the broker's account. It requires kahaDB, and a JVM of Java 8 or later that allows attaching.
+  - The module opens JMX of the broker's JVM to local connections until the broker process ends. It changes nothing
+    else. Run it as root or as the broker's account. It requires kahaDB, and a JVM of Java 8 or later that allows
+    attaching.
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.reader
@@ -28,7 +30,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: Count what the old broker still holds
+- name: Count the messages of the old broker
   activemq.fleet.store_backlog:
     base: /var/lib/activemq/activemq
   register: depths
@@ -36,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: Whether a broker ran and was queried.
+  description: Whether the broker was running, so that the module queried it.
   type: bool
   returned: always
 store:
@@ -44,33 +46,34 @@ store:
   type: str
   returned: always
 queues:
-  description: Messages by queue, without empty queues.
+  description: The number of messages by queue, without empty queues.
   type: dict
   returned: always
   sample: {orders: 250}
 subscriptions:
   description:
-    - Every durable subscription (C(topic), C(client), C(name)) with the number of C(messages) that wait for it, also if
-      that is 0.
+    - Every durable subscription (C(topic), C(client), C(name)) with the number of its unacknowledged C(messages), which
+      may be 0.
   type: list
   elements: dict
   returned: always
 prepared:
-  description: The number of XA transactions that were prepared but not ended.
+  description: The number of XA transactions that are prepared, but neither committed nor rolled back.
   type: int
   returned: always
 clients:
-  description: Connections with C(client), C(address) and C(connector), including those of slaves and of most bridges.
+  description: The connections to the broker with C(client), C(address) and C(connector), including those of slaves and
+    of most bridges.
   type: list
   elements: dict
   returned: always
 bridges:
-  description: The names of the remote brokers of its bridges.
+  description: The names of the remote brokers to which the broker's bridges connect.
   type: list
   elements: str
   returned: always
 certain:
-  description: Whether no subscription can be missing. For a stopped broker this is not always known.
+  description: Whether RV(subscriptions) is certainly complete. For a stopped broker this is not always known.
   type: bool
   returned: always
 messages:

@@ -11,18 +11,18 @@ short_description: Copy the store of a broker from one host to another, and veri
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Copies a directory between two hosts through the controller, over Ansible's connections only. The receiving host
-    verifies every file by its SHA-256, an interrupted transfer is continued, identical files are not transferred, and
-    the copy replaces the store by a rename.
-  - The previous store is kept next to it under the name C(DIRECTORY.before-TIME), with its checksums in a file of
-    that name with C(.json). No such backup is ever overwritten or removed.
+  - The module copies a kahaDB directory between two hosts through the controller, over Ansible's connections only. The
+    receiving host verifies every file by its SHA-256. The module continues an interrupted transfer, does not transfer
+    identical files, and replaces the store by renaming the copy.
+  - The module keeps the previous store in the directory C(DIRECTORY.before-TIME), and its checksums in the file
+    C(DIRECTORY.before-TIME.json). It never overwrites or removes such a backup.
   - The steps are, in this order, V(manifest) on the source host, V(staged) on the receiving host, V(fetched) on the
     source host, V(placed) and V(switched) on the receiving host. Each step may be repeated.
   - The data is transferred in chunks of 8 MiB, each as the argument or the result of a module, with one task per chunk.
     A copy of some gigabytes takes minutes. The controller requires as much free space as the transferred files.
-  - Root uses a store of another account only as that account, and keeps its own data in C(/var/lib/activemq-fleet),
-    which no other account can enter.
-  - The broker must be stopped on both hosts. The module fails for a store whose lock is held.
+  - If the store belongs to another account, root reads and writes it with the rights of that account. Root keeps its
+    own data in C(/var/lib/activemq-fleet), which no other account can enter.
+  - The broker must be stopped on both hosts. The module fails if a process holds the lock of the store.
 options:
   state:
     description:
@@ -52,31 +52,32 @@ options:
     type: str
   user:
     description:
-      - The account of the broker, to which the store belongs. Root uses the store as this account. By default it uses
-        the owner of the first directory in the path of the store that does not belong to root. V(root) fails if another
-        account could exchange the files.
+      - The account of the broker, which owns the store. Root reads and writes the store with the rights of this
+        account. The default is the owner of the first directory in the path of the store that does not belong to root.
+        With V(root), the module fails if another account could replace the files.
     type: str
   source:
-    description: The source host of the store, for the file next to the backup.
+    description: The name of the host from which the store is copied. The module writes it to
+      C(DIRECTORY.before-TIME.json).
     type: str
     default: ""
   name:
-    description: A file, for V(read) and V(written).
+    description: The name of the file that V(read) and V(written) of O(state) transfer.
     type: str
   offset:
     description: The offset of the chunk in the file.
     type: int
     default: 0
   data:
-    description: The compressed chunk.
+    description: The compressed content of the chunk, for V(written) of O(state).
     type: str
 attributes:
   check_mode:
     description: The module changes nothing, and returns C(skipped).
     support: partial
-    details: Only V(manifest) does the same as without check mode.
+    details: V(manifest) of O(state) does the same as without check mode.
   diff_mode:
-    description: Messages are not shown.
+    description: The module does not show the content of the store.
     support: none
 """
 
@@ -102,11 +103,11 @@ files:
   type: dict
   returned: for O(state=manifest)
 identity:
-  description: A fingerprint of the content.
+  description: A fingerprint of the store's content.
   type: str
   returned: for O(state=manifest)
 missing:
-  description: For each incomplete file, the number of bytes that have arrived.
+  description: For each file that is not complete on the receiving host, the number of bytes that it already has.
   type: dict
   returned: for O(state=staged)
 backup:
@@ -130,8 +131,8 @@ def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(
-            f"the module store_copy performs state={state} on the controller. Use it as a task of a playbook, not ad "
-            "hoc"
+            f"the module store_copy ran state={state} on a host, but only its action plugin on the controller can "
+            "perform this state. Call activemq.fleet.store_copy in a task of a playbook"
         )
     if state == "manifest":
         store_copy.check_store_not_locked(directory, user)

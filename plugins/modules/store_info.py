@@ -13,9 +13,9 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(activemq.fleet.resync). It is no interface for other playbooks and may change at any
     time.
-  - Reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not, and returns the
-    messages and durable subscriptions that it has, and those that it has ever had, as hashes. From the results of both
-    nodes of a pair the controller determines which store is newer. File times are not used.
+  - The module reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not. It returns hashes
+    of the messages and durable subscriptions in the store, and of all others about which the journal has records. From
+    the results of both nodes of a pair the controller determines which store is newer. File times are not used.
   - The module changes nothing. It must read the broker's files, so run it as root or as the broker's account.
 options:
   directory:
@@ -23,7 +23,7 @@ options:
     type: path
     required: true
   contents:
-    description: Whether to read the journal, which takes a minute for some gigabytes.
+    description: Whether to read the journal of the store. This takes about a minute for some gigabytes.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -50,11 +50,11 @@ locked:
   type: bool
   returned: always
 pid:
-  description: The broker's process, or null.
+  description: The process ID of the running broker, or null.
   type: int
   returned: always
 boot:
-  description: The kernel's id of the current boot.
+  description: The kernel's ID of the current boot.
   type: str
   returned: always
 unfinished:
@@ -75,31 +75,32 @@ free:
   returned: always
 runs:
   description:
-    - The runs in the log, oldest first. C(began) is local time. C(served) means that a slave lost its master, or had
-      none. C(attached) is the number of slaves that were attached to a master.
+    - The runs of the broker in its log, oldest first. C(began) is the start in local time. C(served) is whether the
+      broker was a slave that served clients because it lost its master or had none. C(attached) is how often a slave
+      attached to the broker as its master.
   type: list
   elements: dict
   returned: always
 seen:
-  description: Whether the journal was read. If not, the following values are empty.
+  description: Whether the module read the journal. Otherwise, RV(files) and all values after it are empty.
   type: bool
   returned: always
 files:
-  description: Number and size of each journal file.
+  description: The number and the size of each journal file.
   type: list
   elements: list
   returned: always
 end:
-  description: File and offset of the journal's end.
+  description: The file number and the offset at which the journal ends.
   type: list
   elements: int
   returned: always
 damaged:
-  description: Places of the journal that cannot be read.
+  description: The number of places in the journal that cannot be read.
   type: int
   returned: always
 loads:
-  description: The records of the last starts of a broker in the journal.
+  description: The records in the journal that brokers wrote at their last starts with this store.
   type: list
   elements: str
   returned: always
@@ -108,19 +109,19 @@ messages:
   type: int
   returned: always
 records:
-  description: The number of the journal's records about messages and subscriptions.
+  description: The number of records about messages and subscriptions in the journal.
   type: int
   returned: always
 whole:
-  description: Whether all records are returned, not only the newest million.
+  description: Whether RV(order) contains all records, not only the newest million.
   type: bool
   returned: always
 order:
-  description: The compressed records, oldest first.
+  description: The compressed records of the journal about messages and subscriptions, oldest first.
   type: str
   returned: always
 live:
-  description: The compressed content of the store.
+  description: The compressed list of the messages and subscriptions in the store.
   type: str
   returned: always
 state:

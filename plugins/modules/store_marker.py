@@ -13,9 +13,10 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may change at any
     time.
-  - If a share is not mounted, two masters could run on two local directories. To prevent this, a shared store has the
-    file C(.activemq-fleet-pair) with the pair's name, and no broker starts without it. One node writes the file once,
-    to an empty store, with an id that the other node must read.
+  - If a network share is not mounted, both nodes of a pair could become active, each on a local directory. To prevent
+    this, a shared store contains the marker file C(.activemq-fleet-pair) with the name of the pair, and a broker does
+    not start without it. One node writes the marker once, to an empty store, with the ID of the playbook run. The other
+    node must read the same ID.
 options:
   directory:
     description: The store, C(activemq_store_directory).
@@ -33,7 +34,7 @@ options:
     choices: [look, claimed, confirmed, withdrawn]
     default: look
   word:
-    description: The unique id of the run, for its marker.
+    description: The unique ID of the playbook run, which V(claimed) writes into the marker.
     type: str
   user:
     description:
@@ -41,10 +42,10 @@ options:
     type: str
 attributes:
   check_mode:
-    description: Reports what would change.
+    description: The module reports whether it would change the marker.
     support: full
   diff_mode:
-    description: The only file has two lines, which are not shown.
+    description: The module does not show the content of the marker.
     support: none
 """
 
@@ -69,12 +70,13 @@ used:
   type: bool
   returned: for O(state=look)
 fenced:
-  description: Whether guards have made generations in the store.
+  description: Whether brokers with C(activemq_fence=guard) use the store. Such a store has a directory in place of the
+    lock file.
   type: bool
   version_added: 0.2.0
   returned: for O(state=look)
 marked:
-  description: The lines of the marker, or null.
+  description: The lines of the marker file, or null without a marker.
   type: list
   elements: str
   returned: for O(state=look)
@@ -104,7 +106,7 @@ def _check_or_change_marker(parameters: dict[str, Any], check: bool) -> dict[str
         return {"changed": store_marker.remove_marker_of_run(directory, word, user)}
     if word not in (marker_state["marked"] or ()):
         raise NodeError(
-            "the store directory {directory} of this host is not the same directory as on the other node of pair "
+            f"the store directory {directory} is not the same directory as on the other node of pair "
             f"{parameters['pair']}, so both nodes could become active. Mount the same share on both nodes"
         )
     return {"changed": False}
@@ -120,7 +122,10 @@ def main() -> None:
     }
     needs_word = [("state", state, ["word"]) for state in ("claimed", "confirmed", "withdrawn")]
     run_module(
-        spec, _check_or_change_marker, "the store of pair {pair} cannot be used: {error}", required_if=needs_word
+        spec,
+        _check_or_change_marker,
+        "the shared store of pair {pair} cannot be used on this host: {error}",
+        required_if=needs_word,
     )
 
 

@@ -11,8 +11,9 @@ short_description: Install or remove the watchdog of a broker
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Installs the program of the watchdog for one broker, links its unit, enables it for the broker's unit and starts
-    it. A running watchdog is restarted if its program or its unit has changed. The broker is not changed.
+  - The watchdog is a program that probes a broker regularly, and reports or kills a hung broker. The module installs
+    the program for one broker, links its systemd unit, enables it together with the broker's unit, and starts it. A
+    running watchdog is restarted if its program or its unit has changed. The broker is not changed.
   - The program is one file. It runs with the Python interpreter of this module, and requires nothing else.
   - With O(state=absent) the watchdog is stopped, and its files are removed.
 options:
@@ -22,7 +23,8 @@ options:
     type: str
     required: true
   unit:
-    description: The unit's file, which the link points to. Required for O(state=present).
+    description: The path of the watchdog's systemd unit file, to which the module links. Required for
+      O(state=present).
     type: path
   state:
     description: Whether the watchdog must exist.
@@ -30,11 +32,11 @@ options:
     choices: [present, absent]
     default: present
   directory:
-    description: The directory of the program.
+    description: The directory in which the module installs the program.
     type: path
     default: /usr/local/sbin
   units:
-    description: The directory of the administrator's units.
+    description: The directory in which the module links the unit file.
     type: path
     default: /etc/systemd/system
 attributes:
@@ -54,7 +56,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 done:
-  description: The actions, in check mode those of a real run, one line each.
+  description: The actions that the module performed, or would perform without check mode, one line each.
   type: list
   elements: str
   returned: always

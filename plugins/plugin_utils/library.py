@@ -64,7 +64,8 @@ def check_library() -> None:
         raise LibraryError(
             f"the collection activemq.fleet has version {COLLECTION_VERSION} ({_collection_directory()}), but the "
             f"library activemq-fleet has version {version} ({Path(package.__file__ or '').parent}). Their versions "
-            f"must be equal. The wheel contains both. Remove this copy of the collection, or {_INSTALL}"
+            "must be equal. The wheel of the library contains both. Remove the directory of the collection, or "
+            f"{_INSTALL}"
         )
 
 

@@ -10,9 +10,11 @@ short_description: Test whether a host name is that of a preferred slave
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - True for a host name whose node mark makes it the preferred slave of its pair, false for every other name.
-  - It goes by the name alone. What C(activemq_node) of a host states is in C(activemq_identity).
-  - The preferred role never changes. Which node is active is found out by M(activemq.fleet.broker_info).
+  - The test is true for a host name whose node, such as C(a) in C(orders-mq01-a), is the preferred slave of its pair.
+    It is false for every other name.
+  - The test uses only the host name, not the variables of the host. The variable C(activemq_identity) of the host also
+    takes C(activemq_node) into account.
+  - The preferred role never changes. The module M(activemq.fleet.broker_info) determines which node is active.
 extends_documentation_fragment: activemq.fleet.naming
 """
 
@@ -24,7 +26,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Whether it is.
+  description: Whether the host name is that of a preferred slave.
   type: bool
 """
 

@@ -307,7 +307,7 @@ def ansible_error_message(error: BaseException) -> str:
     if match := _NO_MAPPING.match(message):
         message = f"{match[1]}: the file contains no mapping of variables: write its lines as NAME: VALUE"
     if match := _NO_FILE.match(message):
-        message = f"the file {match[1]} does not exist or cannot be read"
+        message = f"the file {match[1]} does not exist or cannot be read: correct its path, or make it readable"
     cause: BaseException | None = error
     while cause is not None:
         obj = cause.obj if isinstance(cause, AnsibleError) else None

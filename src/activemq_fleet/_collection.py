@@ -37,9 +37,9 @@ def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
         return ()
     return (
         f"the collection activemq.fleet has version {version} ({directory}), but the library activemq-fleet has "
-        f"version {__version__} ({_PACKAGE}). Their versions must be equal: ansible-playbook and ansible-inventory "
-        "stop with this collection. Remove it, because the library contains its own, or install the library of the "
-        "same version",
+        f"version {__version__} ({_PACKAGE}). ansible-playbook and ansible-inventory fail if their versions differ. "
+        f"Install activemq-fleet {version}, or remove {directory}, because the library contains a collection of its "
+        "own version",
     )
 
 

@@ -119,7 +119,7 @@ def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_pat
         if difference.direction == "rendered adds":
             advice = advise_on_addition(difference, adoption.fleet.broker(difference.host))
             assert advice.variables or advice.reason, difference
-            assert "no variable removes it" not in advice.reason, difference
+            assert "no variable removes the addition" not in advice.reason, difference
             if advice.variables:
                 original = FLEETS[name][difference.host]
                 remaining = differences_with(adoption, difference.host, original, advice.variables)
@@ -141,7 +141,7 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
     assert ("JMX no longer listens on port 1099" in effects) is opens_jmx
     assert any("local consumers" in (effect or "") for effect in effects) is prefers_local
     reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
-    is_default = "it has no effect on this broker and release, because the value is the default of this release"
+    is_default = "the addition has no effect on this broker, because the value is the default of this release"
     assert (is_default in reasons) is not (opens_jmx and prefers_local)
 
 
@@ -151,8 +151,8 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
     effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
     assert "JMX no longer listens on port 1099" not in effects
     reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
-    assert 'it has no effect on this broker and release, because the broker has useJmx="false"' in reasons
-    assert "it has no effect on this broker and release, because the broker has no links" in reasons
+    assert 'the addition has no effect on this broker, because the broker has useJmx="false"' in reasons
+    assert "the addition has no effect on this broker, because the broker has no links" in reasons
 
 
 def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:

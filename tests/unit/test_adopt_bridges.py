@@ -87,9 +87,9 @@ def test_each_bridge_that_stays_has_its_own_reason(tmp_path: Path) -> None:
     bridges = twice.replace("</networkConnectors>", temporary)
     adoption = adopt_and_compare(tmp_path, {ALONE: document(bridges + OPENWIRE)}, "5.18.3")
 
-    staying = [note for note in adoption.notes if "adopt keeps its XML" in note]
+    staying = [note for note in adoption.notes if "adopt keeps the XML of this bridge" in note]
     assert [note.partition(" adopt keeps")[0] for note in staying] == [
-        "o-mq1-a: bridge up: another bridge has the same name.",
+        "o-mq1-a: bridge up: another bridge of the same broker has the same name.",
         "o-mq1-a: bridge t: the bridge lists a destination that is not a queue or topic with physicalName as its only "
         "attribute.",
     ]

@@ -475,7 +475,7 @@ class TestFleets:
         adoption = adopt_and_compare(tmp_path, files, "5.18.3")
 
         assert not [path for path in places(adoption) if "networkConnectors" in path]
-        assert any("adopt keeps its XML in activemq_xml_fragments" in note for note in adoption.notes)
+        assert any("adopt keeps the XML of this bridge in activemq_xml_fragments" in note for note in adoption.notes)
 
     def test_a_pure_pair_keeps_how_its_slave_dials(self, tmp_path: Path) -> None:
         slave = '<services><masterConnector remoteURI="tcp://o-mq1-b:61616" userName="s" password="hush"/></services>'

@@ -61,10 +61,10 @@ def _kind(
 
 
 _JMX = "JMX no longer listens on port 1099"
-_STATES_DEFAULT = "the rendered file states the default of the release"
-_NEEDS_CREDENTIALS = "the bean reads the passwords of the inventory from credentials.properties"
+_STATES_DEFAULT = "the rendered file explicitly sets the default value of the release"
+_NEEDS_CREDENTIALS = "the rendered broker needs this bean, which reads its passwords from credentials.properties"
 _NEEDS_LOCK = "the nodes of a pair need a lock on their shared store"
-_NEEDS_MEMORY_LIMIT = "messages can fill the heap without a limit of memory, which activemq_memory_limit sets"
+_NEEDS_MEMORY_LIMIT = "without a memory limit, messages can fill the Java heap. activemq_memory_limit sets the limit"
 _WITH_ACL = "on a broker with activemq_acl"
 _FULL_DISK = '<ioExceptionHandler><defaultIOExceptionHandler ignoreNoSpaceErrors="true"/></ioExceptionHandler>'
 
@@ -99,7 +99,7 @@ _KINDS = (
     _kind(r"networkConnector(?:\[.*\])?/@\w+", reason=_STATES_DEFAULT),
     _kind(
         "@networkConnectorStartAsync",
-        "the broker starts without waiting for its links",
+        "the broker starts without waiting for its network connectors",
         unaffected=lambda broker: "" if broker.networked else "the broker has no links",
         broker_attributes={"networkConnectorStartAsync": False},
     ),
@@ -111,8 +111,9 @@ _KINDS = (
     _kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
     _kind(
         "@schedulePeriodForDestinationPurge",
-        reason="without the value 0, the broker would remove the destinations whose policies have "
-        "gcInactiveDestinations. The original file has no period, so its broker keeps them",
+        reason="the original file does not set this period, so the original broker removes no destinations. Without "
+        "the value 0, the rendered broker would remove inactive destinations whose policyEntry has "
+        "gcInactiveDestinations",
     ),
     _kind(
         "@useVirtualTopics",
@@ -120,13 +121,13 @@ _KINDS = (
     ),
     _kind(
         "@brokerName",
-        "the broker has the name of its host, and not localhost, which is the default",
+        "the brokerName is the name of the host instead of the default localhost",
         broker_name="localhost",
     ),
     _kind(
         "broker/@dataDirectory",
         "the broker keeps its data below activemq_base",
-        reason="the rendered file always names the directory. To choose another one, set activemq_base",
+        reason="a rendered activemq.xml always sets dataDirectory. To choose another directory, set activemq_base",
     ),
     _kind("broker/@id", reason="the web console refers to the broker by this id"),
     _kind(
@@ -137,36 +138,36 @@ _KINDS = (
     ),
     _kind(
         "ioExceptionHandler",
-        "the broker handles errors of its store differently",
-        reason="a broker must stop when it cannot write; activemq_xml_fragments can replace the handler",
+        "the broker handles I/O errors of its store with this handler instead of the default handler",
+        reason="a broker must stop when it cannot write to its store. activemq_xml_fragments can replace the handler",
     ),
     _kind("kahaDB/@lockKeepAlivePeriod", reason=f"{_NEEDS_LOCK}; activemq_lock_keepalive_interval sets the interval"),
     _kind("locker", reason=f"{_NEEDS_LOCK}; activemq_lock_acquire_interval sets the interval"),
     _kind("@stopOnError", reason="a node that loses the lock on the store must stop"),
     _kind(
         "persistenceAdapter",
-        "the store is in the directory of a rendered broker, and not in the default directory of the release",
-        reason="the rendered file always names the directory. Set activemq_store_directory to the directory that has "
-        "the messages",
+        "the store is in the directory that activemq.fleet sets, instead of the default directory of the release",
+        reason="a rendered activemq.xml always sets the directory of the store. Set activemq_store_directory to the "
+        "directory that contains the messages",
     ),
     _kind(
         "systemUsage",
-        "producers wait at other limits of memory, store and temporary store",
+        "the broker blocks producers at different limits of memory, store and temporary store",
         reason=_NEEDS_MEMORY_LIMIT,
         store_limit="100 gb",
         temp_limit="50 gb",
     ),
-    _kind("storeUsage", "producers wait when the store reaches the limit", store_limit="100 gb"),
-    _kind("tempUsage", "producers wait when the temporary store reaches the limit", temp_limit="50 gb"),
+    _kind("storeUsage", "the broker blocks producers when the store reaches the limit", store_limit="100 gb"),
+    _kind("tempUsage", "the broker blocks producers when the temporary store reaches the limit", temp_limit="50 gb"),
     _kind(
         r"memoryUsage(?:/@limit)?",
-        "producers wait when messages take this memory",
+        "the broker blocks producers when messages use this much memory",
         reason=_NEEDS_MEMORY_LIMIT,
     ),
     _kind(
         r"storeUsage/@(?:total|percentLimit)",
-        reason="only a limit in percent rises again after the broker lowered it on a full disk "
-        "(`activemq-fleet rule C012` explains it)",
+        reason="the broker lowers the limit on a full disk, and raises it again later only if it is in percent "
+        "(`activemq-fleet rule C012` explains this)",
     ),
     _kind(
         r"authenticationUser\[@username='activemq-probe'\]",
@@ -177,19 +178,19 @@ _KINDS = (
     ),
     _kind(
         r"authenticationUser\[.*\]",
-        "the broker accepts this account, with which the bridges log in",
+        "the broker accepts logins with the account of the bridges",
         value="{activemq.network.",
         reason="activemq_network_username defines this account for both ends of each bridge",
     ),
     _kind(
         r"authenticationUser\[.*\]",
-        "the broker accepts this account",
+        "the broker accepts logins with this account, which the original file does not have",
         reason="activemq_users, activemq_agent_username or activemq_vip_username defines this account: remove the "
         "account there if no client uses it",
     ),
     _kind(
         r"authenticationUser\[.*\]/@groups",
-        "the account belongs to these groups, whose rights it gets",
+        "the account is a member of these groups, and has their rights",
         reason="activemq_users or activemq_network_username defines the groups of the account",
     ),
     _kind(
@@ -218,17 +219,17 @@ _KINDS = (
         reason=f"agents need these rights {_WITH_ACL}, for the topics of activemq_agent_topics and "
         "activemq_agent_publish_prefixes",
     ),
-    _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty right is the same as a missing right"),
+    _kind(r"authorizationEntry\[.*\]/@\w+", reason="an empty value of a right has the same effect as a missing right"),
     _kind(
         "users",
-        "the broker accepts these accounts",
+        "the broker accepts logins with these accounts, which the original file does not have",
         value="authenticationUser",
         reason="activemq_users and activemq_network_username define the accounts: remove those that no client uses",
     ),
-    _kind("users", reason="the element is empty, because the file has no accounts"),
+    _kind("users", reason="the element <users> is empty, because the rendered file has no accounts"),
     _kind(
         "@userName|@password",
-        "the bridge logs in",
+        "the bridge logs in to the remote broker",
         reason="activemq_network_username and activemq_network_password are set for all links",
     ),
     _kind(
@@ -249,17 +250,17 @@ _KINDS = (
     ),
     _kind(
         "plugins(?:/.*)?",
-        "the rendered broker has these plugins or settings of plugins in addition",
+        "the rendered broker has additional plugins, or additional settings of its plugins",
         reason="activemq_plugins, activemq_authentication and activemq_acl render the plugins: change these variables",
     ),
     _kind(
         "shutdownHooks",
-        reason="the web console frees its port by this hook; activemq_console: false removes the console",
+        reason="this shutdown hook frees the port of the web console; activemq_console: false removes the console",
     ),
     _kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
     _kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),
-    _kind(r"transportConnector(?:\[.*\])?/@name", reason="the inventory names each connector"),
-    _kind("@xsi:schemaLocation", reason="the broker finds the schema of the element by this attribute"),
+    _kind(r"transportConnector(?:\[.*\])?/@name", reason="the inventory gives each transport connector a name"),
+    _kind("@xsi:schemaLocation", reason="ActiveMQ finds the XML schema of the element by this attribute"),
 )
 
 _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyType(
@@ -270,12 +271,16 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
         ),
         "networkBridgeFilterFactory": (
             {"network_bridge_filter_factory": {"replay_when_no_consumers": False}},
-            "a message can return to the broker that it came from if this broker has no consumer for it",
+            "a bridge can forward a message back to the broker that it came from, if the local broker has no consumer "
+            "for the message",
         ),
-        "enableAudit": ({"enable_audit": True}, "the queue accepts a message with the id of an earlier one"),
+        "enableAudit": (
+            {"enable_audit": True},
+            "the queue also accepts a message with the ID of an earlier message",
+        ),
         "pendingDurableSubscriberPolicy": (
             {"pending_durable_subscriber_policy": {"type": "store", "use_cache": True}},
-            "messages for durable subscribers come from the store without a cache",
+            "the broker reads messages for durable subscribers from its store, without a cache in memory",
         ),
     }
 )
@@ -296,9 +301,9 @@ def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdv
         if kind.matches_addition(difference.path, rendered):
             reason = kind.unaffected(broker)
             if reason:
-                return AdditionAdvice(None, reason=f"it has no effect on this broker and release, because {reason}")
+                return AdditionAdvice(None, reason=f"the addition has no effect on this broker, because {reason}")
             return kind.advice
-    return AdditionAdvice(None, reason="no variable removes it; activemq_xml_fragments can set other values")
+    return AdditionAdvice(None, reason="no variable removes the addition; activemq_xml_fragments can set other values")
 
 
 def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[str]]]:

@@ -251,8 +251,8 @@ def _propose_instances(proposal: VariableProposal) -> None:
             if hosts:
                 proposal.add_note(
                     hosts,
-                    f"several of the adopted brokers have the address {address}, so adopt chose a value of {variable}. "
-                    f"Set {variable} to the value that the host uses",
+                    f"several of the adopted brokers have the address {address}, so each needs its own value of "
+                    f"{variable}. adopt chose a value. Replace it with the value that the broker uses on its host",
                 )
 
 

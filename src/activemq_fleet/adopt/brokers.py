@@ -90,7 +90,10 @@ def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> Non
     if valid and proposal.propose_value(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
     if elsewhere := [name for name in imports if name not in valid]:
-        text = f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy: check that it is on the host"
+        text = (
+            f"activemq.xml imports {', '.join(elsewhere)}, which adopt does not copy. Check that the broker can load "
+            "each of these resources on its host"
+        )
         proposal.add_note([host], text, is_urgent=True)
     hooked = document.broker.children_of("shutdownHooks")
     classes = [node.get("class") for node in hooked]
@@ -132,8 +135,8 @@ def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocumen
         )
     if missing:
         text = (
-            f"activemq.xml imports {', '.join(missing)}, which adopt did not copy: add each of these files that the "
-            "release does not contain to activemq_extra_files"
+            f"activemq.xml imports {', '.join(missing)}, which adopt did not copy. Add each of these files to "
+            "activemq_extra_files, unless the release contains it. A broker does not start without its imported files"
         )
         proposal.add_note([host], text, is_urgent=True)
 
@@ -183,8 +186,8 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
     for heap, named in hosts.items():
         proposal.add_note(
             named,
-            f"no file shows the Java heap, and memoryUsage does not fit into the default of {DEFAULT_HEAP}. adopt set "
-            f"activemq_heap: {heap}. Correct it to the value of -Xmx on the host",
+            f"no file shows the Java heap, and the default of {DEFAULT_HEAP} is too small for the memoryUsage of "
+            f"activemq.xml. adopt set activemq_heap: {heap}. Replace this value with the value of -Xmx on the host",
             is_urgent=True,
         )
 

@@ -47,8 +47,8 @@ class CompanionFiles:
         if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
             self._refuse(
                 f"adopt did not read {path}, because adopt reads at most {_MOST_FILES} files with "
-                f"{_LARGEST_TOTAL >> 20} MiB next to an activemq.xml: remove files that the broker does not use, and "
-                "adopt again"
+                f"{_LARGEST_TOTAL >> 20} MiB in total next to an activemq.xml: remove files that the broker does not "
+                "use, and adopt again"
             )
             return None
         try:

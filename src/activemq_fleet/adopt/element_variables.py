@@ -88,8 +88,9 @@ def _first_entries(
             destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
             proposal.add_note(
                 [document.host],
-                f"the file has several policyEntry elements for {destination}, and the broker uses an arbitrary one of "
-                "them. The inventory has the first: correct activemq_destination_policies if you need another",
+                f"activemq.xml has several policyEntry elements for {destination}, and the broker uses an arbitrary "
+                "one of them. adopt wrote the first of these elements into activemq_destination_policies. If the "
+                "broker needs another of them, correct this variable",
                 is_urgent=True,
             )
         else:

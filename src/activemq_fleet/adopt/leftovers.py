@@ -93,8 +93,9 @@ def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocu
     if lost:
         proposal.add_note(
             [document.host],
-            f"adopt could not keep {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}. "
-            "Check that the placeholders ${…} in activemq.xml have the right values without these settings",
+            f"adopt could not keep {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}, "
+            "because a rendered activemq.xml has its own bean for placeholders. Check that the placeholders ${…} in "
+            "activemq.xml have the right values without these properties",
             is_urgent=True,
         )
 
@@ -121,7 +122,7 @@ def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, r
                 "broker needs it, add it to activemq_broker_attributes with the password in ansible-vault"
                 if secret
                 else f"adopt left out the attribute {name} of <broker>, because activemq_broker_attributes does not "
-                f"accept the value {value!r:.200}: check whether the broker needs it"
+                f"accept the value {value!r:.200}. If the broker needs the attribute, set it there to another value"
             )
             proposal.add_note([document.host], text, is_urgent=True)
     if attributes:

@@ -89,7 +89,7 @@ def inexpressible_part(node: ComparedElement) -> str:
     It is an attribute or child that ``activemq_links`` cannot express, as text.
     """
     connector = parse_network_connector(with_masked_passwords(node))
-    return _inexpressible_part(connector) or "another bridge has the same name"
+    return _inexpressible_part(connector) or "another bridge of the same broker has the same name"
 
 
 def _inexpressible_part(connector: NetworkConnector) -> str:
@@ -107,7 +107,7 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
             return f"the uri of the bridge has {transport.text!r}, which is not a host and port of OpenWire"
     if not is_valid_value("network_options", uri.options):
-        return "the uri of the bridge has options that no variable can express"
+        return "the uri of the bridge has options that activemq_network_options does not accept"
     entry = {"from": "a", "to": "b", "name": connector.name}
     if not is_valid_value("links", [entry]):
         if not connector.name:

@@ -32,7 +32,7 @@ from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
-_UNEQUAL = "the two nodes of the pair have different bridges of this name"
+_UNEQUAL = "the two nodes of the pair have different bridges with this name"
 
 
 def propose_network(proposal: VariableProposal) -> None:
@@ -133,17 +133,17 @@ class _Network:
         units = {broker.link_end_name for broker in brokers}
         dialling_broker = self.base.broker(document.host)
         if user and user != self.proposal[document.host].get("network_username"):
-            reason = f"the bridge logs in as {user}, but other bridges log in with a different account"
+            reason = f"the bridge logs in as {user}, but activemq_network_username sets another account for all links"
         elif None in owners:
             host, port = bridge.addresses[owners.index(None)]
             address = f"{host.rpartition('@')[2]}:{port}"
-            named = f"the bridge connects to {address}, which is not an address of a broker of these files"
-            return self._outside_target(document, bridge, f"{named} ({address_hint(host)})")
+            named = f"the bridge connects to {address}, which is not an address of a broker in the given files"
+            return self._outside_target(document, bridge, named, address_hint(host))
         elif units == {dialling_broker.link_end_name}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
                 return None
-            reason = "the bridge connects to its own pair"
+            reason = "the bridge connects to its own pair, and is not the bridge that activemq_pair_links makes"
         elif len(units) > 1:
             named = f"the bridge connects to several pairs or single brokers: {', '.join(sorted(units))}"
             named += self._unknown_sharing_reason(brokers)
@@ -153,8 +153,13 @@ class _Network:
         self.reasons[document.host, bridge.name] = reason
         return None
 
-    def _outside_target(self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str) -> str | None:
-        """Return a name for a bridge's target outside of the inventory, and note ``why`` the target is needed."""
+    def _outside_target(
+        self, document: AdoptedDocument, bridge: ReplaceableBridge, why: str, remedy: str = "no action is necessary"
+    ) -> str | None:
+        """Return a name for a bridge's target outside of the inventory, and note ``why`` the target is needed.
+
+        ``remedy`` is what the operator can do about it.
+        """
         if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
@@ -169,8 +174,8 @@ class _Network:
             self.names_outside.add(name)
         self.proposal.add_note(
             [document.host],
-            f"bridge {bridge.name}: {why}. adopt wrote its target into activemq_links as an address, not as the name "
-            "of a broker: no action is necessary",
+            f"bridge {bridge.name}: {why}. adopt wrote the target of this bridge into activemq_links as addresses "
+            f"instead of a broker's name: {remedy}",
         )
         return self.outside[bridge.addresses]
 
@@ -367,7 +372,7 @@ class _Network:
         """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
         links = self._links_by_name(self.proposal.proposed_fleet())
         unfit = {
-            (host, link.bridge.name): "the variables cannot give the link the TTL of this bridge"
+            (host, link.bridge.name): "no variable can set the TTL of this bridge for the link that would replace it"
             for link in self._links_of_wrong_ttl()
             for host in link.hosts
         }
@@ -376,7 +381,7 @@ class _Network:
                 key = host, adopted.bridge.name
                 targets = [link.target for link in links[key]]
                 if targets != [adopted.target] and key not in self.reasons:
-                    unfit[key] = "a link of this name in activemq_links would connect to other brokers than the bridge"
+                    unfit[key] = "a link with this name in activemq_links would connect to other brokers"
         return unfit
 
     def _note_bridges_that_stay(self) -> None:
@@ -394,7 +399,8 @@ class _Network:
         for (name, reason), hosts in hosts_by_reason.items():
             self.proposal.add_note(
                 dict.fromkeys(hosts),
-                f"bridge {name}: {reason}. adopt keeps its XML in activemq_xml_fragments: no action is necessary",
+                f"bridge {name}: {reason}. adopt keeps the XML of this bridge in activemq_xml_fragments: no action is "
+                "necessary",
             )
 
 

@@ -59,13 +59,13 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
                 proposal.add_note(
                     [documents[0].host],
                     f"only this node of pair {pair} was given, so adopt set activemq_ha: none. "
-                    "If the pair has a second node, adopt both files together",
+                    "If the pair has a second node, adopt the files of both nodes together",
                 )
             elif len(documents) > 1 and (perhaps := _store_that_may_be_shared(pair, documents)):
                 proposal.add_note(
                     [document.host for document in documents],
-                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so adopt made each a "
-                    f"single broker (activemq_ha: none). If they share it, {perhaps[1]}",
+                    f"the files do not show that both nodes of pair {pair} share {perhaps[0]}, so adopt made each "
+                    f"node a single broker (activemq_ha: none). If the nodes share it, {perhaps[1]}",
                     is_urgent=True,
                 )
         for document in documents:
@@ -244,8 +244,8 @@ def propose_store_directories(proposal: VariableProposal) -> None:
         proposal.add_note(
             default_stores,
             "the file has no persistenceAdapter, so the store is the directory BROKERNAME/KahaDB below dataDirectory. "
-            "Set activemq_store_directory to its absolute path on the host. Otherwise the broker starts with an empty "
-            "store",
+            "Set activemq_store_directory to the absolute path of this directory on the host. Otherwise the broker "
+            "starts with an empty store",
             is_urgent=True,
         )
 

@@ -156,10 +156,10 @@ def address_hint(host: str) -> str:
     """
     if host.endswith(UNKNOWN_HOST):
         return (
-            "no file defines the placeholder in this address: adopt again with --properties FILE, or correct the "
-            "address"
+            "no file defines the placeholder in this address. Adopt again with --properties FILE, or correct the "
+            "address in activemq_links"
         )
-    return "if this address belongs to one of the hosts, adopt again with --address HOST=ADDRESS"
+    return "if the address belongs to one of the hosts, adopt again with --address HOST=ADDRESS"
 
 
 def _placeholder_host(name: str) -> str:

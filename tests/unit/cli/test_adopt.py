@@ -437,7 +437,7 @@ class TestHosts:
         assert run(tmp_path / "files", "--release", "5.18.3", "-o", tmp_path / "i", *said) == 0
         fleet = load_fleet([str(tmp_path / "i")])
         assert [(link.name, link.target) for link in fleet.broker("o-mq1-a").links] == [("up", "o-mq2")]
-        assert "adopt keeps its XML" not in capsys.readouterr().out
+        assert "adopt keeps the XML of this bridge" not in capsys.readouterr().out
 
     def test_the_name_of_a_file_stays_in_its_comment(self, tmp_path: Path) -> None:
         file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
