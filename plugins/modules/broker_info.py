@@ -59,7 +59,7 @@ EXAMPLES = r"""
     unit: activemq.service
   register: broker
 
-- name: Show its state
+- name: Show the state of the broker
   ansible.builtin.debug:
     msg: "{{ broker.state }}: {{ broker.how }}"
 """

@@ -223,7 +223,7 @@ class Watchdog:
         if subscriptions is not None:
             meaning = (
                 "number of durable subscriptions that may have lost messages, because a broker started without a "
-                "usable index"
+                "usable index of its store"
             )
             samples.append(MetricSample("activemq_watchdog_subscriptions_at_risk", "gauge", meaning, subscriptions))
         samples += [
