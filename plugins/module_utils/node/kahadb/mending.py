@@ -84,8 +84,8 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
         path = record_risk(store, store, problem, risk)
         yield (
             f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe_subscriptions()}. "
-            f"If the publishers still have these messages, publish them again. Then delete the file {path}, which lists "
-            "these subscriptions"
+            f"If the publishers still have these messages, publish them again. Then delete the file {path}, which "
+            "lists these subscriptions"
         )
     if missing_journal_files(store):
         move_index_aside(store)
