@@ -120,7 +120,7 @@ def test_a_child_that_may_stand_only_once_is_told_so() -> None:
     document = broker("<plugins/>\n<plugins/>")
     assert told(document) == []
     assert told(document, IN_ORDER) == ["line 4, column 1: <plugins> is allowed only once in <broker> in this release"]
-    assert fixes(document, IN_ORDER) == ["leave only one of <plugins> in <broker>"]
+    assert fixes(document, IN_ORDER) == ["keep only one <plugins> in <broker>"]
 
 
 def test_fix_names_attribute_with_bad_value() -> None:

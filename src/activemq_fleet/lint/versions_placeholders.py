@@ -189,8 +189,8 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         fix = placeholder_fix(document, matches)
         if configured:
             fix = (
-                "define the name in a properties file that the PropertyPlaceholderConfigurer reads, or write a default "
-                "as ${name:default}"
+                "define the name of each placeholder in a properties file that the PropertyPlaceholderConfigurer "
+                "reads, or write a default as ${name:default}"
             )
         why = _USED_AS_TEXT
         if configured:

@@ -272,10 +272,10 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
+        held = f"has {nodes[0].store} open" if nodes[0].store else "holds the database lease"
         yield PairProblem(
             f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
-            f"that another process holds. Find the process that has {nodes[0].store or 'the database lease'} open, and "
-            "stop it",
+            f"that another process holds. Find the process that {held}, and stop it",
             settle,
         )
 

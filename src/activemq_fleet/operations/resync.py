@@ -231,7 +231,7 @@ def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
     if not master.listening:
         return ResyncStep("wait", f"{master.host}: the master does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
-        text = f"{slave.host}: start the slave, because {master.host} waits for it with an equal store"
+        text = f"{slave.host}: start the slave, because {master.host} waits for it, and both stores are equal"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
         return ResyncStep("wait", f"{slave.host}: the slave has not connected to {master.host} yet", seconds=_WAIT)

@@ -67,8 +67,8 @@ def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
     if not isinstance(host, str):
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
-            f"an entry of --hosts has no host name as text in the key or column 'host' (it has {known}): rename the "
-            "key or column with the host name to 'host'"
+            f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: {known}): "
+            "rename the key or column with the host name to 'host'"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):

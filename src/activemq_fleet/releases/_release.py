@@ -183,7 +183,8 @@ class Release:
         release. Raises ReleaseError for anything else; its text names a similar release or the nearest line.
         """
         if not isinstance(text, str):
-            msg = f"the release {text!r} is not text: write a release such as '5.18.3' in quotes"
+            kind = type(text).__name__
+            msg = f"the release {text!r} must be text, not {kind}: write a release such as '5.18.3' in quotes"
             raise ReleaseError(msg)
         return _release_of(text)
 

@@ -125,7 +125,7 @@ def _raises_store_limit_after_start(broker: Broker) -> bool:
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
     if not broker.profile.has_peer:
-        return f"{broker.identity.short_host_name}: a broker on its own, group {broker.group}, release {release}"
+        return f"{broker.identity.short_host_name}: a single broker of group {broker.group}, release {release}"
     host = broker.identity.short_host_name
     return f"{host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
 

@@ -49,8 +49,8 @@ _PAGES = _POLICY.format("style-src 'self'; img-src 'self'")
 _XML_VIEWS = _POLICY.format("style-src 'self' 'unsafe-inline'; img-src 'self' data:")
 _GROUPS = ((ADMINS, "admin"), ("users", "user"))
 _READ_AS_CODE = ("OBF:", "MD5:", "CRYPT:")
-_WHO = "Users of the group admins may log in."
-_NOBODY = "Nobody can use it: activemq_users has no user in the group admins."
+_WHO = "Users of the group admins may log in to the web console."
+_NOBODY = "No user can log in to the web console: activemq_users has no user in the group admins."
 # Deployed so that only the broker reads them.
 SECRET_FILES = frozenset({"conf/jetty-realm.properties", "conf/users.properties"})
 

@@ -223,9 +223,7 @@ class SchemaErrorExplainer:
             return ""
         if later := self._later_sibling(parent, child):
             return f"move <{name}> before <{later}>"
-        return (
-            f"leave only one of <{name}> in <{inside}>" if name in before else f"leave only one element in <{inside}>"
-        )
+        return f"keep only one <{name}> in <{inside}>" if name in before else f"keep only one element in <{inside}>"
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
         name, inside = local_name(child.tag), local_name(parent.tag)

@@ -27,7 +27,7 @@ def error_of(line: str) -> InputError:
         ('["b"]', "line 3 is not a JSON object: write "),
         (
             '{"name": "b"}',
-            "line 3 has no host name as text in the key or column 'host' (it has name): rename the key or column ",
+            "line 3 has no host name as text in the key or column 'host' (its keys or columns: name): rename the key ",
         ),
         ("[" * 100_000, "line 3 has JSON that is nested too deeply"),
     ],

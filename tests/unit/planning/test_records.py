@@ -54,7 +54,7 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
         ("[]", "is not a JSON object"),
         (
             '{"name": "x"}',
-            r"has no host name as text in the key or column 'host' \(it has name\): rename the key",
+            r"has no host name as text in the key or column 'host' \(its keys or columns: name\): rename the key",
         ),
         ('{"host": "h", "variables": 3}', "h: the variables of this host are not a JSON object"),
         ('{"host": "h", "variables": "3"}', "h: the variables of this host are not a JSON object"),
