@@ -109,7 +109,7 @@ def reports_site_refusal(finding: Finding) -> bool:
 
 def _refusal(host: str, message: str, fix: str) -> Finding:
     text = f"{message}, so that the `site` playbook will fail"
-    why = "`site` checks the whole inventory first, and stops before it changes a host"
+    why = "the `site` playbook checks the whole inventory first, and stops before it changes a host"
     return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix, why=why)
 
 

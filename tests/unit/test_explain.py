@@ -343,7 +343,9 @@ class TestFilesAndFindings:
         found = build_fleet(variables, {})
         for node in "ab":
             told = entry(explain_host_by_name(found, f"orders-mq01-{node}"), "findings", "error T009")
-            assert told.details == ("fix: set activemq_store_directory once, for the whole of pair orders-mq01",)
+            assert told.details == (
+                "fix: set activemq_store_directory to the same value for all brokers of pair orders-mq01",
+            )
             assert told.text.startswith("orders-mq01-b.example.com: ") is (node == "a")
 
     def test_finding_of_both_nodes_is_listed_once_with_both_names(self) -> None:

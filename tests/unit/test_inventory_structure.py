@@ -326,7 +326,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T009 error",
         "hosts.yml:11",
         "activemq_group differs from the value of kiel1 in pair kiel",
-        "set activemq_group once, for the whole of pair kiel",
+        "set activemq_group to the same value for all brokers of pair kiel",
     ),
     "another release line": (
         edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_release: 5.18.3\n"),
@@ -340,7 +340,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T009 error",
         "hosts.yml:11",
         "activemq_store_directory differs from the value of kiel1 in pair kiel",
-        "set activemq_store_directory once, for the whole of pair kiel",
+        "set activemq_store_directory to the same value for all brokers of pair kiel",
     ),
     "address of another host": (
         edited_inventory(

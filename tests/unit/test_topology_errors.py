@@ -326,7 +326,7 @@ def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:
     found = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
     assert rules(found) == ["T011", "T011"]
-    assert "cannot encrypt what the master copies to the slave" in found.findings[0].message
+    assert "cannot encrypt the replication from master to slave" in found.findings[0].message
 
 
 def test_t012_two_links_with_one_name() -> None:

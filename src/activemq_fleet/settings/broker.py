@@ -427,7 +427,8 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
         if memory and memory <= (size_in_bytes(self.heap) or 0):
             yield (
                 f"activemq_unit_memory_max is {self.unit_memory_max}, but activemq_heap is {self.heap}: set "
-                "activemq_unit_memory_max to more than activemq_heap"
+                "activemq_unit_memory_max to more than activemq_heap, because Java requires memory in addition "
+                "to its heap"
             )
 
     def _name_contradictions(self) -> Iterator[str]:

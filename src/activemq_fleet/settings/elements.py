@@ -44,7 +44,10 @@ class XmlElementSettingsBase(BaseModel):
             )
         limits = sorted(self.model_fields_set & set(_LIMITS))
         if self.usage is not None and limits:
-            raise ValueError(f"activemq_usage and activemq_{limits[0]} are both set: remove activemq_{limits[0]}")
+            raise ValueError(
+                f"activemq_usage and activemq_{limits[0]} are both set, but only one of them can define the limit: "
+                f"remove activemq_{limits[0]}"
+            )
         return self
 
     def xml_beans(self) -> Iterator[tuple[str, XmlBean]]:

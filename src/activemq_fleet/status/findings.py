@@ -165,7 +165,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "store-access",
             "error",
             row.host,
-            f"the account of the broker cannot lock its store: {evidence['store_access']}",
+            f"the system account of the broker cannot lock the store: {evidence['store_access']}",
             f"on {row.host}, correct the mount options of the shared directory {evidence.get('store')}, or the owner "
             "of the files in this directory",
         )

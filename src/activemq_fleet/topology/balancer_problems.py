@@ -69,7 +69,7 @@ def _differing_vip_findings(groups: Sequence[Group]) -> Iterator[Finding]:
                         "T009",
                         other.host,
                         f"activemq_{variable} differs from the value of {first.host} in group {group.name}",
-                        f"set activemq_{variable} once, for the whole of group {group.name}",
+                        f"set activemq_{variable} to the same value for all brokers of group {group.name}",
                         why="a group has one virtual address",
                     )
                     break

@@ -294,8 +294,8 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
     if settings.profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
-            f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt what the "
-            "master copies to the slave",
+            f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "
+            "replication from master to slave",
             "set activemq_ha: shared-file, or put the replication port on a separate network and add a waiver of T011 "
             "to activemq_waivers",
             # Measured on 5.5.1 and 5.7.0 with an ssl: URI.

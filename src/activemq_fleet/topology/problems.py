@@ -543,7 +543,7 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
             "remove one of the two entries of activemq_links. If there is only one, remove it, because "
             "activemq_topology creates the same link",
             why="the name of a link is the name of a bean in activemq.xml, and a broker does not start with two beans "
-            "of one name",
+            "of the same name",
         )
     return error_finding(
         "T012",
@@ -566,6 +566,6 @@ def _unequal_setting_findings(
                     "T009",
                     other.host,
                     f"{variable} differs from the value of {first.host} in {where}",
-                    f"set {variable} once, for the whole of {where}",
+                    f"set {variable} to the same value for all brokers of {where}",
                     why=why,
                 )
