@@ -173,7 +173,7 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
         host,
         message,
         "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
-        why="the inventory has the addresses of its own brokers: `addresses` is only for brokers outside of the inventory",
+        why="the inventory has the addresses of its own brokers: `addresses` is only for brokers outside of it",
     )
 
 
