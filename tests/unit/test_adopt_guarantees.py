@@ -189,8 +189,11 @@ def test_error_with_which_no_broker_starts_is_not_waived(rule: str, tmp_path: Pa
 
     assert not waived
     [note] = [note for note in notes if rule in note]
-    assert f"a broker of release 5.18.3 does not start with this file, because it has the error {rule}" in note
-    assert f"{rule} (<broker> has an unknown plugin). Adopt again with the file that the broker uses" in note
+    assert (
+        "a broker of release 5.18.3 does not start with the original activemq.xml, because the file has the "
+        f"error {rule}" in note
+    )
+    assert f"{rule} (<broker> has an unknown plugin). Adopt again with the activemq.xml that the broker uses" in note
 
 
 def test_waiver_applies_only_to_hosts_that_have_the_error(tmp_path: Path) -> None:

@@ -397,7 +397,7 @@ def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.M
         ),
         ("\x1b[31m[ERROR]\x1b[m one\n[ERROR] two -> [Help 1]\n", "Maven: one"),
         ("The JAVA_HOME variable is wrong\nsee there\n", "Maven: The JAVA_HOME variable is wrong"),
-        ("", "Maven: the run failed without output"),
+        ("", "Maven: the command mvn failed without output"),
     ],
 )
 def test_of_a_failed_run_the_cause_line_is_shown(output: str, line: str) -> None:
@@ -455,7 +455,7 @@ def test_the_command_fetches_a_schema_and_says_where_it_is(
     put(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
     assert main(["schema", "fetch", "5.5.1"]) == 0
     said = capsys.readouterr()
-    assert said.out == f"schema of 5.5.1: {cache_directory() / 'schemas/5.5.1.xsd'}\n"
+    assert said.out == f"XML schema of ActiveMQ 5.5.1: {cache_directory() / 'schemas/5.5.1.xsd'}\n"
     assert said.err == "fetching activemq-core 5.5.1 …\n"
 
 

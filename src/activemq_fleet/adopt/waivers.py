@@ -66,8 +66,9 @@ def note_remaining_check_warnings(proposal: VariableProposal, findings_of: Findi
     for named_hosts, common in rules.items():
         proposal.add_note(
             named_hosts,
-            f"check reports {', '.join(common)} for the original files, and for the rendered files too, because adopt "
-            "does not change your configuration. Correct or ignore these findings after the adoption",
+            f"`activemq-fleet check` reports {', '.join(common)} for the original files, and for the rendered files "
+            "too, because adopt does not change your configuration. Correct or ignore these findings after the "
+            "adoption",
         )
 
 
@@ -91,13 +92,15 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
     for tried, (what, changed) in enumerate(_variants_without_one_variable(variables)):
         if tried >= _MOST_TRIED:
             break
+        variable = f"activemq_{next(iter(changed))}"
         before = dict(variables)
         variables.update(changed)
         if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
             proposal.add_note(
                 [finding.host],
                 f"adopt left out {what}, because with it the rendered activemq.xml would have the error "
-                f"{finding.rule} ({finding.message}). Check whether the broker needs it",
+                f"{finding.rule} ({finding.message}). If the broker needs this configuration, change it so that it "
+                f"does not cause the error, and add it to {variable}",
                 is_urgent=True,
             )
             return
@@ -105,7 +108,7 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
     raise InputError(
         f"{finding.host}: adopt wrote nothing, because the rendered activemq.xml would have the error {finding.rule}, "
         f"which the original file does not have: {finding.message}. Remove the cause of this error from the original "
-        "file, and adopt it again"
+        "file, and adopt the file again"
     )
 
 
@@ -131,8 +134,9 @@ def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]
     for (rule, message, release), named in hosts.items():
         proposal.add_note(
             named,
-            f"a broker of release {release} does not start with this file, because it has the error {rule} "
-            f"({message}). Adopt again with the file that the broker uses, and with its --release",
+            f"a broker of release {release} does not start with the original activemq.xml, because the file has the "
+            f"error {rule} ({message}). Adopt again with the activemq.xml that the broker uses, and set --release to "
+            "the release of the broker",
             is_urgent=True,
         )
 
@@ -145,15 +149,19 @@ def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
         return
     waivers: list[dict[str, Any]] = []
     for rule, where in sorted(hosts.items()):
-        waiver = {"rule": rule, "reason": "the error existed before the adoption: check it", "hosts": sorted(where)}
+        waiver = {
+            "rule": rule,
+            "reason": "the original file has this error: correct it, and remove this waiver",
+            "hosts": sorted(where),
+        }
         waivers.append(waiver)
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
             text = (
                 f"the original file has the finding {rule} ({message}), which is an error in an inventory. adopt "
                 "waived it with an entry of activemq_waivers, so that `activemq-fleet render` accepts the inventory. "
-                f"After the adoption, read `activemq-fleet rule {rule}`, correct the cause and remove the entry, or "
-                "keep it"
+                f"After the adoption, read `activemq-fleet rule {rule}`. Then correct the cause and remove the entry, "
+                "or keep the entry to accept the finding"
             )
             proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():

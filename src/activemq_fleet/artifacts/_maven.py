@@ -92,7 +92,8 @@ def maven_error_line(output: str) -> str:
     lines = [line.strip() for line in split_lines(_TERMINAL_CODE.sub("", output)) if line.strip()]
     errors = [line.removeprefix("[ERROR] ") for line in lines if line.startswith("[ERROR] ")]
     line = next(
-        (line for line in errors if _CAUSE.search(line)), (errors or lines or ["the run failed without output"])[0]
+        (line for line in errors if _CAUSE.search(line)),
+        (errors or lines or ["the command mvn failed without output"])[0],
     )
     line = line.partition(" -> [Help")[0]
     cause = _CAUSE.search(line)

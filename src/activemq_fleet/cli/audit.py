@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _SHOWN = 15
 
 
-@click.command(short_help="Show the cause and course of failovers, and the outcome of every event.")
+@click.command(
+    short_help="Show the cause and course of failovers, and the outcome of every event that agents published."
+)
 @click.option(
     "--logs",
     required=True,
@@ -37,8 +39,8 @@ _SHOWN = 15
     type=click.FloatRange(min=0, max=86400),
     default=300.0,
     show_default=True,
-    help="Largest difference, in seconds, that the clocks of two audited hosts may have. A split brain is "
-    "reported only if it lasts longer.",
+    help="Largest difference, in seconds, that the clocks of two audited hosts may have. A split brain is reported "
+    "only if it lasts longer than this difference.",
 )
 @click.option(
     "--metrics",
@@ -123,7 +125,7 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
 
     from activemq_fleet.spark.inputs import AuditedHost
 
-    assumed = "the times in its logs are read as UTC"
+    assumed = "the inventory contains no time zone of the host, so the times in its logs are read as UTC"
     fleet = inventory.load_fleet()
     hosts = {
         broker.host: AuditedHost(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
 
 
-@click.command("drill", short_help="Inject faults under load, and account for every event.")
+@click.command("drill", short_help="Inject faults into brokers under load, and account for every test event.")
 @lab_options
 @click.option(
     "--kills",
@@ -86,8 +86,8 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
 
 
 _LEGEND = (
-    "Stuck: in transit when the drill ended. Copies dropped: events that a broker delivered again, and that the "
-    "subscriber did not handle again."
+    "The counts are test events. Stuck: in transit when the drill ended. Copies dropped: events that a broker "
+    "delivered again, and that the subscriber did not handle again."
 )
 
 
@@ -104,7 +104,7 @@ def _drill_result_text(result: DrillResult) -> str:
         took = "" if fault.takeover is None else f" after {fault.takeover:.1f} s"
         gap = "" if fault.silence is None else f", no event for {fault.silence:.1f} s"
         if fault.unserved is not None:
-            gap += f", no active node in scrapes for {fault.unserved:.1f} s"
+            gap += f", no active node for {fault.unserved:.1f} s according to Prometheus"
         wrong = fault.problem or (f"void: {fault.void}" if fault.void else "")
         lines.append(
             f"{fault.number:3} {fault.what} {fault.host.partition('.')[0]}: {successor} took over{took}{gap}"

@@ -18,7 +18,10 @@ from activemq_fleet.node.text_lines import split_lines
 
 PROGRAM = "activemq-fleet"
 DEBUG_VARIABLE = "ACTIVEMQ_FLEET_DEBUG"
-_RUN_AGAIN = f"run the command again with {DEBUG_VARIABLE}=1 in the environment to find it, and correct the cause"
+_RUN_AGAIN = (
+    f"run the command again with {DEBUG_VARIABLE}=1 in the environment to see which operation failed, and correct the "
+    "cause"
+)
 
 # What extras bring; everything else is always installed.
 _OF_THE_LAB = ("paho", "psutil")
@@ -54,7 +57,9 @@ def _outcome_of(error: BaseException) -> tuple[int, list[str]]:
             if not isinstance(error.filename, str | bytes):
                 return 2, [_line(f"the system refused an operation ({error.strerror}): {_RUN_AGAIN}")]
             path = os.fsdecode(error.filename)
-            return 2, [_line(f"{path}: this path cannot be used ({error.strerror}): correct it or its permissions")]
+            return 2, [
+                _line(f"{path}: this path cannot be used ({error.strerror}): correct the path or its permissions")
+            ]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_LAB:
             return 2, [_line(f"the Python package {error.name} of the lab is not installed: {install_hint('lab')}")]
         case ModuleNotFoundError() if (error.name or "").partition(".")[0] in _OF_THE_PIPELINE:

@@ -140,7 +140,7 @@ def _add_host_command(name: str, what: str, done: str) -> None:
 
 
 _add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
-_add_host_command("stop", "Stop a broker in an orderly way; kill one of a pair with separate stores.", "stopped")
+_add_host_command("stop", "Stop a broker cleanly. A broker of a pair with separate stores is killed.", "stopped")
 _add_host_command("kill", "Kill a broker (SIGKILL), with its process group.", "was killed")
 _add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
 _add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")

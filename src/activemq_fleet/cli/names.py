@@ -26,7 +26,7 @@ _COLUMNS = ("host", "group", "number", "node", "pair", "role", "because")
 _BY_VARIABLES = (
     "For a host whose name lacks its group, pair or node, set activemq_group, activemq_pair or activemq_node."
 )
-_NO_CONVENTION = f"No known convention reads these names as pairs: set --naming-pattern. {_BY_VARIABLES}"
+_NO_CONVENTION = f"These names do not match any known naming convention of pairs: set --naming-pattern. {_BY_VARIABLES}"
 
 
 @click.command("names")
@@ -174,7 +174,8 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
 
     lines += [
         "",
-        f"These variables of all hosts read {count_with_noun(len(proposal.identities), 'name')} as pairs:",
+        f"With these variables set for all hosts, {count_with_noun(len(proposal.identities), 'name')} can be read as "
+        "nodes of pairs:",
         "",
     ]
     lines += split_lines(plain_variables_to_yaml(proposal.variables())) or ["(the defaults)"]
@@ -190,10 +191,14 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
             if rival.parity
             else f"nodes {rival.preferred_node_mark} and another"
         )
-        lines += ["", f"The pattern {rival.pattern} ({distinction}) reads other pairs: check which are correct."]
+        lines += [
+            "",
+            f"The pattern {rival.pattern} ({distinction}) also matches these names, but forms other pairs: "
+            "check which pairs are correct.",
+        ]
     left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
     if left:
-        lines += ["", f"{count_with_noun(len(left), 'name')} cannot be read as pairs. {_BY_VARIABLES}"]
+        lines += ["", f"{count_with_noun(len(left), 'name')} cannot be read as nodes of pairs. {_BY_VARIABLES}"]
     return lines
 
 
@@ -203,7 +208,13 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
 
     variables = split_lines(plain_variables_to_yaml(alone.variables()))
-    return ["", f"As single brokers, these read {count_with_noun(len(alone.identities), 'name')}:", "", *variables]
+    return [
+        "",
+        f"With these variables set for all hosts, {count_with_noun(len(alone.identities), 'name')} can be "
+        "read as single brokers:",
+        "",
+        *variables,
+    ]
 
 
 def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:

@@ -121,11 +121,14 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         "Cannot see": rule.limitations,
         "Source": rule.evidence_source,
     })  # fmt: skip
-    for kind, examples in (("Fires", rule.failing_examples[:1]), ("Silent", rule.passing_examples[:1])):
+    for kind, examples in (
+        ("reports", rule.failing_examples[:1]),
+        ("does not report", rule.passing_examples[:1]),
+    ):
         for example in examples:
             where = "" if example.file == "activemq.xml" else f", in {example.file}"
             yield ""
-            yield f"{click.style(f'{kind} on {example.release}{where}:', bold=True)}"
+            yield click.style(f"Example that {rule.id} {kind} on {example.release}{where}:", bold=True)
             yield textwrap.indent(example.text.rstrip(), "    ")
 
 

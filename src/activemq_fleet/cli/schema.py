@@ -38,9 +38,9 @@ def fetch(releases: tuple[str, ...], source: Path | None) -> None:
     if source is not None and len(releases) > 1:
         raise click.UsageError(f"--from {source} is the file of a single release: name only one RELEASE")
     for release in map(Release.of, releases):
-        with ACTIVITY.show_activity(f"Fetching the schema of {release}"):
+        with ACTIVITY.show_activity(f"Fetching the XML schema of ActiveMQ {release}"):
             path = fetch_schema_to_cache(release, source, progress=echo_to_stderr)
-        echo(f"schema of {release}: {path}")
+        echo(f"XML schema of ActiveMQ {release}: {path}")
 
 
 def _add_print_command(name: str, files: str) -> None:
@@ -49,7 +49,7 @@ def _add_print_command(name: str, files: str) -> None:
     @schema_command.command(
         name,
         help=f"Print the JSON Schema (draft 2020-12) of {files}.\n\nAn editor with a YAML language server validates "
-        "and completes such a file by the line: # yaml-language-server: $schema=PATH",
+        "and completes a file that begins with the line: # yaml-language-server: $schema=PATH",
         short_help=f"Print the JSON Schema of {files}.",
     )
     def print_command() -> None:

@@ -259,5 +259,5 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
     if status.findings:
         yield ""
     if domain:
-        yield f"hosts are shown without {escape_unprintable(domain)}; --wide shows all columns and full names"
+        yield f"host names omit {escape_unprintable(domain)}; --wide shows all columns and full names"
     yield f"{status_headline(status)} ({status.seconds:.1f} s)"

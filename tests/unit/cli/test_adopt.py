@@ -253,7 +253,7 @@ class TestWhatItWrites:
         assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
 
         [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
-        assert "does not start with this file, because it has the error V050 (" in note
+        assert "does not start with the original activemq.xml, because the file has the error V050 (" in note
         written = (inventory / "group_vars/all.yml").read_text()
         # The inventory keeps the note, and has no waiver.
         assert "V050" in "".join(line for line in written.splitlines() if line.startswith("#"))

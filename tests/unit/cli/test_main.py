@@ -96,7 +96,7 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
         (
             PermissionError(errno.EACCES, "Permission denied", "/etc/x"),
             2,
-            "/etc/x: this path cannot be used (Permission denied): correct it or its permissions",
+            "/etc/x: this path cannot be used (Permission denied): correct the path or its permissions",
         ),
     ],
     ids=lambda value: type(value).__name__,

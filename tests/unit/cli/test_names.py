@@ -32,7 +32,7 @@ def test_a_convention_is_proposed_for_names_that_are_not_read(capsys: pytest.Cap
     assert main(["names", *PARITY.hosts]) == 1
     text = capsys.readouterr().out
     assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in text
-    assert "These variables of all hosts read 4 names as pairs:" in text
+    assert "With these variables set for all hosts, 4 names can be read as nodes of pairs:" in text
     assert "activemq_naming_parity: odd-even\n" in text
 
 
@@ -52,7 +52,7 @@ def test_a_proposal_reads_the_names_when_it_is_given_back(capsys: pytest.Capture
 
 def test_names_of_brokers_that_stand_alone_are_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "broker1", "broker2", "broker3"]) == 1
-    assert "As single brokers, these read 3 names:" in capsys.readouterr().out
+    assert "With these variables set for all hosts, 3 names can be read as single brokers:" in capsys.readouterr().out
 
     main(["names", "broker1", "broker2", "broker3", "--format", "json"])
     alone: dict[str, Any] = json.loads(capsys.readouterr().out)["alone"]["variables"]
@@ -81,7 +81,7 @@ def test_inventory_without_any_broker_gets_a_convention_for_single_brokers(
     inventory.write_text("all: {hosts: {alpha: , beta: }}\n")
     main(["names", "-i", str(inventory)])
 
-    assert "As single brokers, these read 2 names:" in capsys.readouterr().out
+    assert "With these variables set for all hosts, 2 names can be read as single brokers:" in capsys.readouterr().out
 
 
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,13 +116,16 @@ def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pyte
     [
         (
             "ip-10-0-1-15 ip-10-0-2-16",
-            "reads these names as pairs: set --naming-pattern. For a host whose name lacks",
+            "any known naming convention of pairs: set --naming-pattern. For a host whose name lacks",
         ),
         (
             "amq-p-001 amq-p-002 amq-t-001",
-            "1 name cannot be read as pairs. For a host whose name lacks its group, pair or node, set activemq_group",
+            "1 name cannot be read as nodes of pairs. For a host whose name lacks its group, pair or node, set",
         ),
-        ("mq-eu-1 mq-eu-2 mq-us-1 mq-us-2", "reads other pairs: check which are correct"),
+        (
+            "mq-eu-1 mq-eu-2 mq-us-1 mq-us-2",
+            "also matches these names, but forms other pairs: check which pairs are correct",
+        ),
     ],
 )
 def test_what_no_convention_decides_is_one_sentence_with_what_to_do(

@@ -22,9 +22,16 @@ def test_rule_is_explained_with_every_part_and_both_examples(capsys: pytest.Capt
     rule = lint_and_inventory_rules_by_id()["N003"]
     text = output_of(capsys, "n003")
     assert text.startswith(f"N003  warning\n{rule.title}\n")
-    for label in ("Releases: before 5.6.0", "Why: ", "Fix: ", "Source: ", "Fires on 5.5.1:", "Silent on 5.5.1:"):
+    for label in (
+        "Releases: before 5.6.0",
+        "Why: ",
+        "Fix: ",
+        "Source: ",
+        "Example that N003 reports on 5.5.1:",
+        "Example that N003 does not report on 5.5.1:",
+    ):
         assert f"\n{label}" in text
-    assert "maxReconnectAttempts=0" in text.partition("Fires on")[2].partition("Silent on")[0]
+    assert "maxReconnectAttempts=0" in text.partition(" reports on")[2].partition(" does not report on")[0]
 
 
 def test_rule_of_the_topology_is_explained_with_severity_and_fix(capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_table_of_a_status_fits_eighty_columns_with_short_names() -> None:
     assert len(table) == 81
     assert max(map(len, table)) <= 80
     assert table[1].startswith("orders-mq01-a  ")
-    assert "hosts are shown without .example.com; --wide shows all columns and full names" in lines
+    assert "host names omit .example.com; --wide shows all columns and full names" in lines
 
 
 def test_wide_status_has_every_column_and_full_names() -> None:

@@ -119,7 +119,7 @@ def test_hosts_of_a_status_are_unambiguous_in_80_columns(names: Callable[[int], 
     cells = list(column(tables_of(shown, wide=False)[0], "host"))
     assert len(set(cells)) == len(hosts)
     note = "\n".join(status_command._text_lines(shown, wide=False))
-    match = re.search(r"hosts are shown without (\S+);", note)
+    match = re.search(r"host names omit (\S+);", note)
     assert [cell + (match[1] if match else "") for cell in cells] == hosts
 
 
