@@ -67,7 +67,7 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
     pure = fleet_of("o-mq01", "o-mq02", "o-mq03", ha="pure")
 
     assert max(Counter(schedule(pure, 2, 1)).values()) == 1
-    with pytest.raises(InputError, match=r"--kills 3: this target allows at most 2 faults\. A pure pair"):
+    with pytest.raises(InputError, match=r"--kills 3: the selected pairs allow at most 2 faults\. A pure pair"):
         schedule(pure, 3, 1)
 
 

@@ -134,7 +134,7 @@ def test_the_operator_decides_for_one_pair_and_one_of_its_nodes() -> None:
     split = node(master("| 1 2 3"), "stopped"), node(slave("| 1 2 4", SERVED), "stopped")
     assert act(*split, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
     assert act(*split, chosen="x-mq01-a") == ("copy", (MASTER, SLAVE))
-    with pytest.raises(InputError, match="is not a node of the target"):
+    with pytest.raises(InputError, match="is not a node of the selected pair"):
         step(*split, chosen="y-mq01-a")
     with pytest.raises(InputError, match="applies to one pair"):
         next_resync_step({"x-mq01": split, "x-mq02": split}, chosen=SLAVE)

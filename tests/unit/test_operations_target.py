@@ -66,7 +66,8 @@ def test_the_preferred_masters_are_to_be_active_unless_another_node_is_named() -
 
 def test_a_node_of_another_pair_cannot_become_active_here() -> None:
     with pytest.raises(
-        InputError, match=r"activemq_to is stock-mq01-a, which is not a node of the target\. Set it to one of orders"
+        InputError,
+        match=r"which is not a node of the pairs that activemq_target selects\. Set activemq_to to one of",
     ):
         target("orders-mq01", to="stock-mq01-a")
     with pytest.raises(

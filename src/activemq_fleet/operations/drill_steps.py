@@ -98,7 +98,7 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"--kills {faults}: this target allows at most {count_with_noun(len(order), 'fault')}. A pure pair "
+            f"--kills {faults}: the selected pairs allow at most {count_with_noun(len(order), 'fault')}. A pure pair "
             "(activemq_ha: "
             "pure) gets at most one fault, and one pair of each group gets none. Set a smaller --kills, or a --target "
             "with more pairs"

@@ -134,7 +134,7 @@ def next_resync_step(
     """
     if not pairs:
         raise InputError(
-            "the target has no pure pair (activemq_ha: pure), but only pure pairs require a resync. Set "
+            "no selected pair is pure (activemq_ha: pure), but only pure pairs require a resync. Set "
             "activemq_target to a pure pair"
         )
     winner = _find(pairs, chosen) if chosen else None
@@ -158,12 +158,13 @@ def _find(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
         raise InputError(
-            f"activemq_resync_from applies to one pair, but the target has {len(pairs)} pairs. Set activemq_target to "
+            f"activemq_resync_from applies to one pair, but {len(pairs)} pairs are selected. Set activemq_target to "
             "one pair"
         )
     if not matching_hosts:
         raise InputError(
-            f"activemq_resync_from is {chosen}, which is not a node of the target. Set it to one of {', '.join(hosts)}"
+            f"activemq_resync_from is {chosen}, which is not a node of the selected pair. Set activemq_resync_from to "
+            f"one of {', '.join(hosts)}"
         )
     return matching_hosts[0]
 

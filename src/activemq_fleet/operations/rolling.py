@@ -133,7 +133,9 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
     nodes = [node for node in nodes if not node.profile.needs_resync]
     if not nodes:
         return RollingStep(
-            "done", "no broker is restarted, because the target has only pure pairs, which the playbook resync restarts"
+            "done",
+            "no broker is restarted in this step, because all selected pairs are pure (activemq_ha: pure): a resync "
+            "restarts them",
         )
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:

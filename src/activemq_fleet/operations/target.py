@@ -115,7 +115,8 @@ def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]]
         return {place.pair: host for place in places if place.host == host}
     if any(to in (place.host, _label(place.host)) for place in places):
         raise InputError(
-            f"activemq_to is {to}, which is not a node of the target. Set it to one of {', '.join(sorted(known))}"
+            f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "
+            f"one of {', '.join(sorted(known))}"
         )
     raise InputError(
         f"activemq_to is {to}, which is not a broker of the inventory. "
