@@ -49,7 +49,7 @@ class ConnectionTrial:
         """
         steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.steps)
         return f"{self.broker}  " + (
-            f"serves  ({steps})" if self.problem is None else f"does not serve: {self.problem}"
+            f"connection test passed  ({steps})" if self.problem is None else f"connection test failed: {self.problem}"
         )
 
 
@@ -70,9 +70,9 @@ def check_dedupe_period(config: Config) -> None:
     needed = config.publisher_timeout + config.offline_limit
     if config.dedupe_days * DAY < needed:
         raise ConfigError(
-            f"the value {config.dedupe_days:g} of the key dedupe.days of agent.conf is too small. A duplicate "
-            f"of an event can arrive up to {needed:g} s after it (mb.publisher.timeout plus "
-            "subscription.offline.limit). "
+            f"the value {config.dedupe_days:g} of the key dedupe.days of agent.conf is too small. The agent may "
+            f"handle an event twice, because a duplicate can arrive up to {needed:g} s after the event "
+            "(mb.publisher.timeout plus subscription.offline.limit). "
             f"Set dedupe.days to at least {needed / DAY:.4g}"
         )
 
@@ -142,7 +142,11 @@ class _Attempt:
         )
         answer = wait_for_event(self._events, Connack, began + limit, silent)
         if answer.refused is not None:
-            keys = "mb.username and mb.password in agent.conf" if answer.bad_credentials else "its log"
+            keys = (
+                "mb.username and mb.password in agent.conf"
+                if answer.bad_credentials
+                else "the broker's log activemq.log"
+            )
             raise AgentError(f"{answer.refused}: check {keys}")
         self._steps.append(("CONNACK", time.monotonic() - began))
 

@@ -108,7 +108,7 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (key, reason) for keys of agent.conf that have no effect without another key."""
     for key, needed in _NEEDED.items():
         if key in texts and needed not in texts:
-            yield key, f"the key {key} has no effect without the key {needed}: set {needed}, or remove {key}"
+            yield key, f"the key {key} of agent.conf has no effect without {needed}: set {needed}, or remove {key}"
     if "mb.password" in texts and "mb.password.file" in texts:
         yield (
             "mb.password.file",
@@ -120,8 +120,8 @@ def _dependency_problems(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             if key in texts:
                 yield (
                     key,
-                    f"the key {key} has no effect, because no entry of mb.urls begins with ssl://: remove the key, or "
-                    "write ssl:// in mb.urls",
+                    f"the key {key} of agent.conf has no effect, because no entry of mb.urls begins with ssl://: "
+                    f"remove {key}, or write ssl:// in mb.urls",
                 )
                 return
 
@@ -153,8 +153,8 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         problems.append(
             (
                 "mb.urls",
-                "the key mb.urls is missing, so the agent has no broker: list the MQTT addresses of both brokers, such "
-                "as mb.urls = host1:1883,host2:1883",
+                "the key mb.urls of agent.conf is missing, so the agent has no broker: list the MQTT addresses of both "
+                "brokers, such as mb.urls = host1:1883,host2:1883",
             )
         )
     return values, problems

@@ -209,8 +209,8 @@ class HandlerWorker:
         config, store, log = self._all.config, self._all.store, self._all.log
         attempt = message.attempts
         reason = (
-            f"the agent stopped or crashed {attempt} times while the handlers of this message were running: check "
-            "these handlers with the message"
+            f"the agent stopped or crashed {attempt} times while it ran the handlers of a message on the topic "
+            f"{message.topic!r}: check whether one of these handlers crashes the agent"
         )
         while not self._all.stop.is_set():
             self._turned = self._all.clock()

@@ -94,7 +94,8 @@ def _parse_ini(text: str) -> IniContent:
                 problems.append(
                     (
                         number,
-                        f"the key {key} is set twice, here and in line {lines[key]}: remove one of the two lines",
+                        f"agent.conf sets the key {key} twice, in lines {lines[key]} and {number}: remove one of these "
+                        "lines",
                     )
                 )
             lines.setdefault(key, number)

@@ -42,7 +42,7 @@ GAUGES = (
         "unconfirmed_events",
         "store",
         "unconfirmed",
-        "number of events that a broker acknowledged on topics whose delivery the agent cannot test",
+        "number of events that a broker acknowledged, but whose delivery no test message of the agent confirmed",
     ),
     ("inbox_events", "store", "inbox_rows", "number of received messages that wait for their handlers"),
     (
@@ -84,14 +84,14 @@ COUNTERS = (
         "unconfirmed_dropped",
         "store",
         "unconfirmed_dropped",
-        "events without a confirmed delivery that the agent deleted because their limit was reached",
+        "unconfirmed events that the agent deleted, because it keeps only the newest unconfirmed events",
     ),
     ("sent", "publisher", "sent", "events that the agent sent to brokers, including repeated ones"),
     ("acknowledged", "publisher", "acknowledged", "events that brokers acknowledged"),
-    ("received", "subscriber", "received", "messages stored"),
+    ("received", "subscriber", "received", "messages that the agent received and stored"),
     ("handled", "handlers", "handled", "messages whose handlers succeeded"),
     ("without_handler", "handlers", "without_handler", "messages for which the agent has no handler"),
-    ("handler_failures", "handlers", "failures", "runs of handlers that failed"),
+    ("handler_failures", "handlers", "failures", "handler runs that failed"),
     ("refused", "publisher", "refused", "events that the agent refused because its outbox was full"),
 )
 """The same for each counter; its series ends in ``_total``. A part that the status does not have has none."""
@@ -184,7 +184,9 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
         "duration of the last round trip of a test message over the broker, in seconds",
         labels=["connection"],
     )
-    opened = CounterMetricFamily(f"{PREFIX}_connections", "established connections", labels=["connection"])
+    opened = CounterMetricFamily(
+        f"{PREFIX}_connections", "connections that the agent established to brokers", labels=["connection"]
+    )
     lost = CounterMetricFamily(
         f"{PREFIX}_failovers",
         "connections of the agent to brokers that ended, by reason",

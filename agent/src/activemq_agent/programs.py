@@ -74,7 +74,8 @@ def find_program(directory: Path | None, name: str) -> Path | None:
     program = raise_if_replaceable_by_other_users(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
         raise AgentError(
-            f"the handler {path} is not a regular file, so the agent cannot execute it: remove it from this directory"
+            f"the handler {path} is not a regular file, so the agent cannot execute it: move {name} out of the "
+            f"directory {directory}"
         )
     if not os.access(program, os.X_OK):
         raise AgentError(f"the handler {path} is not executable for the agent's user: run chmod +x {path}")

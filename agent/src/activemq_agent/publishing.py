@@ -195,7 +195,8 @@ class Publisher:
             case Suback():
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
-                    self._give_up_on(prefix, "the broker refuses the subscription to the agent's test topic")
+                    topic = canary_topic(prefix, self._config.agent)
+                    self._give_up_on(prefix, f"the broker rejects the subscription to the agent's test topic {topic}")
             case ReportUp():
                 self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
@@ -234,13 +235,16 @@ class Publisher:
             self._store.confirm_events_below_prefix(name, self.link.conn)
         self._decide(prefix, "proved")
 
-    def _give_up_on(self, name: str, reason: str) -> None:
+    def _give_up_on(self, name: str, reason: str, remedy: str = "") -> None:
         prefix = self._prefixes.get(name)
         if prefix is None or prefix.state != "asked":
             return
+        permission = (
+            f"let {self._config.login} write these topics, and read and write "
+            f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
+        )
         self._log.warning(
-            f"the agent cannot confirm the delivery of events below the topic {name!r}: let {self._config.login} write "
-            f"these topics, and read and write {canary_topic(name, self._config.agent)}, in the broker's ACL",
+            f"the agent cannot confirm the delivery of events below the topic {name!r}: {remedy or permission}",
             prefix=name,
             broker=self.link.broker,
             reason=reason,
@@ -289,8 +293,9 @@ class Publisher:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
         self._give_up_on(
             name,
-            f"the agent publishes to topics with more than {MOST_PREFIXES} different first levels, and tests the "
-            "delivery of only so many",
+            f"the agent publishes events below more than {MOST_PREFIXES} topics, and can test the delivery below "
+            f"{MOST_PREFIXES} topics at a time",
+            f"publish events below at most {MOST_PREFIXES} topics",
         )
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)
@@ -304,8 +309,9 @@ class Publisher:
         self._asked_at = now
         for name, prefix in list(self._prefixes.items()):
             if prefix.state == "asked" and now - prefix.asked_at >= ANSWER:
+                topic = canary_topic(name, self._config.agent)
                 self._give_up_on(
-                    name, f"the broker did not return the agent's test message below this topic within {ANSWER:g} s"
+                    name, f"the broker did not return the agent's test message on the topic {topic} within {ANSWER:g} s"
                 )
             elif prefix.state == "unproved" and now - prefix.asked_at >= ASK_AGAIN:
                 prefix.asked_at = now

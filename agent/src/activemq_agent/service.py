@@ -82,7 +82,7 @@ class Service:
             if self._died:
                 self._log.error(
                     "the agent stops, because one of its threads failed for the reason in the field `reason`. "
-                    "systemd starts the agent again",
+                    "systemd starts the agent again. If this happens again, report it with the agent's log",
                     reason="; ".join(self._died),
                 )
                 self._notifier.send("STOPPING=1", f"STATUS={self._died[0]}")
@@ -331,7 +331,7 @@ class Service:
         left = self.store.row_and_byte_counts()
         if left.outbox_rows or left.inbox_rows:
             self._log.warning(
-                "the agent stops before it has sent all events and handled all messages. It continues with the others "
+                "the agent stops before it has sent all events and handled all messages. It sends and handles the rest "
                 "after its next start",
                 outbox=left.outbox_rows,
                 inbox=left.inbox_rows,

@@ -181,7 +181,7 @@ class Session:
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True
-        refused = f"{self._broker.name} rejected the login: {reason}" if reason.is_failure else None
+        refused = f"the broker {self._broker.name} rejected the login: {reason}" if reason.is_failure else None
         self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
@@ -191,9 +191,9 @@ class Session:
         silent = reason.value == _KEEPALIVE_TIMEOUT
         text = f"the broker sent nothing for {2 * self._keepalive} s" if silent else "the connection was closed"
         if not (silent or self._answered):
-            use_tls = "if this is its TLS port, write ssl:// in mb.urls of agent.conf"
-            hint = "check its log" if self._broker.tls else use_tls
-            text = f"{self._broker.name} closed the connection without an answer to CONNECT: {hint}"
+            use_tls = "if this port uses TLS, write ssl:// in mb.urls of agent.conf"
+            hint = "check the broker's log activemq.log" if self._broker.tls else use_tls
+            text = f"the broker {self._broker.name} closed the connection without an answer to CONNECT: {hint}"
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:

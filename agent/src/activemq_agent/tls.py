@@ -78,7 +78,7 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
             f"the file is not a usable PEM file ({(error.reason or str(error)).replace('_', ' ').lower()}): replace it "
             "with a PEM file",
         )
-    return ConfigError(f"{key}: {path or 'the authorities of the system'}: {reason}")
+    return ConfigError(f"{key}: {path or 'the CA certificates of this host'}: {reason}")
 
 
 def explain_connection_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
@@ -86,7 +86,7 @@ def explain_connection_failure(error: BaseException, broker: Endpoint, *, second
 
     ``seconds`` is the timeout of the attempt.
     """
-    at = broker.name
+    at = f"the broker {broker.name}"
     match error:
         case ssl.SSLCertVerificationError():
             return _bad_certificate(error, at, broker.host)
@@ -102,9 +102,9 @@ def explain_connection_failure(error: BaseException, broker: Endpoint, *, second
         case ConnectionResetError() | BrokenPipeError() if broker.tls:
             return f"{at} closed the connection during the TLS handshake: check that this port uses TLS"
         case socket.gaierror():
-            return f"{at}: the host name cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
+            return f"the host name of {at} cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
         case ConnectionRefusedError():
-            return f"no process listens on {at}: start the broker, or correct mb.urls"
+            return f"no process listens on {broker.name}: start the broker, or correct mb.urls"
     reason = getattr(error, "strerror", None) or error or type(error).__name__
     return f"the connection to {at} failed: {reason}. Check the network and mb.urls"
 
@@ -112,14 +112,23 @@ def explain_connection_failure(error: BaseException, broker: Endpoint, *, second
 def _bad_certificate(error: ssl.SSLCertVerificationError, at: str, host: str) -> str:
     match error.verify_code:  # OpenSSL's numbers: x509_vfy.h, X509_V_ERR_…
         case 9:
-            return f"{at} has a certificate that is not valid yet: check its dates and the clock of this machine"
+            return (
+                f"{at} has a certificate that is not valid yet: check the start date of the certificate, and the clock "
+                "of this machine"
+            )
         case 10:
             return f"{at} has a certificate that has expired: renew the certificate on the broker"
         case 18 | 19 | 20 | 21:
-            return f"{at} has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
+            return (
+                f"{at} has a certificate from an authority that the agent does not trust: add the certificate of this "
+                "authority to the file that tls.ca in agent.conf names"
+            )
         case 62 | 64:
-            return f"{at} has a certificate that is not for {host}: use a name of the certificate in mb.urls"
-    return f"{at} has a certificate that is not valid ({error.verify_message}): replace this certificate"
+            return (
+                f"{at} has a certificate that is not for {host}: in mb.urls of agent.conf, write a host name that "
+                "the certificate contains"
+            )
+    return f"{at} has a certificate that is not valid ({error.verify_message}): replace the certificate on the broker"
 
 
 def _no_tls(error: ssl.SSLError, at: str) -> str:

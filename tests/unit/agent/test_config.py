@@ -135,20 +135,22 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
                 "`activemq-fleet help agent` lists"
             ),
         ),
-        ("mb.urls = b:1", "the key mb.urls is set twice, here and in line 2: remove one of the two lines"),
+        ("mb.urls = b:1", "agent.conf sets the key mb.urls twice, in lines 2 and 3: remove one of these lines"),
         ("just words", "this line of agent.conf is neither 'key = value' nor a comment: correct or remove the line"),
         (
             "tls.key = x",
-            ("the key tls.key has no effect without the key tls.certificate: set tls.certificate, or remove tls.key"),
+            "the key tls.key of agent.conf has no effect without tls.certificate: set tls.certificate, or remove "
+            "tls.key",
         ),
         (
             "tls.ca = x",
-            "the key tls.ca has no effect, because no entry of mb.urls begins with ssl://: remove the key, or "
-            "write ssl:// in mb.urls",
+            "the key tls.ca of agent.conf has no effect, because no entry of mb.urls begins with ssl://: remove "
+            "tls.ca, or write ssl:// in mb.urls",
         ),
         (
             "mb.password = x",
-            ("the key mb.password has no effect without the key mb.username: set mb.username, or remove mb.password"),
+            "the key mb.password of agent.conf has no effect without mb.username: set mb.username, or remove "
+            "mb.password",
         ),
         (
             "mb.publisher.timeout = nan",
@@ -192,8 +194,8 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "tls.certificate.names = a",
-            "the key tls.certificate.names has no effect, because no entry of mb.urls begins "
-            "with ssl://: remove the key, or write ssl:// in mb.urls",
+            "the key tls.certificate.names of agent.conf has no effect, because no entry of mb.urls begins "
+            "with ssl://: remove tls.certificate.names, or write ssl:// in mb.urls",
         ),
         (
             "metrics.address = x",
@@ -301,7 +303,7 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
         (
             b"[agent]\n",
             (
-                "agent.conf: the key mb.urls is missing, so the agent has no broker: list the MQTT "
+                "agent.conf: the key mb.urls of agent.conf is missing, so the agent has no broker: list the MQTT "
                 "addresses of both brokers, such as mb.urls = host1:1883,host2:1883"
             ),
         ),

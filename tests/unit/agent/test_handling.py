@@ -254,7 +254,7 @@ def test_one_that_ends_the_agent_every_time_goes_into_quarantine_unrun(rig: Rig)
     rig.start({"E": [lambda _: pytest.fail("ran")]})
     rig.wait_empty()
     assert rig.journal("quarantined")[0]["reason"].startswith(
-        "the agent stopped or crashed 6 times while the handlers of this "
+        "the agent stopped or crashed 6 times while it ran the handlers of a "
     )
 
 

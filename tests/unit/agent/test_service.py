@@ -73,7 +73,7 @@ def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[...
     assert agent.stop() == 0
     assert rows(agent.directory)[0] == b"kept"
     assert (
-        "the agent stops before it has sent all events and handled all messages. It continues with the others after "
+        "the agent stops before it has sent all events and handled all messages. It sends and handles the rest after "
         "its next start" in agent.log.events("warning")
     )
 

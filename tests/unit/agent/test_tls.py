@@ -46,8 +46,8 @@ def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> No
 def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("other.example.com"))) as port:
         assert shake_hands(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
-            f"mq.example.com:{port} has a certificate that is not for mq.example.com: "
-            "use a name of the certificate in mb.urls"
+            f"the broker mq.example.com:{port} has a certificate that is not for mq.example.com: "
+            "in mb.urls of agent.conf, write a host name that the certificate contains"
         )
         assert "not for 127.0.0.1" in shake_hands(AgentTlsSettings(ca=authority.ca), port)
 
@@ -64,16 +64,21 @@ def test_host_may_present_certificate_of_its_own_name_only(authority: Authority)
 def test_an_expired_certificate_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
         assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == (
-            f"127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
+            f"the broker 127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
 
 
 def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
-    expected = "has a certificate from an authority that the agent does not trust: add its issuer to tls.ca"
+    expected = (
+        "has a certificate from an authority that the agent does not trust: add the certificate of this authority to "
+        "the file that tls.ca in agent.conf names"
+    )
     with server(serving(foreign.certificate("127.0.0.1"))) as port:
-        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == f"127.0.0.1:{port} {expected}"
-        assert shake_hands(AgentTlsSettings(), port) == f"127.0.0.1:{port} {expected}"  # nor does the system know it
+        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == f"the broker 127.0.0.1:{port} {expected}"
+        assert (
+            shake_hands(AgentTlsSettings(), port) == f"the broker 127.0.0.1:{port} {expected}"
+        )  # nor does the system know it
 
 
 @pytest.mark.parametrize("says", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
@@ -82,8 +87,8 @@ def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes)
         problem = shake_hands(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert problem in (
-        f"127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
-        f"127.0.0.1:{port} closed the connection during the TLS handshake: check that this port uses TLS",
+        f"the broker 127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
+        f"the broker 127.0.0.1:{port} closed the connection during the TLS handshake: check that this port uses TLS",
     )
 
 
@@ -169,9 +174,9 @@ def test_other_failures_are_said_plainly() -> None:
         )
     ]
     assert said == [
-        "mq.example.com:1883 did not answer in 5 s: check the broker's process and the network",
+        "the broker mq.example.com:1883 did not answer in 5 s: check the broker's process and the network",
         "no process listens on mq.example.com:1883: start the broker, or correct mb.urls",
-        "mq.example.com:1883: the host name cannot be resolved (Name or service not known): "
+        "the host name of the broker mq.example.com:1883 cannot be resolved (Name or service not known): "
         "correct mb.urls or the DNS entry",
-        "the connection to mq.example.com:1883 failed: No route to host. Check the network and mb.urls",
+        "the connection to the broker mq.example.com:1883 failed: No route to host. Check the network and mb.urls",
     ]

@@ -159,8 +159,8 @@ def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
 
 def _absent(rx: int) -> RequestRefusedError:
     return RequestRefusedError(
-        f"the message with number {rx} is no longer in the agent's inbox, because it was handled, quarantined or "
-        "damaged on disk: check the agent's log for damage of its store"
+        f"the agent's inbox no longer contains the message with number {rx}: the agent handled or quarantined this "
+        "message, or found it damaged on disk. Check the agent's log for a damaged store"
     )
 
 

@@ -44,6 +44,7 @@ KEYS_TRIED = 2_000
 """Keys at each end of an unreadable range that are selected one by one: a page has some hundred rows at most."""
 
 _LAST_KEY = (1 << 63) - 1
+_INCOMPLETE = "the agent's store was damaged, so this event journal may lack records"
 
 Values = tuple[Any, ...]
 
@@ -84,7 +85,7 @@ class StoreDamage:
     epoch: str | None
 
     def __str__(self) -> str:
-        missing = "an unknown number of" if self.missing is None else str(self.missing)
+        missing = "an unknown number of events" if self.missing is None else count_with_noun(self.missing, "event")
         gaps = "; ".join(map(str, self.gaps[:5])) + ("; …" if len(self.gaps) > 5 else "")
         return (
             f"the agent's store was damaged ({self.reasons[0]}). The agent kept "
@@ -329,7 +330,7 @@ def _end_epochs(new: sqlite3.Connection, position: int) -> int:
             latest[record["agent"], record["epoch"]] = record
     for record in latest.values():
         end = {name: record[name] for name in ("v", "agent", "epoch", "ts")}
-        end |= {"jseq": record["jseq"] + JSEQ_GAP, "kind": "stopped", "reason": "store damaged: records may be missing"}
+        end |= {"jseq": record["jseq"] + JSEQ_GAP, "kind": "stopped", "reason": _INCOMPLETE}
         position += 1
         insert_row(new, "journal", (position, json.dumps(end, separators=(",", ":"))))
     return position
