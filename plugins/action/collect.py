@@ -129,7 +129,9 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         plain: dict[str, Any] = parse_json(json.dumps({name: result[name] for name in _RETURNED}))
         if not (isinstance(plain["facts"], dict) and isinstance(plain["facts"].get("broker") or {}, dict)):
             raise TypeError("facts")
-        left_out = [f"{row['path']} was not collected: {row['why']}" for row in plain["left_out"]]
+        left_out = [
+            f"{row['path']} is missing or incomplete in the collection: {row['why']}" for row in plain["left_out"]
+        ]
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise AnsibleActionFail(

@@ -153,5 +153,5 @@ def _write(files: Mapping[tuple[str, str], Mapping[str, Any]]) -> dict[str, Any]
 
 def _list(lines: Any) -> str:
     lines = [str(line) for line in lines]
-    head = f"the fleet has {len(lines)} error{'s' if len(lines) > 1 else ''}, nothing was written:"
+    head = f"the fleet has {len(lines)} error{'s' if len(lines) > 1 else ''}, so no configuration was created:"
     return "\n".join([head, *(f"  {line}" for line in lines)])

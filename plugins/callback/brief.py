@@ -16,8 +16,8 @@ description:
   - An upgrade of a pair prints about fifty lines, in contrast to five hundred with the callback C(default).
   - The callback can be used with any playbook. With C(-v) or more it prints the name of every task.
 requirements:
-  - Set as the callback for stdout, by C(stdout_callback = activemq.fleet.brief) in ansible.cfg or by the environment
-    variable E(ANSIBLE_STDOUT_CALLBACK)
+  - Set this callback as the callback for stdout, with C(stdout_callback = activemq.fleet.brief) in ansible.cfg or with
+    the environment variable E(ANSIBLE_STDOUT_CALLBACK).
 """
 
 EXAMPLES = r"""

@@ -22,14 +22,14 @@ options:
 options:
   user:
     description:
-      - The account of the broker. Root reads the store as this account. By default it reads the store as the owner of
-        the first directory in its path that does not belong to root.
+      - The account of the broker. If the module runs as root, it reads the store as this account. The default is the
+        owner of the first directory in the path of the store that does not belong to root.
     type: str
 """
     UNCHANGING = r"""
 attributes:
   check_mode:
-    description: Does the same as without check mode.
+    description: The module only reads, so it does the same in check mode.
     support: full
   diff_mode:
     description: The module changes nothing.

@@ -19,13 +19,15 @@ options:
     type: str
     required: true
   pattern:
-    description: The naming pattern, as in the variable C(activemq_naming_pattern). Without it the default.
+    description: The naming pattern. The default is the default of the variable C(activemq_naming_pattern).
     type: str
   master_node:
-    description: The node mark of preferred masters. Without it V(a), or the first of O(parity).
+    description:
+      - The part of a host name that marks the preferred master of a pair. The default is V(a). With O(parity), it is
+        V(odd) for V(odd-even), and V(even) for V(even-odd).
     type: str
   parity:
-    description: As the variable C(activemq_naming_parity), V(odd-even) or V(even-odd).
+    description: The value of the variable C(activemq_naming_parity), which is V(odd-even) or V(even-odd).
     type: str
     version_added: 0.2.0
 """

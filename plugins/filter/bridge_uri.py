@@ -11,7 +11,7 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the URI of a network connector from a broker of the given release to a pair or to a single broker.
-  - From 5.6 on that is V(masterslave:(…\)), before it
+  - From ActiveMQ 5.6 on, the URI is V(masterslave:(…\)). Earlier releases get
     V(static:(failover:(…\)?randomize=false&maxReconnectAttempts=1\)), because the meaning of
     C(maxReconnectAttempts) changed (AMQ-3542).
 positional: release, kind, scheme

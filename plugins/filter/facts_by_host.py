@@ -10,7 +10,7 @@ short_description: Return one fact of many hosts as a dictionary by host
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Returns a fact or a registered result of each of these hosts, without hosts that do not have it.
+  - Returns the value of one fact or registered result for each host. Hosts without this fact are left out.
   - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
 positional: hostvars, name
 options:

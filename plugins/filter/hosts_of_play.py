@@ -10,8 +10,9 @@ short_description: Return the hosts of a play of the playbook site
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Returns the hosts of a play by what M(activemq.fleet.compile) and M(activemq.fleet.decide) have returned in earlier
-    plays. The results are looked up on every host, because a limit may leave any of them out.
+  - Returns the hosts that a play of the playbook C(site) runs on. The modules M(activemq.fleet.compile) and
+    M(activemq.fleet.decide) returned these hosts in earlier plays.
+  - The filter searches the variables of every host for these results, because C(--limit) can exclude any host.
   - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
 positional: play
 options:
@@ -20,7 +21,7 @@ options:
     type: dict
     required: true
   play:
-    description: The short name of the play.
+    description: The short name of the play, such as V(configure).
     type: str
     required: true
 """

@@ -10,8 +10,8 @@ short_description: Return a list of brokers in the format of mb.urls
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Writes the list of brokers that the failover agent reads from C(mb.urls), in the order given. The agent
-    tries the first one first, so put the preferred master there.
+  - Writes the list of brokers that the failover agent reads from C(mb.urls), in the order of the input. The agent
+    first tries to connect to the first broker, so put the preferred master there.
 options:
   _input:
     description:

@@ -10,8 +10,9 @@ short_description: Return the result of a task that ran once, from any play
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Returns the registered result of a task with C(run_once), which only the hosts of that play have. A later play may
-    be for others, and a limit may leave any of them out.
+  - Returns the registered result of a task with C(run_once) for use in a later play. Only the hosts of the play with
+    this task have the result. The filter searches the variables of every host for it, because the later play can have
+    other hosts.
   - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
 positional: name, key, default
 options:
@@ -24,11 +25,11 @@ options:
     type: str
     required: true
   key:
-    description: What a result has that is neither skipped nor failed.
+    description: A key that only the result of a successful task has, not that of a skipped or failed task.
     type: str
     required: true
   default:
-    description: What is returned when no host has such a result.
+    description: The value to return if no host has such a result.
     type: dict
     required: true
 """

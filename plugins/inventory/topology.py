@@ -12,12 +12,13 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Creates groups from the hosts of earlier inventory sources; it adds no hosts. Each host whose name matches the
     naming convention (V(orders-mq01-a.example.com)) becomes a member of C(activemq_brokers), of C(activemq_masters) or
-    C(activemq_slaves), and of C(activemq_group_NAME) and C(activemq_pair_NAME). In these names every character outside
-    C([a-z0-9_]) is C(_).
+    C(activemq_slaves), and of C(activemq_group_NAME) and C(activemq_pair_NAME). In the names of these groups, C(_)
+    replaces every character outside C([a-z0-9_]).
   - Each such host gets the variable C(activemq_identity) with C(group), C(number), C(node), C(pair), C(role)
     and C(domain). The role is the preferred role; the active node is only known at run time.
-  - The variables C(activemq_group), C(activemq_pair) and C(activemq_node) of a host override its name. Define them in
-    the inventory, in group_vars or in host_vars, as plain text; templates are not evaluated.
+  - The variables C(activemq_group), C(activemq_pair) and C(activemq_node) of a host override the values from its
+    name. Define these variables in the inventory, in group_vars or in host_vars, as plain text. The plugin does not
+    evaluate templates.
   - Ansible reads directories in alphabetical order, so give the file a name that comes last, such as
     C(zz.activemq.yml).
 notes:
@@ -35,22 +36,25 @@ options:
       - A regular expression with the named groups C(group), C(number) and C(node), and C(pair) if the names contain the
         pair's name. For a part that the names do not contain, set C(activemq_group), C(activemq_pair) or
         C(activemq_node) of the host.
-      - Without this option the variable C(activemq_naming_pattern) of the group C(all) applies, else the default
-        V(^(?P<group>[^.]+\)-mq(?P<number>[0-9]+\)-(?P<node>[ab]\)(?:\\.|$\)).
+      - The default is the variable C(activemq_naming_pattern) of the group C(all). If this variable is not set, the
+        default is V(^(?P<group>[^.]+\)-mq(?P<number>[0-9]+\)-(?P<node>[ab]\)(?:\\.|$\)).
       - The option sets this variable, so that the whole collection uses the same pattern.
     type: str
   naming_parity:
     description:
-      - Odd and even numbers are the two nodes of a pair, so that the pattern has no C(node). With V(odd-even) 1 and 2
-        are a pair and 1 is the preferred master, with V(even-odd) 0 and 1.
-      - Without this option the variable C(activemq_naming_parity) of the host applies. The option sets this variable.
+      - Set this option if host names have consecutive numbers instead of node marks. The naming pattern then has no
+        group C(node). With V(odd-even), hosts 1 and 2 are a pair, and host 1 is the preferred master. With
+        V(even-odd), hosts 0 and 1 are a pair, and host 0 is the preferred master.
+      - The default is the variable C(activemq_naming_parity) of the host. The option sets this variable.
     type: str
     version_added: 0.2.0
     choices: [odd-even, even-odd]
   master_node:
     description:
-      - The node mark of preferred masters, such as V(a), V(1) or V(primary); with O(naming_parity) V(odd) or V(even).
-      - Without this option the variable C(activemq_master_node) of the host applies, else V(a).
+      - The part of a host name that marks the preferred master of a pair, such as V(a), V(1) or V(primary). With
+        O(naming_parity) it is V(odd) or V(even).
+      - The default is the variable C(activemq_master_node) of the host. If this variable is not set, the default is
+        V(a).
       - The option sets this variable for all hosts.
     type: str
 """

@@ -104,7 +104,7 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
         unfence_store(str(store))
     guard.terminate()
     guard.wait(60)
-    assert any("can now be used without activemq_fence. It has" in line for line in unfence_store(str(store)))
+    assert any("can now be used without activemq_fence. It contains" in line for line in unfence_store(str(store)))
     assert (store / "db-1.log").read_bytes() == JOURNAL
     assert not (store / "lock").exists()
     assert unfence_store(str(store)) == [
@@ -189,8 +189,8 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
     assert (
-        f"nothing was changed: takeover 7 of the store {store} was not confirmed, because the newest takeover has "
-        "the number 1" in wrong.stdout
+        f"the guard changed nothing: takeover 7 of the store {store} was not confirmed, because the newest takeover "
+        "has the number 1" in wrong.stdout
     )
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)

@@ -44,8 +44,8 @@ def test_compressed_text_is_read_up_to_a_limit() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (zlib.compress(bytes(1 << 24)), "over 1000 decompressed bytes"),
-        (zlib.compress(b"x" * 900)[:-5], "truncated compressed data"),
+        (zlib.compress(bytes(1 << 24)), "the decompressed data has more than 1000 bytes"),
+        (zlib.compress(b"x" * 900)[:-5], "the compressed data is truncated"),
         (b"no zlib", "incorrect header"),
     ],
 )

@@ -22,7 +22,7 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text, parse_int=_integer, parse_float=_number, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("too deeply nested JSON") from None
+        raise ValueError("the JSON is nested too deeply") from None
 
 
 def decompress_base64_text(text: str, limit: int) -> bytes:
@@ -36,24 +36,24 @@ def decompress_base64_text(text: str, limit: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(content) > limit:
-        raise ValueError(f"over {limit} decompressed bytes")
+        raise ValueError(f"the decompressed data has more than {limit} bytes")
     if not stream.eof:
-        raise ValueError("truncated compressed data")
+        raise ValueError("the compressed data is truncated")
     return content
 
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"number of {len(digits)} digits")
+        raise ValueError(f"the JSON contains a number of {len(digits)} digits")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"number {digits[:40]} too large")
+        raise ValueError(f"the number {digits[:40]} in the JSON is too large")
     return number
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} in JSON")
+    raise ValueError(f"the JSON contains {name}, which is not a number")

@@ -119,8 +119,8 @@ class _Work:
             number = count_with_noun(self.known.word_like_secret_count, "secret")
             self.notes.append(
                 f"the inventory contains {number} of this host that are short or common words. The collected "
-                "files mask them only as values of password settings. Search the collected files for these words "
-                "before you pass the files on"
+                "files contain such a word unmasked where it is not the value of a password setting. Search the files "
+                "for these words before you share the files"
             )
         facts = _machine()
         process = find_broker_process(homes[0].base, broker.get("unit")) if broker else None
@@ -147,8 +147,8 @@ class _Work:
         directory_and_prefix = _directory(home)
         if directory_and_prefix is None:
             self.notes.append(
-                f"no configuration was collected, because the directory {home.base} contains none. Run the playbook "
-                "site to install it"
+                f"no configuration was collected, because the directory {home.base} contains no configuration. Run "
+                "the playbook site to install the configuration"
             )
             return None
         directory, prefix = directory_and_prefix[0], prefix + directory_and_prefix[1]

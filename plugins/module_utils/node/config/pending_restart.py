@@ -9,7 +9,6 @@ configuration permanently, because the next run finds no changes.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -99,7 +98,8 @@ def _load(path: str) -> PendingRestart | None:
         return None
     except (UntrustedPathError, ValueError, KeyError, TypeError):
         # The file is written atomically, so someone has edited it: the restart stays pending.
-        return PendingRestart("", (f"{os.path.basename(path)} was changed by hand",), boot_id())
+        reason = f"the file {path}, which records why the broker requires a restart, was changed by hand"
+        return PendingRestart("", (reason,), boot_id())
 
 
 def was_broker_started_with(layout: ConfigurationPaths, version: str) -> bool:

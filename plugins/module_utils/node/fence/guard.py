@@ -117,41 +117,43 @@ def main() -> NoReturn:
     parser.add_argument(
         "--tidy",
         action="store_true",
-        help="remove old copies of the store (generations) all of whose messages are in a newer copy",
+        help="remove old copies of the store (generations) if newer copies contain all their messages",
     )
     parser.add_argument(
         "--unfence",
         action="store_true",
         help="convert the store for brokers without activemq_fence: guard; stop the brokers of both nodes first",
     )
-    parser.add_argument("--mend", action="store_true", help="repair the store of a killed broker that has no fence")
+    parser.add_argument(
+        "--mend", action="store_true", help="repair a store that no guard protects, after its broker was killed"
+    )
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="continue without a usable index of the store, although messages of durable subscriptions are lost",
+        help="let the broker start without a usable index of the store, and lose messages of durable subscriptions",
     )
     parser.add_argument(
         "--refuse-loss",
         action="store_true",
-        help=("do not start the broker if an unusable index of the store would lose messages of durable subscriptions"),
+        help="do not start the broker without a usable index of the store if durable subscriptions would lose messages",
     )
     parser.add_argument(
         "--keep-index",
         type=int,
         metavar="PID",
-        help="keep a copy of the store's index while the process PID of the broker runs",
+        help="keep a copy of the store's index while the broker's process PID runs",
     )
     parser.add_argument(
         "--keep-index-copies",
         action="store_true",
-        help="keep a copy of the store's index while the broker runs, after each takeover",
+        help="keep a copy of the store's index while the broker of this node runs",
     )
     parser.add_argument(
         "--confirm",
         type=int,
         metavar="NUMBER",
         help=(
-            "confirm that the other node's broker, whose takeover has this number, is dead, so that this node "
+            "confirm that the broker of takeover NUMBER, which ran on the other node, is dead, so that this node "
             "can take over"
         ),
     )
@@ -199,11 +201,9 @@ def _not_done(options: argparse.Namespace) -> str:
         return f"the guard could not remove old generations (copies) of the store {options.store}, and will try again"
     if options.mend:
         return f"the store {options.store} was not repaired completely"
-    return (
-        "nothing was changed"
-        if options.unfence or options.confirm or options.accept_loss
-        else "the broker is not started"
-    )
+    if options.unfence or options.confirm or options.accept_loss:
+        return "the guard changed nothing"
+    return "the guard did not start the broker"
 
 
 def _say_all(sentences: Iterable[str]) -> int:
@@ -221,14 +221,14 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"the store {directory} is not in use with activemq_fence: guard, because it has no directory {BARRIER}. "
-            "To repair it, and accept the loss of messages of durable subscriptions, add the option --mend"
+            f"no guard (activemq_fence) protects the store {directory}, because it contains no directory {BARRIER}. To "
+            "repair this store and accept the loss of messages of durable subscriptions, add the option --mend"
         )
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
     yield (
-        f"the loss of messages of durable subscriptions is accepted for the store {directory}: the next takeover "
-        f"may use its newest copy (generation {number}) without an index"
+        f"the next takeover of the store {directory} may use the newest copy of the store (generation {number}) "
+        "without an index, because you accepted that durable subscriptions lose messages"
     )
 
 
@@ -255,7 +255,7 @@ def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
             "run that command"
         )
     store.record_broker_dead(number)
-    yield f"the broker of takeover {number} of {directory} is recorded as dead: the other node may take over"
+    yield f"the broker of takeover {number} of the store {directory} is recorded as dead, so the standby can take over"
 
 
 class Guard:
@@ -420,9 +420,9 @@ class Guard:
         claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
         print_to_unit_log(
-            f"generation {claim.number}, a copy of the store for this takeover, was created in "
-            f"{time.monotonic() - began:.3f} s: {made.links} files linked, {made.copies} copied, "
-            f"{'with' if made.has_index else 'without'} its index"
+            f"generation {claim.number}, a copy of the store {store} for the next takeover, was created in "
+            f"{time.monotonic() - began:.3f} s: {made.links} files linked, {made.copies} files copied, "
+            f"{'with' if made.has_index else 'without'} the index"
         )
         if made.restored:
             print_to_unit_log(
@@ -498,8 +498,8 @@ class Guard:
                 "stays standby"
             )
         print_to_unit_log(
-            f"this node took over the store {self._store.directory}: its broker uses the copy of the store that was "
-            f"created for this takeover (generation {number})"
+            f"this node took over the store {self._store.directory}: the broker of this node uses generation {number}, "
+            "the newest copy of the store"
         )
         if number > 1:
             with contextlib.suppress(OSError, FenceError):

@@ -60,8 +60,8 @@ def move_files_into_generation(store: SharedStore, number: int) -> None:
     if claim is None:
         raise FenceError(
             f"the store directory {store.directory} contains the file {names[0]}. Because activemq_fence is guard, "
-            f"the brokers use only the files in {store.generations}, and no messages in other files. Move this file to "
-            "a different directory, and keep it until you know that its messages are not needed"
+            f"the brokers read only the files in {store.generations}, and do not deliver the messages in this file. "
+            "Move this file to a different directory, and keep it until you know that its messages are not needed"
         )
     target = os.path.join(store.generations, claim.directory)
     os.makedirs(target, 0o750, exist_ok=True)
@@ -118,8 +118,8 @@ def _put_in_place(store: SharedStore) -> list[str]:
     store.sync_claims()
     disk.remove_tree_or_file(building)
     return [
-        f"the store {store.directory} can now be used without activemq_fence. It has the files of generation "
-        f"{highest.number}"
+        f"the store {store.directory} can now be used without activemq_fence. It contains the files of its newest copy "
+        f"(generation {highest.number})"
     ]
 
 

@@ -57,7 +57,7 @@ class UncopiedMessage:
             "destination": journal.destination_url(self.destination),
             "message": self.message,
             **({"event": event} if event else {}),
-            **({"transaction": "prepared, and not decided"} if self.in_doubt else {}),
+            **({"transaction": "prepared, but neither committed nor rolled back"} if self.in_doubt else {}),
         }
 
 
@@ -140,18 +140,19 @@ def remove_old_generations(store: SharedStore) -> Iterator[str]:
 
 
 def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
+    what = f"generation {number}, an old copy of the store {store.directory}"
     if store.were_uncopied_messages_replayed(number):
         disk.remove_tree_or_file(path)
-        yield f"generation {number}, an old store copy, was removed, because its messages were sent to the pair again"
+        yield f"{what}, was removed, because its messages were sent to the pair again"
     elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_messages_path(number)):
         rows = [message.to_dict() for message in uncopied_messages(store, number)]
         if rows:
             store.write_uncopied_messages(number, rows)
             yield (
-                f"generation {number}, an old store copy, is kept, because {len(rows)} of its messages arrived "
-                f"after the other node took over. The file {store.uncopied_messages_path(number)} lists them. Send "
-                "them to the pair with activemq-fleet store replay"
+                f"{what}, is kept, because no newer copy contains {len(rows)} of its messages. The file "
+                f"{store.uncopied_messages_path(number)} lists these messages. Send them to the pair with "
+                "activemq-fleet store replay"
             )
         else:
             disk.remove_tree_or_file(path)
-            yield f"generation {number}, an old store copy, was removed, because the next copy has all its messages"
+            yield f"{what}, was removed, because the next copy has all its messages"

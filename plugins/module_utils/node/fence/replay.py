@@ -105,7 +105,7 @@ class ReplayConnection:
             except ValueError as error:
                 raise FenceError(
                     f"the message {message.message} in the store file {message.path} cannot be read ({error}), so "
-                    "it and the messages after it were not sent: check the directory of this file with "
+                    "this message and the messages after it were not sent: check the directory of this file with "
                     "activemq-fleet store inspect"
                 ) from None
             self._ask(stored.frame[4], self._producer + self._rest_of(stored), f"message {message.message}")

@@ -54,8 +54,9 @@ BARRIER = "lock"
 SHARED_LINK = "shared"
 """The link next to the one that the broker's configuration names: it leads to the directory of the fenced store."""
 _NOTE = """\
-This store is fenced: activemq_fence is guard. Brokers use the generations, and a guard controls each broker.
-This directory replaces the lock file of a broker without a guard, so such a broker waits.
+A guard on each node (activemq_fence: guard) prevents both brokers of the pair from writing to this store.
+The brokers use only the copies of the store in the directory generations.
+This directory replaces the lock file, so that a broker without a guard cannot use the store, and waits.
 """
 
 
@@ -96,7 +97,7 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
         owner = first_foreign_directory_owner(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
         raise FenceError(
-            f"{error}. If you cannot do this, run this command as the account that owns the store (runuser -u "
+            f"{error}. If this is not possible, run the command as the account that owns the store (runuser -u "
             "ACCOUNT -- COMMAND)"
         ) from None
     if owner is not None:
@@ -311,9 +312,9 @@ class SharedStore:
             claim_record = parse_json(content)
             claim = StoreClaim(number, claim_record["node"], claim_record["directory"])
             if claim_record["number"] != number:
-                raise ValueError("number of another takeover")
+                raise ValueError("it contains the number of another takeover")
             if not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError("invalid directory name")
+                raise ValueError("it contains an invalid directory name")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
                 f"the file {path}, the record of takeover {number} of the store, is damaged ({error}), so no node "
@@ -387,7 +388,7 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("other JSON")
+                raise ValueError("it is not a JSON list of messages")
         except ValueError as error:
             raise FenceError(
                 f"the file {path}, which lists the messages that only an old copy of the store contains, is "

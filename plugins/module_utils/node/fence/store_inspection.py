@@ -164,7 +164,7 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
             if below
             else "use the directory that contains the files db-N.log"
         )
-        subject = "the directory" if store == directory else f"the newest generation {store}"
+        subject = "the directory" if store == directory else f"the newest copy {store} of the store"
         raise NodeError(f"{subject} contains no kahaDB store, because it has no file db-N.log: {advice}")
     return {"directory": store, "generations": generations, **inspection.to_dict()}
 

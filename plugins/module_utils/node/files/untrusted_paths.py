@@ -449,8 +449,8 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
         )
     if single_name and status.st_nlink > 1:
         raise UntrustedPathError(
-            f"the file {path} was not opened, because it has a second hard link, by which others may change it. "
-            "Replace the file with a copy"
+            f"the file {path} was not opened, because it has a second hard link, through which another account "
+            "may change it. Replace the file with a copy"
         )
 
 

@@ -129,7 +129,7 @@ def _validate(commands: Sequence[str], directory: str) -> None:
             )
             raise NodeError(
                 f"nothing was changed, because the check program {words[0]} rejects the new configuration files "
-                f"({hide_passwords(failure_reason)}). Correct the variables of this host that the message names"
+                f"({hide_passwords(failure_reason)}). Correct the variables of this host, and run the playbook again"
             )
 
 
