@@ -115,8 +115,8 @@ def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_onl
     connectors = [{"name": name, "scheme": scheme, "port": port} for name, scheme, port in LISTENERS]
     broker = brokers(connectors=connectors)[A]
     assert sorted(lines({A: machine}, connectors=connectors), reverse=True) == [
-        f"V062 {A}: port 61616 of the broker's listener openwire is in use by java, pid 402. Stop this broker, which "
-        "runs from /opt/activemq-5.18.3, because the playbook starts another one with the same ports",
+        f"V062 {A}: port 61616 of the broker's listener openwire is in use by java, pid 402. Stop the broker that "
+        "runs from /opt/activemq-5.18.3: the playbook starts a different broker, which needs the same ports",
         f"V062 {A}: port 61613 of the broker's listener stomp is in use by python3, pid 7. "
         "Stop the process that uses port 61613, or set another port in activemq_connectors",
     ]
@@ -161,11 +161,14 @@ def test_missing_java_is_refused_with_release_and_remedy() -> None:
     missing = {A: MachineFacts(java_failure="No such file or directory")}
     assert lines(missing, release="5.18.3") == [
         f"V061 {A}: ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist. "
-        "Install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+        "Install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home to "
+        "the directory of an installed Java"
     ]
     (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
     assert "the program /opt/jdk/bin/java does not exist" in line
-    assert line.endswith("Install Java at /opt/jdk/bin/java, or correct activemq_java_home")
+    assert line.endswith(
+        "Install Java so that /opt/jdk/bin/java runs, or set activemq_java_home to the directory of an installed Java"
+    )
     broken = {A: MachineFacts(java_failure="Exec format error")}
     assert "but /usr/bin/java does not report its version (Exec format error)" in lines(broken)[0]
     assert lines(missing, service="none") == []
@@ -213,7 +216,7 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
     (line,) = lines({A: MachineFacts.from_module_result({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
-    assert "files in /var/lib/activemq/activemq have the old id" in line
+    assert "files in /var/lib/activemq/activemq belong to the current id" in line
     assert "groupmod" not in line
     assert lines({A: used}, uid=999, gid=998) == []
     assert lines({A: MachineFacts.from_module_result(ACCOUNT)}, uid=990, gid=990) == []

@@ -65,8 +65,9 @@ def rebalance_without_update_cluster_clients(connector: Element) -> Iterator[Pro
 def unreachable_address_published_to_clients(connector: Element) -> Iterator[Problem]:
     """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
-    Why: each broker sends the address of this connector to clients, which then connect to it. The address is localhost
-        for a loopback address, and the machine's host name for 0.0.0.0, where the finding is an info.
+    Why: each broker sends the address of this connector to clients, which then connect to it. A connector on a loopback
+        address publishes localhost. A connector on 0.0.0.0 publishes the machine's host name, which the rule reports as
+        an info.
     Fix: bind the connector to a name that all clients can resolve, set <publishedAddressPolicy> inside the connector
         (from 5.8), or remove updateClusterClients.
     Cannot see: which names clients can resolve.
@@ -171,7 +172,7 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.network_connectors)):
         message = (
             f"connector {connector.get('name')} accepts {limit} connections, but this broker has {links} links: if "
-            "each of the other brokers also has a link to it, no connection remains for clients"
+            "each linked broker also opens a link to this broker, no connection remains for clients"
         )
         yield connector.problem(message, "uri", part, severity="info")
 

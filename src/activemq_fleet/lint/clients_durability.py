@@ -17,7 +17,8 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
     Why: a producer's message is acknowledged while it is only in the host's memory. If the host fails, the message is
         lost, and a node that takes over a shared store does not have it.
-    Fix: remove the attribute, so that the broker syncs each write to the disk before it acknowledges the message.
+    Fix: remove enableJournalDiskSyncs="false" or journalDiskSyncStrategy, so that the broker syncs each write to the
+        disk before it acknowledges the message.
     Source: Journal and DataFileAppender of the release tags
 
     Fires on 5.18.3::
@@ -74,8 +75,8 @@ def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
         return
     if not any(topic.get("name") in (_DEFAULT_TOPICS, ">") for topic in interceptors.descendants("virtualTopic")):
         message = (
-            f"these destinationInterceptors replace the default virtual topic {_DEFAULT_TOPICS}: messages to such "
-            "topics no longer reach the queues of their consumers"
+            f"these destinationInterceptors replace the default virtual topic {_DEFAULT_TOPICS}: messages to "
+            "topics below VirtualTopic no longer reach the queues Consumer.NAME.VirtualTopic.…"
         )
         yield interceptors.problem(message)
 

@@ -63,14 +63,14 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
             destination = _destination_text(entry, "a destination")
             message = (
                 f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is only {_mb(memory)}: "
-                "producers block before this limit"
+                "producers block before the messages reach this memoryLimit"
             )
             yield entry.problem(message, "memoryLimit")
     promised = _limits_of_destinations(broker)
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
             f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but memoryUsage is only "
-            f"{_mb(memory)}: producers block before these limits",
+            f"{_mb(memory)}: producers block before the messages reach the memoryLimit of each destination",
             "limit",
         )
     heap = size_in_bytes(broker.document.broker.settings.heap) if broker.document.broker else None
@@ -94,9 +94,9 @@ def _reason_above_heap(release: Release) -> str:
 def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
-    Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set, and releases space only by whole
-        files, never the current one. If the limit is below one file, the store fills up once, and producers block
-        from then on, even after all messages are consumed.
+    Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set. The broker frees space only by
+        deleting whole files, and never deletes the file to which it writes. If the limit is below one file, the store
+        fills up once. From then on producers block, even after all messages are consumed.
     Fix: raise the limit of <storeUsage> or <tempUsage> to the size of several journal files, such as 1 gb.
     Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
@@ -128,7 +128,7 @@ def _small_limit_problems(usage: Element | None, file_length: int | None, what: 
     limit = usage.size_attribute(attribute) if usage is not None else None
     if usage is not None and limit and file_length and limit < file_length:
         message = (
-            f"{what} is limited to {_mb(limit)}, but one file of its journal has {_mb(file_length)}: "
+            f"{what} is limited to {_mb(limit)}, but a single journal file needs {_mb(file_length)}: "
             "once the store is full, producers block permanently"
         )
         fix = f"raise {attribute} of <{usage.name}> to the size of several journal files, such as 1 gb"
@@ -148,7 +148,7 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
 
     Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
         receives its PUBACK, so that the message is lost. The attribute does not apply to bridges.
-    Fix: remove the attribute.
+    Fix: remove sendFailIfNoSpace or sendFailIfNoSpaceAfterTimeout.
     Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
     Fires on 5.18.3::
@@ -195,7 +195,7 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
                     "on the sending broker, use a separate networkConnector for the queues that may become full. "
                     f"Remove {attribute} if only bridges send to this broker"
                 )
-                why = "a bridge whose message does not fit into a full queue waits, with all messages for other queues"
+                why = "while a bridge waits for space in a full queue, it also forwards no messages to other queues"
                 yield usage.problem(message, attribute, severity="info", fix=fix, why=why)
 
 

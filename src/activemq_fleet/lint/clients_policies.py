@@ -80,7 +80,7 @@ def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
 
     Why: a broker that is started from another directory, by hand or by a new service unit, creates an empty store
         there. It serves without the messages of the old one, and its lock does not protect against a second broker.
-    Fix: write an absolute directory, or ${activemq.data}.
+    Fix: write an absolute path, such as /var/lib/activemq, or a path that begins with ${activemq.data}.
     Cannot see: the working directory that a service unit sets.
     Source: BrokerService.setDataDirectory and KahaDBPersistenceAdapter.setDirectory of the release tags; measured on
         5.18.3

@@ -25,12 +25,12 @@ KIND_RULE = "V040"
 """The rule about files that are not an activemq.xml."""
 NO_BROKER_RULE = "V041"
 _NAME_THE_FILE = "check the activemq.xml that the broker reads"
-_READ_WITH_IT = "select the activemq.xml of the same directory instead: the check of that file also reads this one"
+_READ_WITH_IT = "check the activemq.xml in the same directory instead: that check also reads the file that you selected"
 _OF_ARTEMIS = (
     "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "
     "distribution checks this file"
 )
-_INSIDE = "save the text of the activemq.xml inside it as a file, and check that file"
+_INSIDE = "save the activemq.xml that it contains as a separate file, and check that file"
 _ARTEMIS = frozenset({
     "http://activemq.apache.org/schema",
     "http://activemq.org/schema",
@@ -93,7 +93,7 @@ def foreign_file_kind(data: bytes, file: str = "") -> ForeignFileKind | None:
     head = data[:_LONGEST]
     if not data.strip(b" \t\r\n\xef\xbb\xbf\0"):
         name = "an empty file" if not data else "empty except for white space"
-        return ForeignFileKind(name, "restore the file from its source: no broker starts with an empty file")
+        return ForeignFileKind(name, "restore the file from a backup: no broker starts with an empty file")
     if kind := _binary_kind(head):
         return ForeignFileKind(kind, _NAME_THE_FILE)
     text = decode_xml_document(head, None)
@@ -121,7 +121,7 @@ def _xml_kind(data: bytes, text: str) -> ForeignFileKind | None:
             return None
         return ForeignFileKind(
             "an XML file without any element, such as a truncated copy",
-            "copy the file again: no broker starts with it",
+            "copy the file again: no broker starts with a file without elements",
         )
     return _kind_by_root(root)
 

@@ -149,7 +149,8 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes a duplicate
         only if it still remembers the producer and the number of the message.
-    Fix: remove the attribute, so that its default applies, or raise it.
+    Fix: remove the attribute that the finding names, so that its default applies, or set it above the number in the
+        finding.
     Cannot see: clients outside the inventory: the rule counts the agents of the pair and the links to it, one
         producer each. failoverProducersAuditDepth does not limit the store's audit (verified in 5.5.1 and 5.18.3).
     Source: ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags

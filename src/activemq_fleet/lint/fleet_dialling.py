@@ -22,23 +22,23 @@ from activemq_fleet.uris import is_openwire
 _MOST_NAMED = 3
 _ANYTHING = ClientTlsSettings(has_authority=True, has_certificate=True)
 _FIXES = {
-    "closed": "write a port on which the other broker listens into the URI (`activemq-fleet explain HOST` lists them)",
-    "protocol": "write the port of the other broker's OpenWire connector into the URI",
-    "clear": "use ssl:// in the URI, or define the link in activemq_links instead",
-    "tls": "use tcp:// in the URI, or define the link in activemq_links instead",
-    "certificate": "set activemq_tls on this host, with a key store that contains the required certificate, or set "
-    "activemq_tls.client_auth: false on the other broker",
-    "authority": "set activemq_tls on this host, with a trust store that contains the certificate authority of the "
-    "other broker",
-    "account": "set userName and password of the link to an account that the other broker has, such as "
+    "closed": "in the URI of the link, write a port on which {peer} listens. To list these ports, run "
+    "`activemq-fleet explain {peer}`",
+    "protocol": "in the URI of the link, write the port of the OpenWire connector of {peer}",
+    "clear": "use ssl:// in the URI of the link, or define the link in activemq_links instead",
+    "tls": "use tcp:// in the URI of the link, or define the link in activemq_links instead",
+    "certificate": "set activemq_tls on {host}, with a key store that contains a client certificate, or set "
+    "activemq_tls.client_auth: false on {peer}",
+    "authority": "set activemq_tls on {host}, with a trust store that contains the certificate authority of {peer}",
+    "account": "set userName and password of the link to an account that {peer} has, such as "
     "activemq_network_username and activemq_network_password",
 }
 _FIXES_OF_CLIENTS = {
     "clear": "write ssl:// in the failover list of the client",
-    "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for the broker",
-    "closed": "write a port on which the broker listens into the client's failover list (`activemq-fleet explain HOST` "
-    "lists them)",
-    "protocol": "write the port of the broker's OpenWire connector into the client's failover list",
+    "tls": "write tcp:// or nio:// in the failover list of the client, or set activemq_tls for {peer}",
+    "closed": "in the failover list of the client, write a port on which {peer} listens. To list these ports, run "
+    "`activemq-fleet explain {peer}`",
+    "protocol": "in the failover list of the client, write the port of the OpenWire connector of {peer}",
 }
 
 
@@ -47,7 +47,8 @@ def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
     """The broker to which a link connects rejects the link.
 
     Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
-    Fix: configure both brokers alike: activemq_tls, or a port, a scheme and an account that the other broker has.
+    Fix: set activemq_tls on both brokers or on none. In the URI of the link, write a port and a scheme of the broker to
+        which the link connects. Set userName and password to an account of that broker.
     Cannot see: the signer of a certificate, and links to brokers outside the inventory.
     Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
@@ -131,7 +132,8 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
             if document
             else None
         )
-        yield Problem(message, node=node, attribute="uri", fix=_FIXES[kind], host=broker.host)
+        fix = _FIXES[kind].format(host=first.host, peer=first.peer.host)
+        yield Problem(message, node=node, attribute="uri", fix=fix, host=broker.host)
 
 
 @rule("C020", "error", scope="fleet")
@@ -139,8 +141,9 @@ def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
     """A broker rejects the connections of an agent, a load balancer or a client's failover list.
 
     Why: the client never connects: the broker closes each of its connections.
-    Fix: configure client and broker alike: TLS on all brokers of a pair or group, activemq_agent_tls_certificate and
-        activemq_agent_tls_key where client_auth is true, a port and a scheme that the broker listens on.
+    Fix: set activemq_tls on all brokers of a pair or group, or on none. Where activemq_tls.client_auth is true, set
+        activemq_agent_tls_certificate and activemq_agent_tls_key. In a failover list, write a port and a scheme of the
+        broker.
     Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
         activemq_java_options of brokers. T027 reports a load balancer without a certificate.
     Source: measured on 5.18.3: Empty client certificate chain; agent/tls.py
@@ -190,7 +193,7 @@ def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
                 "of them"
             )
             message = f"the agent cannot connect: {_refusal_sentence(refused, 'the agent')}"
-            why = "the agent never connects, and keeps all messages on the disk of its host"
+            why = "the agent never connects to the broker, and keeps all messages on the disk of its host"
             yield Problem(message, host=agent.host, fix=fix, why=why)
     for balancer in view.fleet.balancers:
         yield from _balancer_problems(view, balancer)
@@ -255,7 +258,8 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
                     f"a client cannot connect with its failover list {use.uri.text}: "
                     f"{refusal[1].reason_sentence('the client', refusal[0])}"
                 )
-                yield use.problem(message, _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind]))
+                fix = _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind])
+                yield use.problem(message, fix.format(host="the client", peer=refusal[0]))
                 break
 
 

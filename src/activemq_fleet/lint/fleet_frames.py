@@ -107,8 +107,9 @@ def _compare(
     else:
         certain = any(limit.is_set for limit in (carried, *too_large.values()))
     if too_large:
+        grows = ", but the same message is larger in OpenWire"
         accepting = ", ".join(
-            f"{name} ({limit.size_text}{'' if limit.size > carried.size else ', which grow in OpenWire'})"
+            f"{name} ({limit.size_text}{'' if limit.size > carried.size else grows})"
             for name, limit in too_large.items()
         )
         yield Problem(

@@ -305,8 +305,8 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
 
     Why: every broker forwards the subscriptions of other brokers. One consumer then causes as many subscriptions as
         there are routes, messages take detours, and routes remain after the consumer disconnects.
-    Fix: set activemq_network_ttl to {consumer: 1, message: -1}, and before 5.9 to 1. A ttl in activemq_links and the
-        attributes of a link in activemq_xml_fragments override it.
+    Fix: set activemq_network_ttl to {consumer: 1, message: -1}, or before 5.9 to 1. Remove ttl from activemq_links, and
+        networkTTL, consumerTTL and messageTTL from activemq_xml_fragments, because they override activemq_network_ttl.
     Source: AMQ-4607; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -345,7 +345,7 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
                 )
                 ttl = "{consumer: 1, message: -1}" if wide.broker.release.has_consumer_ttl else "1"
                 fix = (
-                    f"set activemq_network_ttl to {ttl}. A ttl in activemq_links, or an attribute of the link in "
-                    "activemq_xml_fragments, overrides it: remove it there"
+                    f"set activemq_network_ttl to {ttl}. Remove ttl from activemq_links, and networkTTL, consumerTTL "
+                    "and messageTTL from activemq_xml_fragments, because they override activemq_network_ttl"
                 )
                 yield wide.problem(message, "consumerTTL", fix=fix)

@@ -89,7 +89,7 @@ def duplex_peer_loss_detected_late(view: FleetView) -> Iterator[Problem]:
                 message = (
                     f"connector {listener.name} has a long timeout for lost connections ({period}): after a failover "
                     f"of pair {bridge.source_name}, it rejects the duplex link {bridge.connector_name} until this "
-                    "timeout"
+                    "timeout ends"
                 )
                 yield Problem(message, host=broker.host)
 

@@ -40,7 +40,8 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
 
     Why: the master copies to both slaves, and when it fails both take over and serve the same messages: two masters,
         every message twice (measured on 5.5.1). A slave copies nothing to another slave.
-    Fix: use one masterConnector for each master, in the other node of its pair, and remove the fragment.
+    Fix: keep one masterConnector for each master, on the other node of its pair. Remove each additional masterConnector
+        from activemq_xml_fragments.
     Source: pure-master-slave page; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -161,7 +162,7 @@ def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
     """A planned stop of a pure master makes its slave take over permanently.
 
     Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), which takes over as after a
-        crash. From then on the master's store is outdated, and must not start unchanged.
+        crash. From then on the store of the old master is outdated, and the old master must not start with it.
     Fix: before you stop a master, stop its slave. After each failover run the playbook resync, which copies the newer
         store to the old master before the pair starts again.
     Cannot see: the planned operation; the rule gives one hint for each group.

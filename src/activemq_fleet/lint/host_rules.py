@@ -28,7 +28,7 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     """The host's Java is older than the release requires.
 
     Why: on an older Java than required, the broker stops immediately with UnsupportedClassVersionError.
-    Fix: install the required Java version, or set activemq_java_home to it.
+    Fix: install the required Java version, or set activemq_java_home to the directory of an installed one.
     Source: class file versions in the jars of the release tags
 
     Fires on 5.18.3::
@@ -43,7 +43,9 @@ def java_too_old(host: HostView) -> Iterator[Problem]:
     if host.facts.java is not None and host.facts.java < needed:
         yield Problem(
             f"Java {host.facts.java} is installed, but ActiveMQ {host.broker.release.text} requires Java {needed} or "
-            "later"
+            "later",
+            fix=f"install Java {needed} or later, or set activemq_java_home to the directory of an installed Java "
+            f"{needed} or later",
         )
 
 
@@ -80,11 +82,14 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
             yield Problem(text, fix="set activemq_metrics_port to a free port")
     for path in host.facts.missing_files:
         text = f"the keystore file {path} of activemq_metrics_tls does not exist"
-        yield Problem(text, fix="copy the keystore to this path of the host, or correct activemq_metrics_tls")
+        yield Problem(
+            text, fix=f"copy the keystore to {path}, or set the path in activemq_metrics_tls to an existing keystore"
+        )
     if host.facts.java is not None and host.facts.java < EXPORTER_JAVA:
         yield Problem(
             f"Java {host.facts.java} is installed, but the metrics exporter requires Java {EXPORTER_JAVA} or later",
-            fix=f"install Java {EXPORTER_JAVA} or later, set activemq_java_home to it, or remove activemq_metrics_port",
+            fix=f"install Java {EXPORTER_JAVA} or later and set activemq_java_home to its directory, or remove "
+            "activemq_metrics_port",
         )
 
 
@@ -109,9 +114,14 @@ def java_missing_or_unusable(host: HostView) -> Iterator[Problem]:
     if failure is None or broker.service != "systemd" or (broker.install == "package" and broker.java == _SYSTEM_JAVA):
         return
     release, oldest = broker.release.text, broker.release.java_minimum
-    fix = "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home"
+    fix = (
+        "install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home to the "
+        "directory of an installed Java"
+    )
     if broker.java != _SYSTEM_JAVA:
-        fix = f"install Java at {broker.java}, or correct activemq_java_home"
+        fix = (
+            f"install Java so that {broker.java} runs, or set activemq_java_home to the directory of an installed Java"
+        )
     if failure == _MISSING:
         message = f"ActiveMQ {release} requires Java {oldest} or later, but the program {broker.java} does not exist"
     else:
@@ -148,8 +158,8 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
             fix = f"stop the process that uses port {taken.port}, or set another port in {listener.variable}"
             if taken.pid in host.facts.home_processes:
                 fix = (
-                    f"stop this broker, which runs from {host.broker.home}, because the playbook starts another one "
-                    "with the same ports"
+                    f"stop the broker that runs from {host.broker.home}: the playbook starts a different broker, which "
+                    "needs the same ports"
                 )
             yield Problem(
                 f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.holder_text}", fix=fix

@@ -153,7 +153,7 @@ def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
         reason = (
             f"the account has running processes (process ids: {processes})"
             if processes
-            else f"files in {broker.base} have the old id"
+            else f"files in {broker.base} belong to the current id"
         )
         yield Problem(
             f"the account {broker.user} has {' and '.join(wrong)}: the playbook cannot change the id while {reason}",

@@ -227,7 +227,8 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
 
     Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent
         messages and the lock of the store are then lost.
-    Fix: set the attribute to a directory that only the broker uses, such as ${activemq.data}/kahadb.
+    Fix: set directory of the store, or dataDirectory of <broker>, to a directory that only the broker uses, such as
+        ${activemq.data}/kahadb.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
 
     Fires on 5.18.3::
@@ -253,15 +254,15 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
     if short_lived:
         (node, attribute, parent), *others = short_lived
         also = "".join(
-            f"; {name} of <{other.name}> in line {other.position(name)[0]} is in such a directory, too"
-            for other, name, _ in others
+            f"; {name} of <{other.name}> in line {other.position(name)[0]} is also in {directory}"
+            for other, name, directory in others
         )
         emptied_by = "`mvn clean`" if parent.endswith("target") else "the operating system"
         text = (
             f"{attribute} of <{node.name}> is in {parent}, which {emptied_by} empties: persistent messages are then "
             f"lost{also}"
         )
-        why = "the system empties such a directory at a restart, or removes files without use after days"
+        why = f"the operating system empties {parent} at a restart, or deletes files that were not used for days"
         if parent.endswith("target"):
             why = "`mvn clean` removes the directory target with the persistent messages and the lock of the store"
         example = "${activemq.data}" if node.name == "broker" else "${activemq.data}/kahadb"

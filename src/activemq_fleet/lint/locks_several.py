@@ -13,7 +13,7 @@ from activemq_fleet.lint.locks_signs import sharing_reason_of_store
 def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Problem]:
     """An mKahaDB has stores by pattern and perDestination: only the broker's first start succeeds.
 
-    Why: once the stores exist on the disk, the broker opens the store of the pattern twice. Its start fails with
+    Why: once the stores exist on the disk, the broker opens the store of the queue or topic twice. Its start fails with
         InstanceAlreadyExistsException, also on a standby that takes over.
     Fix: remove perDestination="true", so that one store contains all other destinations. Or upgrade to 5.18.5 or 6.1.3.
     Source: measured on 5.13.5 and 5.18.3; AMQ-9504
@@ -41,7 +41,7 @@ def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Probl
             if store.boolean_attribute("perDestination", False):
                 yield store.problem(
                     'this mKahaDB has a <filteredKahaDB> with perDestination="true" and another '
-                    "<filteredKahaDB> for a queue or topic: the broker starts once, and never again",
+                    "<filteredKahaDB> for a queue or topic: only the first start of the broker succeeds",
                     "perDestination",
                 )
 

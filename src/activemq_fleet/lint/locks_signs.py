@@ -89,9 +89,9 @@ def sharing_reason_of_directory(directory: str) -> SharingReason | None:
     """
     words = set(_WORD.findall(_DATA_OF_PROGRAMS.sub("", directory.lower())))
     if words & _SHARE or directory.startswith(("//", "\\\\")):
-        return SharingReason(f"{directory} appears to be a share", certain="${" not in directory)
+        return SharingReason(f"{directory} appears to be on a shared file system", certain="${" not in directory)
     if words & _MAY_BE_SHARE and directory.startswith("/"):
-        return SharingReason(f"{directory} may be a share", certain=False)
+        return SharingReason(f"{directory} may be on a shared file system", certain=False)
     return None
 
 

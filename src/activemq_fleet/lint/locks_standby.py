@@ -178,8 +178,8 @@ def lock_acquire_interval_too_long(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
     Why: after the master fails, no node serves clients for up to this interval, in addition to the start of the store.
-    Fix: set the attribute to 1000, in milliseconds. For a lease in a database, set lockAcquireSleepInterval="10000",
-        which is also the length of the lease, with lockKeepAlivePeriod="5000".
+    Fix: set the attribute that the finding names to 1000, in milliseconds. For a lease in a database, set
+        lockAcquireSleepInterval="10000", which is also the length of the lease, with lockKeepAlivePeriod="5000".
     Source: AbstractLocker and MessageDatabase of the release tags
 
     Fires on 5.18.3::

@@ -40,8 +40,8 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
     """The temporary storage of a pair is on the share: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
-        destroys non-persistent messages of the active node: in two measurements, 400 of 3,500 messages arrived, and
-        none of 3,000.
+        destroys non-persistent messages of the active node: in two measurements, 400 of 3,500 messages and none of
+        3,000 messages arrived.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
         store on the share. Or upgrade to 5.13.1 or later.
     Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
@@ -80,9 +80,9 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
         sign = _sign_of_share(place, store) if place else None
         if place is None or sign is None:
             continue
-        harm = "a standby that starts deletes the messages of the active node in it"
+        harm = "a standby that starts deletes the messages of the active node in this directory"
         if place.is_defined_store:
-            harm = "the files of a dead node stay in it and count against tempUsage"
+            harm = "the files of a failed node stay in this directory and count against tempUsage"
         subject = "<tempDataStore>" if place.is_defined_store else place.attribute
         text = (
             f"{subject} puts the temporary storage into {place.directory} ({sign.reason}), which both nodes of the "

@@ -112,7 +112,8 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
         others = ", ".join(_address_and_group_text(*point) for point in sorted(announced))
         message = (
             f"the link discovers brokers of {where}, but this broker announces itself "
-            f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover it"
+            f"{'only in ' + others if others else 'in no multicast group'}: brokers of that group do not discover this "
+            "broker"
         )
         yield node.problem(
             message, attribute, uri_text_from_option_on(node, attribute, uri, "group") if announced else uri.text

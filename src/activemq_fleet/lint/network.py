@@ -51,7 +51,10 @@ def networked_broker_called_localhost(broker: Element) -> Iterator[Problem]:
             if broker.has_attribute("brokerName")
             else "has no brokerName, so that its name is localhost"
         )
-        text = f"this broker of a network {name_phrase}: two brokers with the same name disconnect each other"
+        text = (
+            f"this broker belongs to a network of brokers, but {name_phrase}: two brokers with the same name "
+            "disconnect each other"
+        )
         yield broker.problem(text, "brokerName")
 
 
@@ -232,7 +235,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
-    Why: this is the vulnerability CVE-2026-49270.
+    Why: any client that connects as a bridge can read the list of durable subscriptions of the broker.
     Fix: upgrade to 5.19.7 or 6.2.6, or remove syncDurableSubs.
     Source: CVE-2026-49270
 

@@ -52,8 +52,9 @@ def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Prob
     """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
     Why: a broker never sends a message back to a broker that it came from. If the consumer moves back, the message
-        stays on this broker until a consumer connects to it. Only the most specific policyEntry applies: one
-        without the filter excludes its queues from the replay that queue=">" configures.
+        stays on this broker until a consumer connects to it. Only the most specific policyEntry
+        applies to a queue. If that policyEntry has no replayWhenNoConsumers, its queues have no replay, even if the
+        policyEntry of queue=">" configures it.
     Fix: inside each policyEntry for queues, write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
         </networkBridgeFilterFactory>. Before 5.9, also set enableAudit="false" on the policyEntry.

@@ -57,8 +57,8 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
                 for element in path.split("."):
                     if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):
                         text = (
-                            f"the wildcard in {element} of {attribute} {path} is an ordinary character: the name "
-                            "matches no other destination"
+                            f"{attribute} {path} matches only a destination of exactly this name: in {element}, the "
+                            "wildcard has other characters next to it, and is therefore an ordinary character"
                         )
                         yield node.problem(text, attribute, element, fix=_remedy_of(path, element))
                         break

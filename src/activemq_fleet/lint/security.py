@@ -181,7 +181,7 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
         scanner can exhaust the heap.
     Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
-        Before 5.6, which has no such limit, restrict the addresses of clients by a firewall.
+        Releases before 5.6 have no such option: permit only addresses of clients in a firewall.
     Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
@@ -204,7 +204,10 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     name = connector.get("name") or uri.text
     if not release.has_max_frame_size:
         message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
-        fix = "restrict the addresses that can connect by a firewall, or upgrade to a release that has the option"
+        fix = (
+            "permit only addresses of clients in a firewall, or upgrade to 5.6 or later and set "
+            f"{_MAX_FRAME_SIZE} in the URI of the connector"
+        )
         yield connector.problem(message, "uri", severity="info", fix=fix)
         return
     message = f"connector {name} accepts frames {size}"

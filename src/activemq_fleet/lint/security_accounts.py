@@ -220,7 +220,7 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
     if username_entry and password_entry and password_entry not in used and console_import_elements(document):
         name, password = username_entry.value, password_entry.value
-        subject = f"the account {name} of the console at the broker"
+        subject = f"the account {name}, which the web console uses to connect to the broker,"
         yield ClearTextAccount(name, password, subject, used=False, entry=password_entry)
 
 

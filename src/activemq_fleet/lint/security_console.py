@@ -119,8 +119,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
     Why: any client that can reach the port can read and remove messages, and can run code through Jolokia in the
         releases that permit it.
-    Fix: set authenticate to true, and a pathSpec of / (from 6.0, one path each) or /* for all pages. Upgrade 6.0.0 to
-        6.1.1, whose jetty.xml protects only *.jsp (CVE-2024-32114), to 6.1.2 or later.
+    Fix: in jetty.xml, set pathSpec of the ConstraintMapping bean to /, which covers all pages, and authenticate of its
+        Constraint bean to true. The jetty.xml of 6.0.0 to 6.1.1 protects only *.jsp (CVE-2024-32114): upgrade to 6.1.2
+        or later, and use the jetty.xml of that release.
     Cannot see: a proxy in front of the console that authenticates users.
     Source: CVE-2024-32114; jetty.xml of the release tags, in which authenticate is false up to 5.7
 
@@ -174,13 +175,19 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             if not any(spec in _GUARDED[context.value] for spec in specs):
                 guarded = f"only the paths {' and '.join(specs)} are protected" if specs else "no path is protected"
                 message = f"the web application {context.value} requires no authentication: {guarded}"
-                yield context.problem(message, fix=_remedy_of_open_paths(page))
+                yield context.problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
 
 
-def _remedy_of_open_paths(page: Document) -> str:
-    fix = "write a ConstraintMapping for all pages (pathSpec / or /*), whose constraint has authenticate true"
+def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
+    fix = (
+        'in this file, set pathSpec of the ConstraintMapping bean to "/", which covers all pages, and authenticate of '
+        "its Constraint bean to true"
+        if has_mapping
+        else 'in this file, add a ConstraintMapping bean with pathSpec "/", which covers all pages, and with a '
+        "Constraint bean whose authenticate is true"
+    )
     if page.release.is_within_span("6.0.0 !6.1.2"):
-        fix += ". Upgrade to 6.1.2 or later, whose jetty.xml does so (CVE-2024-32114)"
+        fix += ". Or upgrade to 6.1.2 or later and use its jetty.xml, which protects all pages (CVE-2024-32114)"
     return fix
 
 

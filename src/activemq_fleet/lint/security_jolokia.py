@@ -19,12 +19,13 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     """Jolokia permits every authenticated user to add connectors and links to the broker.
 
-    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a remote file and run code (CVE-2026-34197);
-        later releases still open ports and forward messages. A <deny> alone has no effect: Jolokia applies it only to
-        the kinds of request that <commands> lists. The shipped policies, including those of 5.19.10 and 6.2.9, permit
-        addConnector: exec is not in <commands>, and <allow> has a *.
-    Fix: list the permitted operations by name in <allow> of jolokia-access.xml, or add exec to <commands> and deny
-        the others. A missing file is safe: Jolokia then rejects every request.
+    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a remote file and run code (CVE-2026-34197). In
+        later releases such a user can still open ports and forward messages. The shipped policies, including those of
+        5.19.10 and 6.2.9, permit addConnector: their <allow> has <operation>*</operation>. If <commands> does not list
+        exec, Jolokia ignores the operations in <deny>.
+    Fix: if <commands> of jolokia-access.xml does not list exec, replace <operation>*</operation> in <allow> with the
+        names of the operations that users need, such as browse*. If <commands> lists exec or does not exist, add
+        addConnector and addNetworkConnector to <deny>.
     Cannot see: policies of releases up to 5.17.0, which are inside the web application.
     Source: CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0
 
@@ -52,7 +53,8 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
         place = next(iter(open_doors.values()))
         yield place.problem(
             f"{_POLICY} permits every authenticated user to call {' and '.join(open_doors)}: such a user can "
-            "open ports and forward messages"
+            "open ports and forward messages",
+            fix=_remedy_of_permission(place, tuple(open_doors)),
         )
 
 
@@ -63,8 +65,8 @@ def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Probl
     Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker
         rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes. activemq.xml
         itself is not restricted.
-    Fix: add links in activemq.xml and restart, or add only plain static:(tcp://…) links through Jolokia. If no
-        operator does so, deny the operation in jolokia-access.xml.
+    Fix: add links in activemq.xml and restart the broker, or add only plain static:(tcp://…) links through Jolokia. If
+        no operator adds links through Jolokia, reject addNetworkConnector in jolokia-access.xml as rule S007 describes.
     Cannot see: whether any operator uses the operation.
     Source: TransportValidationUtils of 5.19.8 and 6.2.7
 
@@ -87,6 +89,18 @@ def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Probl
             f"{_POLICY} permits addNetworkConnector, but release {document.release} rejects masterslave:, "
             "multicast: and failover: URIs in this operation: calls that add a link to a pair fail"
         )
+
+
+def _remedy_of_permission(place: Element, operations: tuple[str, ...]) -> str:
+    """Return an instruction to reject operations that an element of the policy permits."""
+    if place.name == "operation":
+        return (
+            f"in <allow>, replace <operation>{place.leading_text}</operation> with the names of the operations that "
+            f"users need, such as browse*, without {' and '.join(operations)}. An entry in <deny> has no effect here, "
+            "because <commands> does not list exec"
+        )
+    names = "".join(f"<operation>{name}</operation>" for name in operations)
+    return f"add <mbean><name>org.apache.activemq:*</name>{names}</mbean> to <deny> of {_POLICY}"
 
 
 def _policy(document: Document) -> Document | None:

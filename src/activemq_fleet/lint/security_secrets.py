@@ -26,12 +26,12 @@ _STORES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassw
 """Names of attributes with the password of a key or trust store, in small letters."""
 _ENCRYPTED = re.compile(r"ENC\(([A-Za-z0-9+/=]{16,})\)")
 _STORE_REMEDY = (
-    "remove the option. Write the password of the store as ${…} in <sslContext>, and define its value in a properties "
-    "file of activemq_extra_files"
+    "remove the option. Write the password of the key store or trust store as ${…} in <sslContext>, and define its "
+    "value in a properties file of activemq_extra_files"
 )
 _CODE_REMEDY = (
     "if activemq.xml uses the value as ${…}, define it in a properties file of activemq_extra_files. If other code "
-    "reads the option, use its option for a password file (the name often ends in .file)"
+    "reads the option, use the option of that code for a password file (its name often ends in .file)"
 )
 _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
@@ -208,7 +208,8 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
     Why: every account of the host can read the Java options in the broker's command line (ps), and monitoring often
         collects lists of processes.
     Fix: write the key store's password as ${…} in <sslContext>, and define its value in a properties file of
-        activemq_extra_files. For other code, use its option for a password file (the name often ends in .file).
+        activemq_extra_files. For other code, use the option of that code for a password file (its name often ends in
+        .file).
     Source: /proc/PID/cmdline: every account of the host may read it
 
     Fires on 5.18.3::
@@ -245,7 +246,8 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
 
     Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit
         is Java's default. Anyone who obtains a copy of the file has the broker's key.
-    Fix: create a new key store with a new password, and write keyStorePassword="${keystore.password}".
+    Fix: create a new key store with a new password. Write keyStorePassword="${keystore.password}", and define
+        keystore.password in a properties file that only the broker can read.
     Source: broker.ks of the release tags (password); keytool (changeit)
 
     Fires on 5.18.3::

@@ -111,7 +111,7 @@ def bean_class_not_shipped_with_activemq(bean: Element) -> Iterator[Problem]:
 
     Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some
         seconds after its start: ClassNotFoundException.
-    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet, set the jar of
+    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet, set jar in
         activemq_jdbc.
     Cannot see: whether the jar was added.
     Source: assembly/src/main/descriptors/common-bin.xml of the release tags, 5.5.1 to 6.3.1
@@ -142,8 +142,8 @@ def bean_class_not_shipped_with_activemq(bean: Element) -> Iterator[Problem]:
 def bean_size_with_unit(bean: Element) -> Iterator[Problem]:
     """A bean of a class of ActiveMQ sets a size with a unit, which only elements of ActiveMQ can have.
 
-    Why: Spring itself converts the properties of a bean, to a number without a unit: the start fails with a
-        NumberFormatException. Only elements such as <kahaDB> use ActiveMQ's converters.
+    Why: Spring converts the properties of a bean, and accepts only a number without a unit. With a unit, the start of
+        the broker fails with a NumberFormatException. Only elements such as <kahaDB> use ActiveMQ's converters.
     Fix: write the number of bytes, or use the element of ActiveMQ in place of the bean.
     Cannot see: a value that contains a placeholder.
     Source: NumberUtils.parseNumber of Spring; measured on 5.18.3

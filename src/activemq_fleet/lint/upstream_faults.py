@@ -86,12 +86,12 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
         return  # an import that is not next to the file may define it
     console = document.parsed_sibling_file(name)
     if console is None:
-        text = 'jetty.xml of this release requires a bean with the id "broker", but the file defines none'
+        text = 'jetty.xml of this release requires a bean with the id "broker", but this file defines none'
         yield imported.problem(text, "resource", severity="warning")
     for bean in console.elements_named("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
             text = (
-                f'a bean of {name} depends on the bean "broker", but the file defines none: the broker does not start'
+                f'a bean of {name} depends on the bean "broker", but this file defines none: the broker does not start'
             )
             yield imported.problem(text, "resource")
             return

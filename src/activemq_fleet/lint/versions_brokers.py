@@ -78,7 +78,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     text = f"the file has no <broker>: {_kind_of(document)}"
     if missing:
         names = ", ".join(name for _, name in missing)
-        text += f" (imported, but not next to this file: {names})"
+        text += f". The check did not find the files that this file imports: {names}"
     is_open = bool(missing) or document.has_element_or_attribute(("component-scan",))
     yield document.root.problem(text, severity="warning" if is_open else None)
 

@@ -23,7 +23,7 @@ def attribute_with_new_name(document: Document) -> Iterator[Problem]:
     Why: a later release may remove the deprecated name. A broker of that release does not start with this file. For
         batchStatments the broker logs a warning at each start.
     Fix: write useLock for useDatabaseLock, from 5.10 on batchStatements for batchStatments, and from 5.11 on
-        inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. check --fix does so.
+        inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. `activemq-fleet check --fix` writes the new names.
     Source: the setters in the classes of the releases 5.5.1 to 6.3.1
 
     Fires on 5.18.3::

@@ -218,7 +218,7 @@ def test_one_finding_names_data_directory_and_store_that_do_not_last() -> None:
         '<broker dataDirectory="/tmp/amq"><persistenceAdapter><kahaDB directory="/tmp/amq/k"/></persistenceAdapter>'
     )
     assert re.search(
-        r"; directory of <kahaDB> in line [0-9]+ is in such a directory, too$",
+        r"; directory of <kahaDB> in line [0-9]+ is also in /tmp$",
         finding("L028", f"{broker}</broker>").message,
     )
 
