@@ -194,8 +194,8 @@ def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
 
     Why: the slave has no copy of the messages when the master fails. The master logs "Slave Brokers are no longer
         supported".
-    Fix: set the same activemq_release for both brokers, before 5.8. From 5.8 on, remove the masterConnector and set
-        activemq_ha: shared-file or shared-jdbc.
+    Fix: set the same activemq_release, older than 5.8, for both brokers. Or remove the masterConnector, and set
+        activemq_ha: shared-file or shared-jdbc, which 5.8 and later also support.
     Cannot see: a pair of two releases, which T004 and T005 report.
     Source: TransportConnection of 5.8.0
 

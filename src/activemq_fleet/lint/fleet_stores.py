@@ -243,7 +243,8 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
     """A pair shares a store without a fence: a frozen node that resumes can still write to the store.
 
     Why: a frozen node, such as a paused virtual machine, loses its lock without detecting it. When it resumes, it
-        writes to the store while the other node serves: 6 of 6 stores of 6.3.1 lost most of their messages.
+        writes to the store while the other node serves. In measurements with 6.3.1, 6 of 6 stores lost most of their
+        messages.
     Fix: set activemq_fence to guard, so that a program of this collection protects the store. Then run the playbook
         site, and restart the nodes one after the other. Or set activemq_fence to command, and activemq_fence_command to
         a program that stops the other node. Without a fence, from 5.14 on, also set activemq_kahadb to

@@ -119,7 +119,7 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
             if _CHANGES_AT_EVERY_START.search(computed[1]):
                 message = (
                     f"the {attribute} of this {node.name} contains {computed[0]}, which changes at each start: the "
-                    "durable subscriptions of bridges under the old name collect messages"
+                    "durable subscriptions that bridges created under the old name collect messages"
                 )
                 fix = f"write a fixed name instead of {computed[0]}"
                 yield node.problem(message, attribute, computed[0], fix=fix)

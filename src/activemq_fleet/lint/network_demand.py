@@ -220,8 +220,8 @@ def _unread_advisories(broker: Element, links: list[Element]) -> Iterator[Proble
         if groups and not groups & readers and not any("{" in name or name == "*" for name in readers):
             names = ", ".join(sorted(groups))
             message = (
-                f"no group of the links' accounts ({names}) has permission to read the topics ActiveMQ.Advisory.>: "
-                "bridges do not detect consumers"
+                f"the groups of the links' accounts ({names}) have no permission to read the topics "
+                "ActiveMQ.Advisory.>: bridges do not detect consumers"
             )
             yield hearing[0].problem(message, "read" if hearing[0].has_attribute("read") else "topic", fix=_PERMISSIONS)
 

@@ -220,8 +220,8 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
     Why: with conduitSubscriptions all consumers of a queue behind a bridge count as one consumer without a selector:
         the bridge forwards messages that none of them accepts. replayWhenNoConsumers also counts a consumer whose
         selector never matches, and keeps the message.
-    Fix: set conduitSubscriptions="false" on the link; set selectorAware="true" in addition to replayWhenNoConsumers,
-        from 5.16 on.
+    Fix: for a link, set conduitSubscriptions="false" on the networkConnector. For a replay policy of 5.16 or later, add
+        selectorAware="true" to the element that has replayWhenNoConsumers.
     Cannot see: the consumers. The rule infers selectors from virtualTopic selectorAware="true" and from
         virtualSelectorCacheBrokerPlugin.
     Source: ConduitBridge, ConditionalNetworkBridgeFilterFactory

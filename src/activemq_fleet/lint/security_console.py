@@ -119,9 +119,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
     Why: any client that can reach the port can read and remove messages, and can run code through Jolokia in the
         releases that permit it.
-    Fix: in jetty.xml, set pathSpec of the ConstraintMapping bean to /, which covers all pages, and authenticate of its
-        Constraint bean to true. The jetty.xml of 6.0.0 to 6.1.1 protects only *.jsp (CVE-2024-32114): upgrade to 6.1.2
-        or later, and use the jetty.xml of that release.
+    Fix: in jetty.xml (jetty-spring.xml from 6.3 on), set pathSpec of the ConstraintMapping bean to /, which covers all
+        pages, and authenticate of its Constraint bean to true. The jetty.xml of 6.0.0 to 6.1.1 protects only *.jsp
+        (CVE-2024-32114): upgrade to 6.1.2 or later, and use the jetty.xml of that release.
     Cannot see: a proxy in front of the console that authenticates users.
     Source: CVE-2024-32114; jetty.xml of the release tags, in which authenticate is false up to 5.7
 
@@ -173,14 +173,18 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             continue
         for context in contexts:
             if not any(spec in _GUARDED[context.value] for spec in specs):
-                guarded = f"only the paths {' and '.join(specs)} are protected" if specs else "no path is protected"
+                guarded = (
+                    f"authentication protects only {' and '.join(specs)}"
+                    if specs
+                    else "no ConstraintMapping bean protects it"
+                )
                 message = f"the web application {context.value} requires no authentication: {guarded}"
                 yield context.problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
 
 
 def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
     fix = (
-        'in this file, set pathSpec of the ConstraintMapping bean to "/", which covers all pages, and authenticate of '
+        'in this file, set pathSpec of a ConstraintMapping bean to "/", which covers all pages, and authenticate of '
         "its Constraint bean to true"
         if has_mapping
         else 'in this file, add a ConstraintMapping bean with pathSpec "/", which covers all pages, and with a '

@@ -93,8 +93,8 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
         create the topic, the broker rejects the connection: "not authorized to create:
         topic://ActiveMQ.Advisory.Connection". If another client has created the topic, the broker accepts the
         connection, and rejects the client's first consumer of each destination.
-    Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>, before 5.9 with the
-        groups of all accounts.
+    Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>. Before 5.9, list the
+        groups of all accounts instead of *.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file. The finding is a warning where other accounts have the right.
     Source: AuthorizationBroker and AdvisoryBroker of the release tags; measured on 5.18.3

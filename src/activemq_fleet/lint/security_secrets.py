@@ -276,7 +276,7 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
     Why: these protocols are insecure. Java disabled SSLv3 in 2015, and TLS 1.0 and 1.1 in 2021. A connector that
         permits only these protocols accepts no connection. A connector that also permits newer protocols accepts
         insecure clients on an older Java.
-    Fix: remove enabledProtocols, or write TLSv1.2,TLSv1.3; write protocol="TLS" on <sslContext>.
+    Fix: in URIs, remove enabledProtocols, or set it to TLSv1.2,TLSv1.3. On <sslContext>, set protocol="TLS".
     Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
 
     Fires on 5.18.3::

@@ -45,8 +45,8 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
     Why: Spring creates beans in the order of the file. If the bean is after <broker>, the broker serves clients for
         some seconds at each start, and then stops. 5.12.0 replaced commons-dbcp by commons-dbcp2, whose properties have
         different names. 5.9.0 added activemq-jms-pool.
-    Fix: name a class of the release, and use its names of properties: maxTotal for maxActive, maxWaitMillis for
-        maxWait.
+    Fix: name a class of the release, and use the property names of that class. commons-dbcp2 has maxTotal instead of
+        maxActive, and maxWaitMillis instead of maxWait.
     Cannot see: whether a jar with the class was added to the release.
     Source: lib/optional and modules of the release tags, setters of their jars and sources (bean_classes.toml);
         measured on 5.11.4, 5.18.3 and 6.3.1

@@ -136,7 +136,8 @@ def log_settings_in_file_not_read(document: Document) -> Iterator[Problem]:
 
     Why: up to 5.16 the broker uses Log4j 1 and reads log4j.properties, from 5.17.0 on Log4j 2 and log4j2.properties.
         With only the other file it writes no log file.
-    Fix: take log4j.properties or log4j2.properties from the release's own conf directory, and delete the other.
+    Fix: take log4j.properties (up to 5.16) or log4j2.properties (from 5.17.0 on) from the conf directory of the
+        release, and delete the other file.
     Cannot see: a file elsewhere that a system property such as -Dlog4j2.configurationFile names.
     Source: bin/activemq and the logging back end of the release tags
 
