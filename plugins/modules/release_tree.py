@@ -94,8 +94,8 @@ def _ensure_release_state(parameters: dict[str, Any], _check: bool) -> dict[str,
         return function(*(parameters[name] for name in names))
     except OSError as error:
         raise NodeError(
-            f"the directory of release {parameters['release']} cannot be changed: {error.strerror}: "
-            f"{error.filename or parameters['home']}. Correct the cause, and run the playbook again"
+            f"the directory of ActiveMQ {parameters['release']} cannot be changed ({error.strerror}: "
+            f"{error.filename or parameters['home']}). Correct this error, and run the playbook again"
         ) from None
 
 

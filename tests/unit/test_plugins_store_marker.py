@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from ansible_collections.activemq.fleet.plugins.modules import store_marker as store_marker_module
 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import store_marker
@@ -53,3 +54,9 @@ def test_only_the_run_that_wrote_a_marker_takes_it_back(tmp_path: Path) -> None:
 def test_a_look_changes_nothing(tmp_path: Path) -> None:
     assert store_marker.read_store_and_marker_state(str(tmp_path / "x"))["exists"] is False
     assert os.listdir(tmp_path) == []
+
+
+def test_store_without_marker_of_run_is_refused_with_its_path(tmp_path: Path) -> None:
+    parameters = {"directory": str(tmp_path), "pair": "x-mq01", "word": "word", "state": "confirmed", "user": None}
+    with pytest.raises(Exception, match=f"^the store directory {tmp_path} is not the same directory as on the other"):
+        store_marker_module._check_or_change_marker(parameters, False)

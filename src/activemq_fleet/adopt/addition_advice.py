@@ -117,7 +117,8 @@ _KINDS = (
     ),
     _kind(
         "@useVirtualTopics",
-        reason="without this attribute, the rendered file would list the virtual topic VirtualTopic.>",
+        reason="without this attribute, the destinationInterceptors of the rendered file would also contain the "
+        "virtual topic VirtualTopic.>",
     ),
     _kind(
         "@brokerName",

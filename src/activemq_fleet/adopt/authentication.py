@@ -84,10 +84,10 @@ def _authentication_note(document: AdoptedDocument, variables: Variables) -> str
     needed += [user["name"] for user in variables.get("users", [])]
     bridges = f"bridges ({', '.join(needed)}), " if needed else ""
     return (
-        f"adopt keeps {_login_elements_text(document)} and its files in place of activemq_users "
-        f"(activemq_authentication: custom). Check that they define the accounts of {bridges}your clients, agents and "
-        "load balancers. Add the account activemq-probe with activemq_probe_password, with which `status` and the "
-        "playbooks log in"
+        f"adopt keeps {_login_elements_text(document)} in place of activemq_users (activemq_authentication: custom). "
+        f"Check that this plugin, or the files that it reads, define the accounts of {bridges}your clients, agents and "
+        "load balancers. Also define the account activemq-probe there, with the password activemq_probe_password: "
+        "`status` and the playbooks log in with it"
     )
 
 
