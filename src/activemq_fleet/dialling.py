@@ -71,7 +71,7 @@ class ConnectionRefusal:
         The sentence names the host that connects and the host that refuses.
         """
         where = f"connector {self.name} of {acceptor} (port {self.port})"
-        account = f"the user {self.user}, which has no account there" if self.user else "no userName"
+        account = f"the user {self.user}, which has no account on {acceptor}" if self.user else "no userName"
         return {
             "closed": f"{dialler} connects to port {self.port} of {acceptor}, which has no connector at this port",
             "protocol": f"{dialler} connects to {where}, which does not support OpenWire",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 _REMEDIES = {
-    (errno.ENOSPC, errno.EDQUOT): "free disk space there, or ",
-    (errno.EACCES, errno.EPERM): "allow this account to write there, or ",
+    (errno.ENOSPC, errno.EDQUOT): "free disk space at this path, or ",
+    (errno.EACCES, errno.EPERM): "allow this account to write to this path, or ",
 }
 
 

@@ -24,6 +24,9 @@ def read_beginning_of_file_or_pipe(path: Path, limit: int) -> bytes:
                 pass  # a process has opened it, and has not written yet
             else:
                 if not begin:
-                    raise OSError(0, "the file is a FIFO (named pipe) to which no process writes")
+                    raise OSError(
+                        0,
+                        "the file is a FIFO (named pipe) to which no process writes: start the writer first",
+                    )
         os.set_blocking(descriptor, True)
         return begin + file.read(limit - len(begin))

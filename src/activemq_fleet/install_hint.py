@@ -19,4 +19,4 @@ def install_hint(extra: str = "") -> str:
     """
     library = f"'{_LIBRARY}[{extra}]'" if extra else _LIBRARY
     agent = f" {_AGENT}" if extra in ("lab", "agent") else ""
-    return f"install the files of a release (`make package` builds them in a checkout): pip install {library}{agent}"
+    return f"install the wheels of a release (`make package` builds them in a checkout): pip install {library}{agent}"

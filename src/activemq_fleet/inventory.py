@@ -43,7 +43,7 @@ _OriginReader = Callable[[Mapping[Any, Any], Mapping[Any, Any], Iterable[str]], 
 _CONNECTION = ("ansible_port", "ansible_connection")
 # What is missing because of a key that Ansible ignores or misreads; reported after the key is corrected.
 _CONSEQUENCES = frozenset({"T001", "T002", "T003", "T037"})
-_CORRECT_CONFIGURATION = "correct ansible.cfg or the environment variables of Ansible"
+_CORRECT_CONFIGURATION = "correct this setting in ansible.cfg or in the environment variables of Ansible"
 # What Ansible prints about keys and names for which there is a finding T038.
 _SKIPPED = re.compile(
     r"Found both group and host|Skipping (?:unexpected )?key \(|Skipping '.*' as this is not a valid group definition"
@@ -319,7 +319,7 @@ def _conflict_finding(conflict: ConflictingGroupVariable) -> Finding:
         f"values: Ansible uses the value of {conflict.winner}, whose name is later in the alphabet",
         fix=f"set {conflict.variable} in the variables of the host, set ansible_group_priority of one group, or remove "
         "the host from one of the two groups",
-        why=f"if one of the groups is renamed, Ansible may use its other value of {conflict.variable} for this host",
+        why=f"if one of the groups is renamed, Ansible may use the value of the other group for {conflict.variable}",
     )
 
 
@@ -331,7 +331,7 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
             host=host,
             message=f"the variable {name} has no effect: the names of activemq.fleet's variables begin with {PREFIX}",
             fix=f"rename {name} to {meant}. If {name} has another purpose, add a waiver of T036 to activemq_waivers",
-            why=f"activemq.fleet does not use this value for {meant}",
+            why=f"the value of {name} does not set {meant}",
         )
 
 
@@ -521,7 +521,7 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
             raise SettingsError(
                 *(
                     f"{host}: the template in {name} has no value, because {ansible_error_message(failed[name])}. "
-                    "Correct the template, or define what it uses"
+                    "Correct the template, or define the variables that the template uses"
                     for name in meant
                 )
             ) from failed[meant[0]]

@@ -25,7 +25,7 @@ _DIRECTORIES = ("group_vars", "host_vars")
 _EXTENSIONS = ("", ".yml", ".yaml", ".json")
 # Names of copies and notes, which Ansible does not read as variables of a group or host.
 _OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
-_WHY_STRUCTURE = "the fleet lacks the hosts or the values that you wrote there"
+_WHY_STRUCTURE = "the fleet lacks the hosts or the values in this part of the inventory"
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
 _GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")
@@ -355,7 +355,7 @@ class _FileScan:
 
     def _empty_group(self, group: yaml.ScalarNode) -> Iterator[Finding]:
         if group.value in self.layout.hosts:
-            fix = f"remove {group.value} below `children:` if it is the host, otherwise rename the group"
+            fix = f"if the host is meant, remove {group.value} below `children:`. Otherwise rename the group"
             yield self._finding(
                 group, f"{group.value} is listed as a group below `children:`, but is the name of a host", fix
             )

@@ -52,7 +52,10 @@ class TestRole:
     def test_the_node_letter_and_the_preferred_letter_are_the_reason(self) -> None:
         story = explain_host_by_name(shop(master_node="b"), "orders-mq01-a")
         role = entry(story, "role", "preferred role")
-        assert (role.text, role.why) == ("slave", "its node letter is a, and preferred masters have b")
+        assert (role.text, role.why) == (
+            "slave",
+            "the node letter of the host is a, and that of preferred masters is b",
+        )
         assert (role.variable, role.origin) == ("activemq_master_node", "inventory")
 
     def test_the_parts_of_the_name_and_the_pattern_that_read_them_are_told(self) -> None:
@@ -66,8 +69,8 @@ class TestRole:
             naming_pattern=pattern,
         )
         name = entry(explain_host_by_name(found, "x.shop1"), "role", "name")
-        assert name.text == "x is group shop, number 1, node x, domain shop1"
-        assert name.details == (f"as read by {pattern}",)
+        assert name.text == "x is in group shop, number 1, node x, domain shop1"
+        assert name.details == (f"the pattern {pattern} reads these parts from the host name",)
         assert name.origin == "inventory"
 
     def test_a_name_that_variables_define_is_not_explained_by_the_pattern(self) -> None:
@@ -81,7 +84,7 @@ class TestRole:
             for number, node in ((1, "a"), (2, "b"))
         }
         name = entry(explain_host_by_name(build_fleet(both, {}), "web1.example.com"), "role", "name")
-        assert name.text == "web1 is group brokers, node a, domain example.com"
+        assert name.text == "web1 is in group brokers, node a, domain example.com"
         assert name.why == "set by activemq_group, activemq_pair, activemq_node"
         assert name.details == ()
 
@@ -125,7 +128,7 @@ class TestPorts:
         story = explain_host_by_name(shop(port_offset=10, tls=tls), "orders-mq01-a")
         openwire = entry(story, "ports", "openwire")
         assert openwire.text == "61626 nio+ssl"
-        assert openwire.why == "Java clients and bridges, 61616 + port offset 10, TLS because activemq_tls is set"
+        assert openwire.why == "Java clients and bridges, 61616 + port offset 10, over TLS, because activemq_tls is set"
         assert openwire.data["port"] == 61626
         assert entry(story, "ports", "console").why == "web console on 127.0.0.1, 8161 + port offset 10"
 
@@ -165,9 +168,9 @@ class TestLinks:
         found = fleet("orders-mq01", "orders-mq02", "billing-mq01", links=links)
         out = entry(explain_host_by_name(found, "orders-mq01-a"), "links-out", "orders-mq01-to-billing-mq01")
         assert out.variable == "activemq_links[1]"
-        assert "duplex" in out.text
-        assert "carries only queue://a.>" in out.details
-        assert "not queue://a.b" in out.details
+        assert "messages flow in both directions" in out.text
+        assert "the link carries only queue://a.>" in out.details
+        assert "the link does not carry queue://a.b" in out.details
         assert out.data["uri"] in out.details
         within = entry(explain_host_by_name(found, "orders-mq01-a"), "links-out", "orders-mq01-to-orders-mq02")
         assert (within.variable, within.origin) == ("activemq_topology", "default")
@@ -186,7 +189,8 @@ class TestLinks:
         found = fleet("hub-mq01", "shop-mq01", links=[{"from": "shop", "to": "hub", "duplex": True}])
         incoming = entry(explain_host_by_name(found, "hub-mq01-b"), "links-in", "shop-mq01-to-hub-mq01")
         assert incoming.text == (
-            "opened by the active node of shop-mq01-a and shop-mq01-b, masterslave: messages flow in both directions"
+            "the active node of shop-mq01-a and shop-mq01-b opens this masterslave link: messages flow in both "
+            "directions"
         )
         assert "hub-mq01-a.example.com:61616, hub-mq01-b.example.com:61616" in incoming.details[0]
 
@@ -194,7 +198,9 @@ class TestLinks:
         alone = explanation_to_text(explain_host_by_name(fleet("orders-mq01", nodes="a", ha="none"), "orders-mq01-a"))
         assert "\nIncoming links\n  none\n\n" in alone
         standby = explanation_to_text(explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b"))
-        assert "\nIncoming links\n  none (no other broker can open a link to it)\n\n" in standby
+        assert (
+            "\nIncoming links\n  none (no broker can open a link to orders-mq01-b.example.com, which has no" in standby
+        )
 
     def test_multicast_names_the_brokers_that_hear_it(self) -> None:
         found = shop(ha="pure", release="5.5.1")
@@ -236,13 +242,13 @@ class TestWhenItDies:
         story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-a")
         assert entry(story, "dies", "takes over").text == "orders-mq01-b.example.com"
         drained, kept = entries(story, "dies", "its messages")
-        assert "drain from the slave to orders-mq02-a if" in drained.text
+        assert "drain to orders-mq02-a if" in drained.text
         assert "durable topic subscriptions stay" in kept.text
-        assert "copy the store from the node that ran last" in entry(story, "dies", "recovery").text
+        assert "copies the newer store to the other node" in entry(story, "dies", "recovery").text
 
     def test_the_only_pure_master_has_nobody_to_drain_to(self) -> None:
         story = explain_host_by_name(fleet("orders-mq01", ha="pure", release="5.5.1"), "orders-mq01-a")
-        assert entry(story, "dies", "its messages").why == "there is no other master to drain to"
+        assert entry(story, "dies", "its messages").why == "group orders has no other master to which they could drain"
 
     def test_without_its_pure_slave_a_master_goes_on_without_a_copy(self) -> None:
         story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b")
@@ -255,7 +261,8 @@ class TestWhenItDies:
         assert entry(story, "clients", "Java").data["failover"].count("tcp://") == 1
 
     @pytest.mark.parametrize(
-        ("watchdog", "said"), [("warn", "only warns"), ("kill", "kills it"), ("off", "no watchdog runs")]
+        ("watchdog", "said"),
+        [("warn", "does not kill it"), ("kill", "kills the broker"), ("off", "no watchdog checks the broker")],
     )
     def test_a_process_that_hangs_keeps_its_lock(self, watchdog: str, said: str) -> None:
         hangs = entry(explain_host_by_name(shop(watchdog=watchdog), "orders-mq01-a"), "dies", "when it hangs")
@@ -263,12 +270,12 @@ class TestWhenItDies:
 
     def test_what_becomes_of_its_agents_is_told(self) -> None:
         agents = entry(explain_host_by_name(with_agents(), "orders-mq01-a"), "dies", "its agents")
-        assert agents.text == "till0.example.com find their sessions on the other node"
+        assert agents.text == "till0.example.com continue their sessions on orders-mq01-b.example.com"
 
     def test_many_agents_are_counted(self) -> None:
         story = explain_host_by_name(with_agents(30), "orders-mq01-a")
         assert "and 18 more" in entry(story, "dies", "its agents").text
-        assert "30 in all" in entry(story, "pointing", "agents").text
+        assert "30 in total" in entry(story, "pointing", "agents").text
 
 
 class TestWhoUsesIt:
@@ -276,9 +283,9 @@ class TestWhoUsesIt:
         users = [{"name": "app", "password": "a secret of app", "groups": ["clients"]}]
         story = explain_host_by_name(with_agents(users=users), "orders-mq01-a")
         told = {entry.label: (entry.text, entry.variable) for entry in story.section("accounts").entries}
-        assert told["app"] == ("in clients", "activemq_users[0].password")
-        assert told["net"] == ("in activemq-network", "activemq_network_password")
-        assert told["till"] == ("in activemq-agents", "activemq_agent_password")
+        assert told["app"] == ("in the user groups clients", "activemq_users[0].password")
+        assert told["net"] == ("in the user groups activemq-network", "activemq_network_password")
+        assert told["till"] == ("in the user groups activemq-agents", "activemq_agent_password")
 
     def test_rights_are_told_by_destination(self) -> None:
         acl = [{"destination": "a.>", "kind": "queue", "read": ["clients"]}]
@@ -301,7 +308,7 @@ class TestWhoUsesIt:
 
     @pytest.mark.parametrize(
         ("pair", "why", "origin"),
-        [("orders-mq02", "set by hand", "inventory"), (None, "a stable hash of this host's name", "default")],
+        [("orders-mq02", "set by hand", "inventory"), (None, "a stable hash of the host name", "default")],
     )
     def test_an_agent_knows_why_its_home_is_its_home(self, pair: str | None, why: str, origin: str) -> None:
         agent = AGENT | ({"activemq_agent_pair": pair} if pair else {})
@@ -315,7 +322,7 @@ class TestWhoUsesIt:
         found = build_fleet(hosts("orders-mq01", ha="pure", release="5.5.1") | {"lb1": {}}, {BALANCERS: ["lb1"]})
         assert entry(explain_host_by_name(found, "lb1"), "balances", "orders").text == "orders-mq01-a"
         assert (
-            "does not forward to this node"
+            "does not forward clients to orders-mq01-b"
             in entry(explain_host_by_name(found, "orders-mq01-b"), "pointing", "lb1").text
         )
 

@@ -44,7 +44,7 @@ def test_each_bridge_of_the_way_is_told_with_its_link_and_who_dials_it() -> None
     assert outcome(explanation) == "reaches"
     assert bridges(explanation) == [("orders-mq01", "orders-mq02"), ("orders-mq02", "orders-mq03")]
     first = explanation.section("way").entries[1]
-    assert first.why == "over link orders-mq01-to-orders-mq02, opened by orders-mq01-a.example.com"
+    assert first.why == "the message crosses the link orders-mq01-to-orders-mq02 of orders-mq01-a.example.com"
     assert first.details == ("masterslave, networkTTL 2: a message crosses at most 2 bridges",)
 
 
@@ -64,7 +64,9 @@ def test_a_link_of_one_way_has_no_way_back_and_says_why() -> None:
 def test_no_single_death_cuts_the_way_of_pairs_that_share_their_stores() -> None:
     explanation = story(chain(), "orders-mq01-a", "orders-mq03-a")
     assert cut_by(explanation) == []
-    assert explanation.section("failures").entries[0].why == "it arrives if any one of the 6 brokers is down"
+    assert (
+        explanation.section("failures").entries[0].why == "the message arrives even if any one of the 6 brokers is down"
+    )
 
 
 def test_the_death_of_a_single_broker_in_the_middle_cuts_the_way() -> None:
@@ -108,7 +110,7 @@ def test_what_is_the_same_for_many_deaths_is_said_once() -> None:
     names = [f"orders-mq{number:02}" for number in range(30)]
     explanation = story(fleet(*names, nodes="a", ha="none", topology="chain"), "orders-mq00-a", "orders-mq29-a")
     first, middle, last = explanation.section("failures").entries
-    assert (first.label, middle.label, last.label) == ("orders-mq00-a", "any one of 28", "orders-mq29-a")
+    assert (first.label, middle.label, last.label) == ("orders-mq00-a", "any one of 28 brokers", "orders-mq29-a")
     assert len(cut_by(explanation)) == 30
     assert middle.details[0].startswith("orders-mq01-a, orders-mq02-a, ")
     assert middle.details[0].endswith(" and 8 more")
@@ -118,7 +120,7 @@ def test_deaths_that_change_nothing_of_a_way_that_is_cut_are_one_line() -> None:
     explanation = story(fleet("orders-mq01", "orders-mq02", topology="none"), "orders-mq01-a", "orders-mq02-a")
     (entry,) = explanation.section("failures").entries
     assert (entry.label, entry.text) == ("any one of 4 brokers", "changes nothing")
-    assert entry.why == "does not reach, as when all brokers are up"
+    assert entry.why == "the result is the same as when all brokers are up: does not reach"
 
 
 def test_three_data_centres_in_a_ring_strand_nothing() -> None:
@@ -141,11 +143,11 @@ def test_the_page_of_a_broker_says_group_by_group_whom_it_reaches() -> None:
         "orders-mq01", "orders-mq02", "orders-mq03", "billing-mq01", links=[{"from": "billing", "to": "orders"}]
     )
     assert reached(examined, "billing-mq01-a") == {
-        "orders": "reaches all 3",
-        "its failure cuts": "no route between other pairs",
+        "orders": "a message reaches all 3 members of group orders",
+        "its failure cuts": "no route between other pairs needs billing-mq01-a.example.com",
     }
-    assert reached(examined, "orders-mq01-b")["billing"] == "does not reach billing-mq01"
-    assert reached(examined, "orders-mq01-b")["orders"] == "reaches all 2 others"
+    assert reached(examined, "orders-mq01-b")["billing"] == "a message does not reach billing-mq01"
+    assert reached(examined, "orders-mq01-b")["orders"] == "a message reaches all 2 other members of group orders"
 
 
 def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
@@ -153,7 +155,9 @@ def test_the_page_of_a_single_broker_says_whose_ways_its_death_cuts() -> None:
     assert reached(examined, "orders-mq01-a")["its failure cuts"] == (
         "orders-mq02-a to orders-mq03-a, orders-mq03-a to orders-mq02-a"
     )
-    assert reached(examined, "orders-mq02-a")["its failure cuts"] == "no route between other brokers"
+    assert reached(examined, "orders-mq02-a")["its failure cuts"] == (
+        "no route between other brokers needs orders-mq02-a.example.com"
+    )
 
 
 def test_fleet_of_one_pair_has_no_section_about_reach() -> None:

@@ -288,7 +288,9 @@ class TestRefusals:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ unset }}'\n"})
         problem = "the template in activemq_address has no value, because 'unset' is undefined ("
         assert refusal(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
-        assert refusal(path).endswith("group_vars/all.yml:2). Correct the template, or define what it uses")
+        assert refusal(path).endswith(
+            "group_vars/all.yml:2). Correct the template, or define the variables that the template uses"
+        )
 
     @pytest.mark.parametrize(
         ("template", "says"),

@@ -67,7 +67,8 @@ def test_a_wrong_checksum_over_acknowledgements_says_that_messages_may_come_agai
     flip(path, b"m2", 1)
     assert inspect_store(str(tmp_path)).damages[0].acknowledgements == 2
     assert (
-        "lost: 2 acknowledgements of consumers, so at most as many messages are delivered again" in shown(tmp_path)[1]
+        "lost: 2 acknowledgements of consumers: the broker delivers at most this number of messages again"
+        in shown(tmp_path)[1]
     )
 
 
@@ -162,8 +163,11 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
     shared.record_broker_dead(1)
     shared.write_uncopied_messages(1, [{"message": "m"}])
     _, text = shown(tmp_path)
-    assert "generation 1: its broker has ended, and only it holds some messages" in text
-    assert "generation 2: in use, and shown below" in text
+    assert (
+        "generation 1 (the copy of the store of one takeover): the broker of this copy has ended, and only this copy"
+        in text
+    )
+    assert "generation 2 (the copy of the store of one takeover): the pair uses this copy, which the following" in text
     assert "queue://of-new  1" in text
     assert "of-old" not in text
 

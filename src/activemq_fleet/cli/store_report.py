@@ -17,11 +17,12 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     """
     yield escape_unprintable(report["directory"])
     for generation in report["generations"]:
-        yield f"  generation {generation['number']}: {_state(generation)}"
+        yield f"  generation {generation['number']} (the copy of the store of one takeover): {_state(generation)}"
     end = report["end"]
     records = count_with_noun(sum(file["records"] for file in report["files"]), "record")
     files = count_with_noun(len(report["files"]), "file")
-    yield f"store journal: {files}, {records}, to byte {end['offset']} of {end['file'] or '-'}"
+    last = f"; the last record ends at byte {end['offset']} of {end['file']}" if end["file"] else ""
+    yield f"store journal: {files}, {records}{last}"
     for file in report["files"]:
         yield f"  {file['name']}  {count_with_noun(file['size'], 'byte')}, {count_with_noun(file['records'], 'record')}"
     if report["missing_files"]:
@@ -37,12 +38,12 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         )
         yield (
             "  Brokers up to 5.13 do not start with this index. Stop both nodes, and move db.data and db.redo "
-            "to another directory"
+            "to another directory: at its next start the broker builds a new index from the store journal"
         )
     if end["unfinished"]:
         yield (
-            f"  {end['file']} ends with an incomplete write of a killed broker, which acknowledged no message "
-            "of this write"
+            f"  {end['file']} ends with an incomplete write of a killed broker. No acknowledged message is lost, "
+            "because the broker acknowledges a message only after the complete write"
         )
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
@@ -67,9 +68,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
 
 def _state(generation: dict[str, Any]) -> str:
     if generation["in_force"]:
-        return "in use, and shown below"
-    ended = "its broker has ended" if generation["ended"] else "its broker may still run"
-    kept = ", and only it holds some messages (activemq-fleet store behind lists them)" if generation["kept"] else ""
+        return "the pair uses this copy, which the following lines describe"
+    ended = "the broker of this copy " + ("has ended" if generation["ended"] else "may still run")
+    kept = ", and only this copy holds some messages (activemq-fleet store behind lists them)"
+    kept = kept if generation["kept"] else ""
     return f"{ended}{kept}"
 
 
@@ -94,7 +96,7 @@ def _damage(damage: dict[str, Any]) -> Iterator[str]:
         yield f"    lost: {count_with_noun(len(damage['messages']) - _SHOWN, 'more message', 'more messages')}"
     if damage["acknowledgements"]:
         acknowledgements = count_with_noun(damage["acknowledgements"], "acknowledgement")
-        yield f"    lost: {acknowledgements} of consumers, so at most as many messages are delivered again"
+        yield f"    lost: {acknowledgements} of consumers: the broker delivers at most this number of messages again"
     if not damage["is_known"]:
         yield (
             f"    lost: {count_with_noun(damage['stop'] - damage['start'], 'byte')} of the store journal, "

@@ -41,17 +41,21 @@ def add_color_and_pager_options(command: click.Command) -> click.Command:
                 type=click.Choice([*_COLORS]),
                 expose_value=False,
                 callback=_set_color,
-                help="When to print colors. auto: on a terminal, unless NO_COLOR is set.",
+                help="Select when to print colors. With auto, only a terminal gets colors, unless NO_COLOR is set.",
             ),
             click.Option(
-                ["--no-color"], is_flag=True, expose_value=False, callback=_set_no_color, help="Same as --color never."
+                ["--no-color"],
+                is_flag=True,
+                expose_value=False,
+                callback=_set_no_color,
+                help="Print no colors, as --color never does.",
             ),
             click.Option(
                 ["--no-pager"],
                 is_flag=True,
                 expose_value=False,
                 callback=_set_no_pager,
-                help="Do not show long output in a pager (PAGER, else less).",
+                help="Print long output directly, and not through a pager ($PAGER, by default less).",
             ),
         ]
     if isinstance(command, click.Group):

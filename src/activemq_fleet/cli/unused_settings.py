@@ -29,13 +29,19 @@ def unused_setting_warnings(configuration: CheckConfiguration, checked: Sequence
             )
     selection = select_rules(configuration.select, configuration.ignore)
     for key, words, effective, cause, alternative in (
-        ("select", configuration.select, selection, "the setting `ignore` excludes them", "remove them from `ignore`"),
+        (
+            "select",
+            configuration.select,
+            selection,
+            "the setting `ignore` excludes these rules",
+            "remove these rules from `ignore`",
+        ),
         (
             "ignore",
             configuration.ignore,
             replace(selection, ignore=()),
-            "the setting `select` does not include them",
-            "add them to `select`",
+            "the setting `select` does not include these rules",
+            "add these rules to `select`",
         ),
     ):
         if unused := [word for word in words if not _is_any_included(effective, word)]:

@@ -47,7 +47,10 @@ def unified_diff_text(path: str, planned: str | None, collected: str | None) -> 
     """
     old, new = _lines(planned), _lines(collected)
     if max(len(old), len(new)) > _LONGEST:
-        return f"the planned file has {len(old)} lines and the collected file has {len(new)}: too many to show a diff\n"
+        return (
+            f"the diff is not shown, because the files are too long: the planned file has {len(old)} lines, and the "
+            f"collected file has {len(new)}\n"
+        )
     names = (
         "/dev/null" if planned is None else f"planned/{path}",
         "/dev/null" if collected is None else f"found/{path}",

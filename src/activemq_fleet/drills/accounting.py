@@ -20,7 +20,7 @@ from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryCounts, EventVerdict, FaultyEvent
 
 _SHOWN = 100
-_UNKNOWN = "the agent accepted the event, but its event journal does not contain it"
+_UNKNOWN = "the agent accepted the event, but the event journal of the agent does not contain the event"
 
 
 @dataclass(slots=True)

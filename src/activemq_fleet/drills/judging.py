@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet.drills.model import DeliveryCounts, DrillResult, DrillVerdict, Fault
+from activemq_fleet.node.printable import count_with_noun
 
 LOWEST_RATE = 50.0
 """Rate in events per second below which a fault does not count."""
@@ -43,7 +44,7 @@ def drill_verdict_and_reasons(
     failures = [*_losses(accounts), *_failed_faults(faults)]
     missing = [f"incomplete: {gap}" for account in accounts for gap in account.gaps]
     missing += [
-        f"the outcome of {account.indeterminate} event{_s(account.indeterminate)} of pair {account.pair} is not known"
+        f"it is not known whether {count_with_noun(account.indeterminate, 'event')} of pair {account.pair} arrived"
         for account in accounts
         if account.indeterminate and not account.gaps
     ]
@@ -61,9 +62,9 @@ def drill_headline(result: DrillResult) -> str:
     faults = len(result.faults_with_enough_events)
     done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
     if result.verdict == "clean":
-        return f"Nothing was lost: {done}, every one handled once."
+        return f"Nothing was lost: {done}, each event handled once."
     if result.verdict == "void":
-        return f"This drill proves nothing: {result.reasons[0]}. Check the logs of the brokers, and repeat the drill."
+        return f"This drill is inconclusive: {result.reasons[0]}. Check the logs of the brokers, and repeat the drill."
     if result.verdict == "incomplete":
         reason = result.reasons[0].removeprefix("incomplete: ")
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
@@ -82,7 +83,11 @@ def loss_probability_upper_bound(faults: int) -> float:
 
 def _losses(accounts: Sequence[DeliveryCounts]) -> list[str]:
     sentences = []
-    for name, words in (("lost", "lost"), ("stuck", "in transit at the end"), ("duplicate", "handled more than once")):
+    for name, words in (
+        ("lost", "lost"),
+        ("stuck", "not yet delivered at the end of the drill"),
+        ("duplicate", "handled more than once"),
+    ):
         for account in accounts:
             count = getattr(account, name)
             if count:
@@ -102,8 +107,14 @@ def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wan
     sentences = []
     if len(counted) < wanted:
         last = next((fault.void for fault in reversed(faults) if fault.void), None)
-        sentences.append(f"only {len(counted)} of {wanted} faults count" + (f": {last}" if last else ""))
-    sentences += [f"no broker accepted an event of pair {account.pair}" for account in accounts if not account.accepted]
+        sentences.append(
+            f"only {len(counted)} of {wanted} planned faults count for the result" + (f": {last}" if last else "")
+        )
+    sentences += [
+        f"no broker accepted an event of the test load on pair {account.pair}"
+        for account in accounts
+        if not account.accepted
+    ]
     return sentences
 
 

@@ -22,8 +22,8 @@ def accounts_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """
     rights = [_permission_entry(permission) for permission in broker.permissions]
     if not rights:
-        condition = "" if broker.settings.authentication == "none" else " after it logs in"
-        rights = [variable_entry(broker.settings, "acl", "rights", f"any client may do everything{condition}")]
+        client = "any client" if broker.settings.authentication == "none" else "any client that logs in"
+        rights = [variable_entry(broker.settings, "acl", "rights", f"{client} has all rights on all destinations")]
     return ExplanationSection("accounts", "Accounts and permissions", (*_login_entries(broker), *rights))
 
 
@@ -31,12 +31,12 @@ def _login_entries(broker: Broker) -> list[ExplanationEntry]:
     """Return the entries that explain how clients log in: without an account, by a plugin, or by which accounts."""
     settings = broker.settings
     if settings.authentication == "none":
-        return [variable_entry(settings, "authentication", "login", "none: the broker accepts any client")]
+        return [variable_entry(settings, "authentication", "login", "the broker accepts any client without a login")]
     accounts = [_account_entry(account, broker) for account in broker.accounts]
     if settings.authentication == "custom":
         text = "a plugin of activemq_xml_fragments decides which clients can log in"
         return [variable_entry(settings, "authentication", "login", text), *accounts]
-    return accounts or [ExplanationEntry("none", "no client can log in")]
+    return accounts or [ExplanationEntry("none", "no client can log in, because the broker has no account")]
 
 
 def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
@@ -44,15 +44,15 @@ def _account_entry(account: Account, broker: Broker) -> ExplanationEntry:
     why = ""
     is_derived = account.name == PROBE_USER and broker.settings.probe_password is None
     if NETWORK_GROUP in account.groups:
-        why = "both sides of a bridge log in with it"
+        why = "both brokers of a bridge log in with this account"
     elif AGENT_GROUP in account.groups:
-        why = "an agent of this group"
+        why = f"failover agents of group {broker.group} log in with this account"
     elif account.name == PROBE_USER:
-        why = "probes log in with it"
-        why += "; its password is derived from activemq_network_password" if is_derived else ""
+        why = "health probes log in with this account"
+        why += "; the password of the account is derived from activemq_network_password" if is_derived else ""
     return ExplanationEntry(
         account.name,
-        f"in {groups}" if groups else "in no group",
+        f"in the user groups {groups}" if groups else "in no user group",
         why=why,
         variable=account.variable if account.variable.startswith(PREFIX) and not is_derived else "",
         origin=None if is_derived else "inventory",
@@ -97,15 +97,19 @@ def _java_clients_entry(unit: Pair) -> ExplanationEntry:
         if b.openwire
     ]
     uri = uris.failover_uri_from_uris(dialled) if dialled else None
-    return ExplanationEntry("Java", uri or "nothing: no node has an OpenWire connector", data={"failover": uri})
+    return ExplanationEntry(
+        "Java", uri or f"none: no node of {unit.name} has an OpenWire connector", data={"failover": uri}
+    )
 
 
 def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
     urls, release = mqtt_urls_for_agent_conf(unit), unit.preferred_master.release
     if urls:
-        why = "agents, preferred master first"
+        why = "for agent.conf of failover agents, with the preferred master first"
+    elif release.supports_agents:
+        why = f"no node of {unit.name} has an MQTT connector"
     else:
-        why = "no mqtt connector" if release.supports_agents else f"release {release.text} has no usable MQTT"
+        why = f"failover agents cannot use MQTT of ActiveMQ {release.text}"
     return ExplanationEntry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
 
 
@@ -139,19 +143,26 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
     agents = agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
-        why = "" if variable else "chosen by a stable hash of its name"
+        why = "" if variable else "a stable hash of the agent's host name selects the pair"
         text = f"home pair {agent.pair}"
         entries.append(
             ExplanationEntry(agent.host, text, why=why, variable=variable, origin="inventory" if variable else None)
         )
     if len(agents) > MOST_AGENTS:
-        entries.append(ExplanationEntry("agents", f"and {len(agents) - MOST_AGENTS} more, {len(agents)} in all"))
+        entries.append(
+            ExplanationEntry("agents", f"and {len(agents) - MOST_AGENTS} more agents, {len(agents)} in total")
+        )
     if broker.settings.vip:
-        why = "address of a load balancer for this group"
+        why = f"a load balancer serves group {broker.group} at this address"
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
-        text = "load balancer: it forwards to preferred masters only" if broker.profile.replicates else "load balancer"
+        text = "load balancer"
+        if broker.profile.replicates:
+            text = "this load balancer forwards clients only to preferred masters"
         if broker.is_replication_slave:
-            text = "load balancer: it does not forward to this node, because a pure slave accepts no clients"
+            text = (
+                f"this load balancer does not forward clients to {broker.host}, because a slave with activemq_ha: pure "
+                "accepts no clients"
+            )
         entries.append(ExplanationEntry(balancer.host, text))
     return ExplanationSection("pointing", "Agents and load balancers", tuple(entries)) if entries else None

@@ -12,9 +12,9 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
 _PURPOSES = {
-    "agent.conf": "configuration of the agent: brokers in their order, topics, its state",
-    "mb.password": "the password of its account",
-    "jndi.properties": "the same brokers, for Java clients on this host",
+    "agent.conf": "configuration of the agent: brokers in their order, topics, directory of its state",
+    "mb.password": "the password of the agent's account",
+    "jndi.properties": "the brokers of agent.conf, for Java clients on this host",
     "systemd/activemq-agent.service": "the service unit",
 }
 
@@ -41,14 +41,14 @@ def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:
 def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSection:
     settings = agent.settings
     pairs = pair_count(fleet, agent.group)
-    why_group = "" if settings.agent_group else "the only group"
+    why_group = "" if settings.agent_group else "the fleet has only this group"
     group = variable_entry(settings, "agent_group", "group", agent.group, why=why_group, data={"group": agent.group})
     if settings.agent_pair:
         why = "set by hand"
     elif pairs == 1:
-        why = f"the only pair of {agent.group}"
+        why = f"group {agent.group} has only this pair"
     else:
-        why = f"a stable hash of this host's name among the {pairs} pairs of {agent.group}"
+        why = f"a stable hash of the host name selects one of the {pairs} pairs of group {agent.group}"
     home = variable_entry(settings, "agent_pair", "home pair", agent.pair, why=why, data={"pair": agent.pair})
     nodes = [
         ExplanationEntry(
@@ -59,7 +59,8 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
         for b in pair.brokers_in_dialling_order
     ]
     intro = (
-        "The store of one pair contains the durable MQTT session, so the agent connects only to the nodes of that pair."
+        "The agent connects only to the nodes of its home pair, because the store of this pair contains the durable "
+        "MQTT session of the agent."
     )
     return ExplanationSection("home", "Home pair", (group, home, *nodes), intro=intro)
 
@@ -81,14 +82,17 @@ def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
 
 def _broker_death_section(pair: Pair) -> ExplanationSection:
     master, brokers = pair.preferred_master, pair.brokers_in_dialling_order
-    fate = "if the broker was active, the agent finds its session and its messages on the other node"
+    fate = "if {} fails while it is active, the agent continues its MQTT session on the other node of the pair"
     if len(brokers) == 1 or not master.profile.has_peer:
-        fate = "the agent waits until the broker is back"
-    entries = [ExplanationEntry(broker.identity.short_host_name, fate) for broker in brokers]
+        fate = "if {} fails, the agent waits until this broker runs again"
+    names = [broker.identity.short_host_name for broker in brokers]
+    entries = [ExplanationEntry(name, fate.format(name)) for name in names]
     entries.append(ExplanationEntry("within", takeover_time_text(master, XmlDocument(activemq_xml(master)))))
     entries.append(
         ExplanationEntry(
-            "both", "outgoing messages wait on this host until a node is back; the agent tries no other pair"
+            "both",
+            f"while no node of pair {pair.name} runs, the agent keeps outgoing messages on its host. It connects to no "
+            "other pair",
         )
     )
     return ExplanationSection("dies", "Failure of a broker of the home pair", tuple(entries))
@@ -97,7 +101,9 @@ def _broker_death_section(pair: Pair) -> ExplanationSection:
 def _files_section(agent: Agent) -> ExplanationSection:
     settings = agent.settings
     entries = [
-        variable_entry(settings, "agent_config", "below", settings.agent_config, why="a link to the version in force"),
+        variable_entry(
+            settings, "agent_config", "below", settings.agent_config, why="a symbolic link to the installed version"
+        ),
         variable_entry(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
     ]
     entries += [

@@ -32,7 +32,7 @@ def _address_entry(address: VirtualAddress) -> ExplanationEntry:
     return ExplanationEntry(
         "virtual address",
         f"{address.address} of group {address.group}: {ports}",
-        why=f"priority {address.priority} among the balancers, virtual router {address.router_id}",
+        why=f"keepalived uses priority {address.priority} and the virtual router id {address.router_id}",
         variable="activemq_vip",
         origin="inventory",
     )
@@ -41,8 +41,8 @@ def _address_entry(address: VirtualAddress) -> ExplanationEntry:
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
     if any(broker.profile.replicates for broker in brokers):
         return (
-            "the load balancer connects clients only to the preferred master of each pair, because the slave of a "
-            "pure pair accepts no clients"
+            "the load balancer connects clients only to the preferred master of each pair, because a slave "
+            "with activemq_ha: pure accepts no clients"
         )
     if not any(broker.profile.has_peer for broker in brokers):
         return "the load balancer connects clients to each broker of the group, because the group has no pairs"

@@ -78,7 +78,7 @@ def explain_host_by_name(
         titles.append("a load balancer")
         sections += balancer_sections(fleet, balancer)
     if not kinds:
-        titles.append("nothing is deployed here; the findings give the reason")
+        titles.append("nothing is deployed to this host, for the reason in the findings below")
     sections.append(findings_section(fleet, host, broker))
     return Explanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
 

@@ -23,10 +23,10 @@ from activemq_fleet.settings.broker import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _KINDS = {
-    "multicast": "each broker that it discovers",
-    "masterslave": "to the active node",
-    "failover": "to the active node; addresses are tried in turn",
-    "static": "one fixed address",
+    "multicast": "the broker opens a link to each broker that it discovers",
+    "masterslave": "the link connects to the active node of the pair",
+    "failover": "the link connects to the active node of the pair: the broker tries the addresses in turn",
+    "static": "the link connects to one fixed address",
 }
 _MOST_LISTED = 12
 
@@ -48,10 +48,15 @@ def outgoing_links_section(
     entries = links or [ExplanationEntry("none", _no_links_reason(fleet, broker))]
     intro = ""
     if broker.links and broker.profile.shares_store and broker.peer:
-        which = "links to other pairs," if broker.settings.pair_links == "static" else "links"
-        intro = f"The active node opens these links; the other node has the same {which} with the same names."
+        which = "links to other pairs" if broker.settings.pair_links == "static" else "links"
+        intro = (
+            f"Only the active node of pair {broker.pair} opens its links. Both nodes define the same {which}, with the "
+            "same names."
+        )
     elif broker.links and broker.is_replication_slave:
-        intro = "A slave opens these links only after its promotion, to send its messages to other masters."
+        intro = (
+            f"The slave {broker.host} opens these links only after promotion, to send its messages to other masters."
+        )
     return ExplanationSection("links-out", "Outgoing links", tuple(entries), intro=intro, stacked=bool(links))
 
 
@@ -65,7 +70,7 @@ def _connectors_in_xml(broker: Broker, routes: Routes | None) -> Iterator[tuple[
 
 def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broker]) -> ExplanationEntry:
     hosts = [peer.identity.short_host_name for peer in peers]
-    way = "duplex, in both directions" if connector.duplex else "one way, from this broker"
+    way = "messages flow in both directions" if connector.duplex else "messages flow from this broker"
     target = f"to {names_to_text(hosts, most=_MOST_LISTED)}: " if hosts else ""
     return ExplanationEntry(
         connector.name or "without a name",
@@ -87,7 +92,7 @@ def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
 
 def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> ExplanationEntry:
     variable, origin = _deciding_variable(fleet, broker, link)
-    way = "duplex, in both directions" if link.duplex else "one way, from this broker"
+    way = "messages flow in both directions" if link.duplex else "messages flow from this broker"
     return ExplanationEntry(
         link.name,
         f"to {_target_text(fleet, link)}, {link.kind}: {way}",
@@ -104,7 +109,7 @@ def _idle_reason(broker: Broker, link: Link) -> str:
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
     if not to_peer or not broker.profile.shares_store:
         return ""
-    return "this link is never up: while this node is active, the other node is a standby with closed ports"
+    return f"this link is never up: while {broker.host} is active, {broker.peer} is a standby with closed ports"
 
 
 def _target_text(fleet: Fleet, link: Link) -> str:
@@ -134,8 +139,8 @@ def _bridge_count_text(ttl: int) -> str:
 
 
 def _carried_destination_texts(link: Link) -> tuple[str, ...]:
-    only = f"carries only {', '.join(link.include)}" if link.include else ""
-    but = f"{'not' if only else 'carries all but'} {', '.join(link.exclude)}" if link.exclude else ""
+    only = f"the link carries only {', '.join(link.include)}" if link.include else ""
+    but = f"the link does not carry {', '.join(link.exclude)}" if link.exclude else ""
     return tuple(filter(None, (only, but)))
 
 
@@ -195,11 +200,15 @@ def incoming_links_section(fleet: Fleet, broker: Broker, routes: Routes | None =
                 entries.append(_incoming_connector_entry(other, connector))
     if multicast_peers and broker.openwire:
         listed = names_to_text([b.identity.short_host_name for b in multicast_peers], most=_MOST_LISTED)
-        text = f"each broker of the group that discovers it: {listed}"
+        text = f"each broker of group {broker.group} that discovers {broker.host} opens a link to it: {listed}"
         entries.append(ExplanationEntry("multicast", text, data={"from": [b.host for b in multicast_peers]}))
     if entries:
         return ExplanationSection("links-in", "Incoming links", tuple(entries), stacked=True)
-    why = "no other broker can open a link to it" if broker.openwire is None else ""
+    why = (
+        f"no broker can open a link to {broker.host}, which has no OpenWire connector"
+        if broker.openwire is None
+        else ""
+    )
     return ExplanationSection("links-in", "Incoming links", (ExplanationEntry(NONE, NONE, why=why),))
 
 
@@ -207,7 +216,7 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
     way = "messages flow in both directions" if connector.duplex else "messages flow to this broker"
     return ExplanationEntry(
         connector.name or "without a name",
-        f"opened by {opener.identity.short_host_name}: {way}",
+        f"{opener.identity.short_host_name} opens this link: {way}",
         details=(f"at {connector.uri}",),
         variable=f"{PREFIX}xml_fragments",
         origin="inventory",
@@ -218,10 +227,13 @@ def _incoming_connector_entry(opener: Broker, connector: NetworkConnector) -> Ex
 def _incoming_link_entry(unit: str, name: str, dialled: list[tuple[Broker, Link]]) -> ExplanationEntry:
     link = next((link for _, link in dialled if link.duplex), dialled[0][1])
     hosts = [broker.identity.short_host_name for broker, _ in dialled]
-    who = f"opened by {hosts[0]}" if len(hosts) == 1 else f"opened by the active node of {' and '.join(hosts)}"
+    who = hosts[0] if len(hosts) == 1 else f"the active node of {' and '.join(hosts)}"
     way = "messages flow in both directions" if link.duplex else "messages flow to this broker"
     at = ", ".join(join_host_port(*address) for address in link.addresses)
     data = {"from": unit, "kind": link.kind, "duplex": link.duplex, "dialled_by": [b.host for b, _ in dialled]}
     return ExplanationEntry(
-        name, f"{who}, {link.kind}: {way}", details=(f"at {at}", *_carried_destination_texts(link)), data=data
+        name,
+        f"{who} opens this {link.kind} link: {way}",
+        details=(f"at {at}", *_carried_destination_texts(link)),
+        data=data,
     )

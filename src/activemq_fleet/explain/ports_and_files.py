@@ -15,7 +15,7 @@ from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {
-    "conf/activemq.xml": "configuration of the broker: store, lock, links, accounts; passwords only as references",
+    "conf/activemq.xml": "configuration of the broker: store, lock, links, accounts, references to passwords",
     "conf/credentials.properties": "passwords that activemq.xml references",
     "conf/log4j.properties": "configuration of logging",
     "conf/log4j2.properties": "configuration of logging",
@@ -25,7 +25,7 @@ _PURPOSES = {
     "conf/jetty/jetty-security.xml": "the web console: access rules",
     "conf/jetty-realm.properties": "the web console's accounts",
     "conf/users.properties": "the web console's accounts",
-    "conf/groups.properties": "administrators among these accounts",
+    "conf/groups.properties": "administrators among the accounts in users.properties",
     "conf/login.config": "the web console: authentication",
 }
 
@@ -38,7 +38,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     settings = broker.settings
     entries = [_connector_entry(broker, connector) for connector in broker.connectors]
     if not broker.connectors:
-        why = "a pure slave serves no clients, even after promotion: it sends its messages to the other masters"
+        why = "a slave with activemq_ha: pure serves no clients. After promotion it sends its messages to other masters"
         entries.append(
             ExplanationEntry(
                 "none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty"
@@ -49,7 +49,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if broker.connectors:
         entries.append(variable_entry(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
     if settings.port_offset:
-        why = "added to every port of this host"
+        why = "the offset is added to every port of this host"
         entries.append(variable_entry(settings, "port_offset", "offset", str(settings.port_offset), why=why))
     if settings.tls:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"
@@ -73,7 +73,7 @@ def _connector_entry(broker: Broker, connector: Connector) -> ExplanationEntry:
     settings = broker.settings
     reasons = [_connector_use(connector) + _port_offset_text(settings, connector.port)]
     if connector.uses_tls and settings.tls:
-        reasons.append("TLS because activemq_tls is set")
+        reasons.append("over TLS, because activemq_tls is set")
     details = (f"announced at {connector.discovery_uri}",) if connector.discovery_uri else ()
     return variable_entry(
         settings,
@@ -119,7 +119,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     where, settings = broker_directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
-        environment_file_path(broker): "heap and options of Java, directories",
+        environment_file_path(broker): "Java heap size, Java options, directories",
         systemd_unit_path(broker): "the service unit",
     }
     if watchdog := watchdog_unit_path(broker):
@@ -127,7 +127,7 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if settings.service == "systemd":
         uses[systemd_unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
-        variable_entry(settings, "base", "below", where.current, why="a link to the version in force"),
+        variable_entry(settings, "base", "below", where.current, why="a symbolic link to the installed version"),
         variable_entry(
             settings, "instance", "instance", settings.instance, why="name of the service unit and the directories"
         ),
@@ -144,8 +144,8 @@ _WATCHES = {"warn": "warns about a hung broker", "kill": "kills a hung broker"}
 _INSTALLED = {
     "archive": "unpacked from activemq_archive",
     "package": "the distribution's package",
-    "jars": "a set of jars",
-    "none": "installed by other means",
+    "jars": "installed as a set of jar files",
+    "none": "activemq.fleet does not install it",
 }
 
 

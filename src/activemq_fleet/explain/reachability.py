@@ -11,6 +11,7 @@ from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _MOST_NAMED = 6
+_VERBS = {"reaches": "reaches", "may strand": "may strand on the way to", "does not reach": "does not reach"}
 
 
 def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
@@ -32,8 +33,8 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = (
-        f"Delivery from {broker.link_end_name} if the only consumer is at one other {_unit_nouns(fleet)}; --to HOST "
-        "shows the route."
+        f"Delivery of messages from {broker.link_end_name}, if the only consumer is at one other {_unit_nouns(fleet)}. "
+        "`activemq-fleet explain HOST --to TARGET` shows a route."
     )
     title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
     return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
@@ -54,13 +55,12 @@ def _group_entries(
         by_outcome[answer.outcome].append(unit)
     for outcome, units in by_outcome.items():
         every = len(units) == len(answers) and len(units) > 1
-        named = (
-            f"all {len(units)}{' others' if is_own_group else ''}" if every else names_to_text(units, most=_MOST_NAMED)
-        )
+        everywhere = f"all {len(units)} {'other ' if is_own_group else ''}members of group {group}"
+        named = everywhere if every else names_to_text(units, most=_MOST_NAMED)
         why = "" if outcome == "reaches" else answers[units[0]].why
         severity = None if outcome == "reaches" else "warning"
         data = {"group": group, "outcome": outcome, "units": units}
-        yield ExplanationEntry(group, f"{outcome} {named}", why=why, severity=severity, data=data)
+        yield ExplanationEntry(group, f"a message {_VERBS[outcome]} {named}", why=why, severity=severity, data=data)
 
 
 def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator[ExplanationEntry]:
@@ -70,7 +70,13 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
         shown = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
         yield ExplanationEntry(
-            "its failure cuts", shown, why=f"routes between other {others}", severity="warning", data=data
+            "its failure cuts",
+            shown,
+            why=f"these routes between other {others} need {broker.host}",
+            severity="warning",
+            data=data,
         )
     else:
-        yield ExplanationEntry("its failure cuts", f"no route between other {others}", data={"stranded": []})
+        yield ExplanationEntry(
+            "its failure cuts", f"no route between other {others} needs {broker.host}", data={"stranded": []}
+        )

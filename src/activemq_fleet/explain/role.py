@@ -14,7 +14,7 @@ from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.topology import Broker, Fleet, pair_and_broker_counts
 
-_FOUND_OUT = "`activemq-fleet status` shows which node is active now, `lab status` in the lab"
+_FOUND_OUT = "`activemq-fleet status` (in a lab: `activemq-fleet lab status`) shows which node is active now"
 
 
 def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
@@ -40,7 +40,7 @@ def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     identity = broker.identity
     domain = f", domain {identity.domain}" if identity.domain else ", no domain"
-    text = f"{identity.short_host_name} is group {identity.group}"
+    text = f"{identity.short_host_name} is in group {identity.group}"
     stated = [variable for variable in identity.origins.values() if variable.startswith(PREFIX)]
     if len(stated) == len(identity.origins):
         return ExplanationEntry(
@@ -49,7 +49,8 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
             why=f"set by {', '.join(stated)}",
             data=identity.to_dict(),
         )
-    read = f"as read by {fleet.naming_pattern}" + (f", and by {', '.join(stated)}" if stated else "")
+    also = f", and {', '.join(stated)} sets the others" if stated else ""
+    read = f"the pattern {fleet.naming_pattern} reads these parts from the host name{also}"
     number = f", number {identity.number}" if identity.number else ""
     return ExplanationEntry(
         "name",
@@ -63,14 +64,14 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
 
 def _role_entry(broker: Broker) -> ExplanationEntry:
     if not broker.profile.has_peer:
-        return ExplanationEntry("preferred role", "none", why="a single broker has no other node", data={"role": None})
+        return ExplanationEntry("preferred role", "none", why="the broker has no peer", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
-        why = f"its number is {node}: activemq_naming_parity is {broker.settings.naming_parity}"
+        why = f"the number in the host name is {node}, and activemq_naming_parity is {broker.settings.naming_parity}"
     else:
         mark = "letter" if len(node) == 1 and node.isalpha() else "mark"
-        why = f"its node {mark} is {node}"
-        why += f", the {mark} of preferred masters" if node == letter else f", and preferred masters have {letter}"
+        why = f"the node {mark} of the host is {node}"
+        why += ", as of all preferred masters" if node == letter else f", and that of preferred masters is {letter}"
     return variable_entry(
         broker.settings,
         "master_node",
@@ -125,11 +126,13 @@ def _broker_name_entry(broker: Broker) -> ExplanationEntry:
     if broker.settings.broker_name:
         why = ""
     elif broker.profile.shares_store:
-        why = "the pair's name for both nodes, because durable subscriptions of bridges contain the broker name"
+        why = "both nodes have the name of the pair, because durable subscriptions of bridges contain the broker name"
     else:
-        why = "the host's name, because each node has a separate store"
+        why = "the broker has the name of its host, because it shares no store with another node"
     return variable_entry(broker.settings, "broker_name", "brokerName", broker.broker_name, why=why)
 
 
 def _address_entry(broker: Broker) -> ExplanationEntry:
-    return variable_entry(broker.settings, "address", "address", broker.address, why="for peers and clients")
+    return variable_entry(
+        broker.settings, "address", "address", broker.address, why="other brokers and clients connect to this address"
+    )

@@ -29,7 +29,7 @@ def explain_route(
     answer = routes.reaches(sender, receiver, destination=destination)
     return_answer = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
-    intro = "The route of a message if the only consumer is at the target, and all bridges are up."
+    intro = f"The route of a message from {sender} if the only consumer is at {receiver}, and all bridges are up."
     sections = (
         ExplanationSection(
             "way", "Route", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro
@@ -72,7 +72,8 @@ def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[Explanati
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
-        why = f"{'back over the duplex link' if hop.back else 'over link'} {hop.link}, opened by {hop.host}"
+        way = " in reverse direction" if hop.back else ""
+        why = f"the message crosses the link {hop.link} of {hop.host}{way}"
         yield ExplanationEntry(
             f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop)
         )
@@ -101,14 +102,17 @@ def _failure_entries(
     for (outcome, why), hosts in hosts_by_outcome.items():
         yield _failure_entry(outcome, why, hosts)
     if unchanged:
-        which = f"any one of {len(unchanged)}" + (" others" if hosts_by_outcome else " brokers")
+        which = f"any one of {len(unchanged)}" + (" other brokers" if hosts_by_outcome else " brokers")
         data = {"down": unchanged, "outcome": healthy_answer.outcome}
         yield ExplanationEntry(
-            which, "changes nothing", why=f"{healthy_answer.outcome}, as when all brokers are up", data=data
+            which,
+            "changes nothing",
+            why=f"the result is the same as when all brokers are up: {healthy_answer.outcome}",
+            data=data,
         )
     elif not hosts_by_outcome:
         yield ExplanationEntry(
-            "any one", "reaches", why=f"it arrives if any one of the {len(fleet.brokers)} brokers is down"
+            "any one", "reaches", why=f"the message arrives even if any one of the {len(fleet.brokers)} brokers is down"
         )
 
 
@@ -120,5 +124,5 @@ def _failure_entry(outcome: str, why: str, hosts: Sequence[str]) -> ExplanationE
         return ExplanationEntry(names[0], outcome, why=why, severity="warning", data=data)
     details = (names_to_text(names, most=_MOST_NAMED),)
     return ExplanationEntry(
-        f"any one of {len(hosts)}", outcome, why=why, details=details, severity="warning", data=data
+        f"any one of {len(hosts)} brokers", outcome, why=why, details=details, severity="warning", data=data
     )

@@ -50,9 +50,10 @@ def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
 
 
 _FENCES = {
-    "guard": "a guard: each takeover continues with new files, so a node that resumes after a freeze causes no damage",
-    "command": "a command: a node serves only once the other node is known to have stopped: by its record, by "
-    "activemq_fence_command, or by the confirmation of an operator",
+    "guard": "the guard (the program that starts the broker) continues the store in new files after each takeover. So "
+    "a node that resumes after a freeze cannot damage the store",
+    "command": "a node serves clients only after proof that the other node has stopped. The record of the other node, "
+    "activemq_fence_command or an operator gives the proof",
 }
 
 
@@ -77,24 +78,33 @@ def _directory_entry(broker: Broker, why: str, *details: str) -> ExplanationEntr
 
 def _shared_file_entries(broker: Broker, locking: Mapping[str, int | str]) -> Iterator[ExplanationEntry]:
     yield _directory_entry(broker, "kahaDB, the same directory for both nodes")
-    marker = f"{STORE_MARKER} in it must contain {broker.pair}, else the service unit does not start the broker"
-    yield ExplanationEntry("marker", marker, why="without the mount each node would create a separate store")
+    marker = (
+        f"the file {STORE_MARKER} in the store directory must contain {broker.pair}. Otherwise the service unit does "
+        "not start the broker"
+    )
+    yield ExplanationEntry(
+        "marker", marker, why="each node would create a separate store if the store directory were not mounted"
+    )
     if broker.has_guard:
         yield variable_entry(broker.settings, "fence", "fence", _FENCES[broker.settings.fence])
     acquire = locking.get("acquire")
     tried = (
-        f"a standby tries to acquire it every {acquire} ms" if acquire else "a standby tries to acquire it repeatedly"
+        f"a standby tries to acquire the lock of the store every {acquire} ms"
+        if acquire
+        else "a standby tries repeatedly to acquire the lock of the store"
     )
     yield variable_entry(broker.settings, "lock_acquire_interval", "lock", tried, data={"acquire_ms": acquire})
     keepalive = locking.get("keepalive")
     if keepalive:
-        text = f"the active node checks it every {keepalive} ms, and stops if it is lost"
+        text = f"the active node checks its lock every {keepalive} ms, and stops if it has lost the lock"
         yield variable_entry(
             broker.settings, "lock_keepalive_interval", "keep-alive", text, data={"keepalive_ms": keepalive}
         )
     else:
         yield ExplanationEntry(
-            "keep-alive", f"none: release {broker.release.text} has no <locker>", data={"keepalive_ms": None}
+            "keep-alive",
+            f"the active node never checks its lock, because ActiveMQ {broker.release.text} has no <locker>",
+            data={"keepalive_ms": None},
         )
 
 
@@ -103,21 +113,21 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
     if jdbc:
         # Never the URL itself: some drivers take the password there.
         kind = re.match(r"jdbc:([a-z0-9]+)", jdbc.url)
-        text = f"{kind[1] if kind else 'jdbc'} through {jdbc.driver}, as {jdbc.username}"
-        yield variable_entry(broker.settings, "jdbc", "database", text, why="the same for both nodes")
+        text = f"{kind[1] if kind else 'jdbc'} through the driver {jdbc.driver}, with the user {jdbc.username}"
+        yield variable_entry(broker.settings, "jdbc", "database", text, why="both nodes use this database")
     yield variable_entry(
         broker.settings,
         "lock_acquire_interval",
         "lease",
-        f"{locking.get('acquire')} ms long, with the holder {locking.get('holder')}",
+        f"the lease lasts {locking.get('acquire')} ms, and has the holder id {locking.get('holder')}",
         data={"acquire_ms": locking.get("acquire"), "holder": locking.get("holder")},
     )
     yield variable_entry(
         broker.settings,
         "lock_keepalive_interval",
         "keep-alive",
-        f"renewed every {locking.get('keepalive')} ms",
-        why="at most half of the lease, so that a single late renewal does not lose the lease",
+        f"the active node renews the lease every {locking.get('keepalive')} ms",
+        why="the interval is at most half of the lease, so that a single late renewal does not lose the lease",
         data={"keepalive_ms": locking.get("keepalive")},
     )
 
@@ -127,13 +137,15 @@ def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     if broker.role == "slave" and broker.peer_address:
         dialled = uris.replication_uri(broker.peer_address)
         yield ExplanationEntry(
-            "copies from", dialled, why="not failover:, because a slave with a failover: URI never takes over"
+            "copies from",
+            dialled,
+            why="the URI has no failover:, because a slave with a failover: URI never takes over",
         )
     elif broker.role == "master" and broker.peer:
-        text = f"{broker.peer} attaches to port {broker.ports.get('replication')}; until then this node waits"
+        text = f"{broker.host} waits until its slave {broker.peer} connects to port {broker.ports.get('replication')}"
         yield ExplanationEntry("copied by", text, why="waitForSlave")
     yield ExplanationEntry(
-        "lock", "none: each node has a store, so both nodes can become active in a network partition"
+        "lock", "no lock, because each node has a store: both nodes can become active in a network partition"
     )
 
 
@@ -149,5 +161,5 @@ def _limit_entries(broker: Broker, document: XmlDocument) -> Iterator[Explanatio
     yield variable_entry(settings, "store_limit", "room", f"{settings.store_limit} for messages on disk")
     if memory is not None:
         name = "memory_limit" if settings.memory_limit else "heap"
-        why = "" if settings.memory_limit else f"40 % of a heap of {settings.heap}"
+        why = "" if settings.memory_limit else f"40 % of the Java heap of {settings.heap}"
         yield variable_entry(settings, name, "memory", f"{memory.get('limit')} for messages", why=why)

@@ -18,36 +18,36 @@ from activemq_fleet.topology import Broker, Fleet
 # Seconds that opening a store and all connectors may take after the lock is had.
 _OPENING = 5
 _MEASURED_SHARED = (
-    "after kill -9, with a lock interval of 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
+    "takeover after kill -9 with a lock interval of 1000 ms: 0.8 s on 5.5.1, 1.8 to 4.7 s on 5.17.2, "
     "3.0 s on 5.18.3, 2.3 to 3.2 s on 6.3.1"
 )
 _MEASURED_GUARD = (
-    "after kill -9 of guard and broker, with the default lock interval (median of 20 kills): 1.3 s on 5.5.1 and 5.8.0, "
-    "1.0 s on 5.11.4, 0.8 s on 5.18.3 and 6.3.1"
+    "takeover after kill -9 of guard and broker with the default lock interval (median of 20): 1.3 s on 5.5.1 and "
+    "5.8.0, 1.0 s on 5.11.4, 0.8 s on 5.18.3 and 6.3.1"
 )
-_MEASURED_PURE = "after kill -9 of the master, on 5.5.1: 0.02 s in a single pair, 0.2 s in a network of two pairs"
+_MEASURED_PURE = "takeover after kill -9 of a master of 5.5.1: 0.02 s in a single pair, 0.2 s in a network of two pairs"
 _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     """Return a text about the takeover time: how soon after a broker's death its peer serves clients."""
     if not broker.profile.has_peer:
-        return "no node takes over, because the broker has no second node"
+        return "no node takes over, because the broker has no peer"
     if broker.profile.replicates:
         return (
-            "1 s after the master's process fails; if its host fails, after the slave's connection to the master "
-            "times out"
+            "1 s after the process of the master fails. If the host of the master fails, the slave takes over after "
+            "its connection to the master times out"
         )
     acquire = int(lock_settings_of(document).get("acquire", 0))
     if broker.profile.has_database_lease:
         return (
-            f"{2 * acquire / 1000 + _OPENING:g} s after the broker fails: its database lease of {acquire} ms must "
-            f"expire, the standby checks the lease every {acquire} ms, and store and ports open in {_OPENING} s"
+            f"{2 * acquire / 1000 + _OPENING:g} s after the broker fails: its database lease expires in {acquire} ms. "
+            f"The standby checks the lease every {acquire} ms, and opens its store and ports within {_OPENING} s"
         )
     bound = f"{acquire / 1000 + _OPENING:g} s" if acquire else "seconds"
     return (
-        f"{bound} after the broker fails: the standby tries the lock every {acquire} ms, and store and ports open in "
-        f"{_OPENING} s"
+        f"{bound} after the broker fails: the standby tries to acquire the lock every {acquire} ms, and opens its "
+        f"store and ports within {_OPENING} s"
     )
 
 
@@ -59,7 +59,7 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
     if not broker.profile.has_peer:
         entries = _no_peer_entries(broker, f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:
-        entries = _no_peer_entries(broker, "the other node of its pair is not in the inventory")
+        entries = _no_peer_entries(broker, f"the inventory lacks the other node of pair {broker.pair}")
     else:
         within = takeover_time_text(broker, document)
         entries = (
@@ -72,10 +72,10 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
 
 def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
     yield ExplanationEntry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
-    yield ExplanationEntry("its messages", "wait on its disk until it returns")
-    yield ExplanationEntry("its clients", "wait for it: their list has no other address")
+    yield ExplanationEntry("its messages", f"messages stay in the store of {broker.host} until it runs again")
+    yield ExplanationEntry("its clients", f"clients wait until {broker.host} runs again: they have no other address")
     if broker.networked:
-        yield ExplanationEntry("its links", "are retried until it returns")
+        yield ExplanationEntry("its links", f"other brokers retry their links to {broker.host} until it runs again")
 
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
@@ -89,17 +89,24 @@ def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) ->
     yield variable_entry(broker.settings, "lock_acquire_interval", "within", within, data={"seconds": seconds})
     if not lease:
         yield ExplanationEntry("measured", _MEASURED_GUARD if broker.has_guard else _MEASURED_SHARED)
-    yield ExplanationEntry("while standby", "no client is affected; until it returns, the other node has no standby")
-    yield ExplanationEntry("its messages", "no acknowledged message is lost: the other node opens the same store")
     yield ExplanationEntry(
-        "its clients", "connect to the other node if their list has both; unacknowledged messages are sent again"
+        "while standby", f"no client is affected, but {broker.peer} has no standby until {broker.host} runs again"
+    )
+    yield ExplanationEntry(
+        "its messages", f"no acknowledged message is lost, because {broker.peer} opens the same store"
+    )
+    yield ExplanationEntry(
+        "its clients",
+        f"clients with both addresses of the pair connect to {broker.peer}, and send unacknowledged messages again",
     )
     yield from _bridge_entries(broker)
     yield _frozen_node_entry(broker, what)
     where = "database" if lease else "file system"
-    yield ExplanationEntry("the whole host", f"the {where} must first release the {what}, after its configured timeout")
-    yield ExplanationEntry("both nodes", "the messages wait in the store until one node returns")
-    yield ExplanationEntry("recovery", f"it returns as standby, and {broker.peer} stays active")
+    yield ExplanationEntry(
+        "the whole host", f"{broker.peer} takes over after the timeout with which the {where} releases the {what}"
+    )
+    yield ExplanationEntry("both nodes", "messages stay in the store until one node of the pair runs again")
+    yield ExplanationEntry("recovery", f"{broker.host} returns as standby, and {broker.peer} stays active")
 
 
 def _bridge_entries(broker: Broker) -> Iterator[ExplanationEntry]:
@@ -107,20 +114,22 @@ def _bridge_entries(broker: Broker) -> Iterator[ExplanationEntry]:
         return
     release = broker.release
     yield ExplanationEntry(
-        "bridges", "are opened again to and from the other node; measured: 0.2 to 4.0 s after it is active"
+        "bridges",
+        f"bridges to and from {broker.peer} replace those of {broker.host}, 0.2 to 4.0 s after {broker.peer} is active "
+        "(measured)",
     )
     if release.forgets_early_bridge_failures:
-        text = "a bridge can stay down (1 of 83 takeovers on 5.5.1): restart the broker that opens it"
+        text = "a bridge can stay down after a takeover (1 of 83 on 5.5.1): restart the broker that opens the bridge"
         yield ExplanationEntry("bridges", text, why=f"release {release.text}")
 
 
 def _frozen_node_entry(broker: Broker, what: str) -> ExplanationEntry:
     meaning = {
-        "off": "and no watchdog runs",
-        "warn": "and the watchdog only warns",
-        "kill": "and the watchdog kills it",
+        "off": "no watchdog checks the broker",
+        "warn": "the watchdog warns about the broker, and does not kill it",
+        "kill": "the watchdog kills the broker",
     }[broker.settings.watchdog]
-    text = f"a hung process keeps the {what}: the other node takes over only after it is killed, {meaning}"
+    text = f"a hung broker keeps the {what}, and {broker.peer} takes over only when the broker is killed: {meaning}"
     return variable_entry(broker.settings, "watchdog", "when it hangs", text)
 
 
@@ -130,10 +139,12 @@ def _pure_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[Explana
     else:
         yield from _pure_slave_entries(broker)
     steps = (
-        "by hand, because the broker is never restarted automatically: check both nodes, stop both, copy the store "
-        "from the node that ran last, start the master, wait for its connectors, start the slave"
+        "run the playbook resync, because no service unit restarts the failed broker. The playbook stops both nodes, "
+        "copies the newer store to the other node, and starts the master before the slave"
     )
-    yield ExplanationEntry("recovery", steps, why="a slave with an old store would become a second, older master")
+    yield ExplanationEntry(
+        "recovery", steps, why="a slave that starts with an old store would become a second master with old messages"
+    )
 
 
 def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[ExplanationEntry]:
@@ -151,26 +162,30 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
     yield ExplanationEntry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])
-        yield ExplanationEntry("its messages", f"queues drain from the slave to {listed} if consumers exist there")
         yield ExplanationEntry(
-            "its messages", "those of durable topic subscriptions stay on the slave until the recovery"
+            "its messages", f"the queues of {broker.peer} drain to {listed} if consumers exist there"
+        )
+        yield ExplanationEntry(
+            "its messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
         )
     else:
         yield ExplanationEntry(
-            "its messages", "stay on the slave until the recovery", why="there is no other master to drain to"
+            "its messages",
+            f"messages stay on {broker.peer} until the recovery",
+            why=f"group {broker.group} has no other master to which they could drain",
         )
     yield ExplanationEntry(
-        "its clients", "connect to another master if their list has one: a promoted slave opens no port"
+        "its clients", "clients connect to another master if they have its address: a promoted slave opens no port"
     )
     yield ExplanationEntry(
-        "network partition", "both nodes become active, each with its own messages: this is not safe"
+        "network partition", "both nodes become active, each with its own messages: activemq_ha: pure is not safe"
     )
 
 
 def _pure_slave_entries(broker: Broker) -> Iterator[ExplanationEntry]:
-    text = f"{broker.peer} continues without it, and no client is affected"
+    text = f"{broker.peer} continues without {broker.host}, and no client is affected"
     yield ExplanationEntry("takes over", "not required", why=text, data={"by": broker.peer})
-    yield ExplanationEntry("its messages", "new messages of the master have no copy until the recovery")
+    yield ExplanationEntry("its messages", f"new messages of {broker.peer} have no copy until the recovery")
 
 
 def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
@@ -179,7 +194,7 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
         return
     listed = names_to_text(agents, most=MOST_AGENTS)
     if broker.peer is None:
-        waits = "wait until it returns: they have no other pair"
+        waits = f"wait until {broker.host} runs again: they connect to no other pair"
     else:
-        waits = "find their sessions on the other node"
+        waits = f"continue their sessions on {broker.peer}"
     yield ExplanationEntry("its agents", f"{listed} {waits}", data={"agents": agents})

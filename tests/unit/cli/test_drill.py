@@ -42,7 +42,7 @@ def test_a_clean_drill_ends_with_0_and_says_what_was_counted(
     said = capsys.readouterr().out
     assert code == 0
     assert said.startswith(
-        "Nothing was lost: 1 fault, 1,000 events accepted, every one handled once. Tested release: 6.3.1.\n"
+        "Nothing was lost: 1 fault, 1,000 events accepted, each event handled once. Tested release: 6.3.1.\n"
     )
     assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in said
     assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in said

@@ -71,7 +71,8 @@ def test_a_long_difference_is_cut_and_the_rest_is_counted() -> None:
 def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
     assert (
         unified_diff_text("a", "x\n" * 5000, "y\n" * 5000)
-        == "the planned file has 5000 lines and the collected file has 5000: too many to show a diff\n"
+        == "the diff is not shown, because the files are too long: the planned file has 5000 lines, and the collected "
+        "file has 5000\n"
     )
 
 

@@ -91,7 +91,7 @@ def test_a_link_written_by_hand_is_compared_with_what_listens_there(uri: str, sa
 def test_a_link_written_by_hand_needs_a_user_that_the_far_end_knows() -> None:
     uri = "tcp://south-mq01-a.example.com:61616"
     (finding,) = told(two_groups({}, link(uri, 'userName="nobody" password="x"')), "N045")
-    assert "the user nobody, which has no account there" in finding.message
+    assert "the user nobody, which has no account on" in finding.message
     assert not told(two_groups({}, link(uri)), "N045")
 
 

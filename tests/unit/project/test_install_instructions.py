@@ -146,7 +146,7 @@ def test_no_instruction_of_the_project_runs_a_strangers_code(checkout: Path, tmp
 def test_install_hint_is_usable_with_and_without_a_checkout(extra: str) -> None:
     hint = install_hint(extra)
 
-    assert hint.startswith("install the files of a release (`make package` builds them in a checkout): pip install ")
+    assert hint.startswith("install the wheels of a release (`make package` builds them in a checkout): pip install ")
     assert f"activemq_fleet-{__version__}-py3-none-any.whl" in hint
 
 
