@@ -116,8 +116,8 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
 
     Why: the lock is a file in the store's directory. With two directories both nodes become master, each with a
         separate store.
-    Fix: set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/orders-mq01.
-        Remove the directory attribute of the store from activemq_xml_fragments.
+    Fix: set activemq_store_directory to one path on the shared file system for both nodes, such as
+        /srv/activemq/orders-mq01. Remove the directory attribute of the store from activemq_xml_fragments.
     Cannot see: mounts; the start of the broker checks for a marker file in the store.
     Source: SharedFileLocker of the release tags
 
@@ -150,8 +150,8 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
                     "a local directory of the node: the two nodes have no common store"
                 )
                 fix = (
-                    "set activemq_store_directory to one path on the share for both nodes, such as /srv/activemq/"
-                    f"{broker.pair}"
+                    "set activemq_store_directory to one path on the shared file system for both nodes, such as "
+                    f"/srv/activemq/{broker.pair}"
                 )
                 yield Problem(text, host=broker.host, fix=fix)
         if changed & {node.host, peer.host}:

@@ -419,7 +419,7 @@ def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
 
     Why: each node would have a separate store and lock, so that both would become master. The broker does not start
         until both nodes find the same file .activemq-fleet-pair in the directory.
-    Fix: mount the share at activemq_store_directory, or at a directory above it, on both nodes.
+    Fix: mount the shared file system at activemq_store_directory, or at a directory above it, on both nodes.
     Cannot see: disks that two machines share; a file system that both mount at the same time must be a cluster file
         system.
     Source: file systems that one kernel mounts at a time

@@ -19,8 +19,8 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
 
     Why: with schedulerSupport the broker keeps delayed messages below schedulerDirectory or dataDirectory, not in its
         store. The delayed messages of a failed master stay on its disk until it restarts.
-    Fix: set schedulerDirectory on <broker> to a directory on the share, and the same brokerName on both nodes. In an
-        inventory, set activemq_scheduler.directory.
+    Fix: set schedulerDirectory on <broker> to a directory on the shared file system, and the same brokerName on both
+        nodes. In an inventory, set activemq_scheduler.directory.
     Cannot see: the value of ${activemq.data}; it counts as local unless the store is below it too.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
@@ -47,10 +47,10 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
                 "other node may not find them",
                 name,
                 fix=(
-                    "set activemq_scheduler.directory to a directory on the share"
+                    "set activemq_scheduler.directory to a directory on the shared file system"
                     if document.broker is not None
-                    else "set schedulerDirectory on <broker> to a directory on the share, and the same brokerName on "
-                    "both nodes"
+                    else "set schedulerDirectory on <broker> to a directory on the shared file system, and the same "
+                    "brokerName on both nodes"
                 ),
             )
 
@@ -316,7 +316,7 @@ def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
 
     Why: the broker starts despite the damage and logs only an INFO line for each dropped message. The messages of a
         file that was missing at one start are lost permanently: 40 of 400 in a measurement.
-    Fix: remove ignoreMissingJournalfiles="true". Set it only for one start, to repair a store (docs/shared-stores.md).
+    Fix: remove ignoreMissingJournalfiles="true". To repair a store, set it for one start only (docs/shared-stores.md).
     Source: MessageDatabase of the release tags; measured on 5.17.2, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

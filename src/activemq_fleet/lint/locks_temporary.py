@@ -37,13 +37,13 @@ class _Place:
 
 @rule("L040", "error", releases="5.3.0 !5.13.1")
 def temporary_storage_on_shared_directory(document: Document) -> Iterator[Problem]:
-    """The temporary storage of a pair is on the share: each node that starts deletes it.
+    """The temporary storage of a pair is on a shared file system: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
         destroys non-persistent messages of the active node: in two measurements, 400 of 3,500 messages and none of
         3,000 messages arrived.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
-        store on the share. Or upgrade to 5.13.1 or later.
+        store on the shared file system. Or upgrade to 5.13.1 or later.
     Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
         tmpDataDirectory is set. The finding is an error where one of both directories is below the other, or where the
         path names a share, and a warning where the path may be on a share.
@@ -94,7 +94,7 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
             place.attribute,
             severity=None if is_certain else "warning",
             fix=f"set {'the directory of <tempDataStore>' if place.is_defined_store else place.attribute} to a local "
-            "directory of the node, and keep only the store on the share. Or upgrade to 5.13.1 or later",
+            "directory of the node, and keep only the store on the shared file system. Or upgrade to 5.13.1 or later",
             why=_REMAINING_FILES if place.is_defined_store else "",
         )
 
@@ -141,7 +141,7 @@ def _sign_of_share(place: _Place, store: Element) -> SharingReason | None:
     sign = sharing_reason_of_directory(place.directory)
     is_fleet = store.document.broker is not None
     if sign is None and is_fleet and directory.startswith("/") and not directory.startswith(_OF_THE_MACHINE):
-        return SharingReason("it may be on the share", certain=False)
+        return SharingReason("it may be on the shared file system", certain=False)
     return sign
 
 

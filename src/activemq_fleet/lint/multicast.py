@@ -41,8 +41,8 @@ def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
 
     Why: the group is then "default", in which all brokers of the local network with an example configuration discover
         each other. Messages may move to such a broker unnoticed.
-    Fix: add ?group=NAME, the same on the networkConnector and on the discoveryUri, and a different one in each
-        environment.
+    Fix: add ?group=NAME to the multicast: URI. Use the same NAME on the networkConnector and on the discoveryUri, and a
+        different NAME in each environment.
     Source: MulticastDiscoveryAgent; measured: another group stays apart
 
     Fires on 5.18.3::
@@ -144,10 +144,10 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         return
     host = connector.uri_attribute().host
     if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
-        message = f"the connector announces {host} by multicast, " + (
-            "a loopback address: each broker that discovers it connects to itself"
+        message = f"connector {connector.get('name')} announces {host} by multicast: " + (
+            "each broker that discovers this loopback address connects to itself"
             if is_loopback(host)
-            else "a name that no peer can resolve"
+            else "no other broker can resolve this name"
         )
         yield connector.problem(message, "uri", host)
 

@@ -160,7 +160,11 @@ def _problems(
             meant = _NEW_NAMES.get(attribute) or sole_similar_name(attribute, attributes, _words_of_spring())
             fix = f"write {meant}" if meant in attributes else f"correct the spelling of {attribute}, or remove it"
             if replacement is not None:
-                fix = f"write {replacement}" if replacement else "remove the attribute"
+                fix = (
+                    f"write {replacement} instead of {attribute}"
+                    if replacement
+                    else f"remove the attribute {attribute}"
+                )
             yield node.problem(
                 f"<{node.name}> has no attribute {attribute} in {name}: the broker does not start",
                 attribute,

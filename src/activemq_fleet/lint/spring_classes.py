@@ -252,7 +252,8 @@ def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
 
 def _other_property(known: BeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
     if setting.name in known.renamed:
-        return f"write {known.renamed[setting.name]}" if known.renamed[setting.name] else "remove the property"
+        new_name = known.renamed[setting.name]
+        return f"write {new_name} instead of {setting.name}" if new_name else f"remove the property {setting.name}"
     if spans and setting.name not in known.not_from_text:
         since, _, before = spans[0].partition(" !")
         return (

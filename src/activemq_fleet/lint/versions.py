@@ -114,8 +114,9 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
     Why: 5.8.0 removed pure master/slave from schema and code; the broker does not start, not even with
         validate=false.
-    Fix: remove masterConnector, and configure both nodes with the same <kahaDB> directory on a share: its lock decides
-        which node is active. Bridges connect to masterslave:(…). In a fleet, set activemq_ha to shared-file.
+    Fix: remove masterConnector or masterConnectorURI, and configure both nodes with the same <kahaDB> directory on a
+        shared file system. The lock of the store decides which node is active. Bridges connect to
+        masterslave:(URI,URI). In a fleet, set activemq_ha to shared-file.
     Source: AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.8.0::
