@@ -56,11 +56,11 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     )
     if bridge.broken_handshake:
         cause = (
-            f"{what} since it ended ({bridge.cause}). The next attempt ended in the handshake at "
+            f"{what} since it was closed ({bridge.cause}). The next attempt to connect ended in the handshake at "
             f"{bridge.broken_handshake:%H:%M:%S} UTC. The log has no later attempt."
         )
     else:
-        cause = f"{what} since it broke ({bridge.cause}). It was not up again until the end of the log."
+        cause = f"{what} since it broke ({bridge.cause}). It did not come up again before the end of the log."
     return new_incident(
         "link_down",
         node,

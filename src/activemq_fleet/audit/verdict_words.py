@@ -21,9 +21,9 @@ CUT_OFF = "the file is cut off here"
 TOO_LARGE = "the file is too large to be read"
 UNREADABLE = (TORN, CUT_OFF, TOO_LARGE)
 """Problems of lines that may replace lost records of an unknown agent."""
-FOREIGN = "the line is not a record of a journal"
-UNKNOWN_VERSION = "the record has an unknown format version"
-UNKNOWN_KIND = "the record has an unknown kind"
+FOREIGN = "the line is not a record of an agent's event journal"
+UNKNOWN_VERSION = "the record has an unknown format version: run the audit with a newer version of activemq-fleet"
+UNKNOWN_KIND = "the record has an unknown kind: run the audit with a newer version of activemq-fleet"
 
 HANDLED = "handled"
 QUARANTINED = "quarantined: the subscriber could not handle the event, skipped it, and keeps a copy"

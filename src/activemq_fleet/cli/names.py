@@ -145,7 +145,7 @@ def _because(identity: Identity) -> str:
     The other possible reason is the parity of the name's number.
     """
     because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
-    because += [f"the name has the {part} {text}" for part, text in identity.disagreements.items()]
+    because += [f"the name contains a different {part}: {text}" for part, text in identity.disagreements.items()]
     return "; ".join(because)
 
 
@@ -229,7 +229,8 @@ def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -
     proposals.sort(key=lambda entry: -len(entry[0].identities))
     commands = [shown.adopt_command_line() for shown, _ in proposals]
     what = (
-        "To adopt their activemq.xml files, put the path of each in place of FILE, and the release in place of RELEASE."
+        "To adopt the activemq.xml files of these hosts, put the path of each file in place of FILE, and the "
+        "ActiveMQ release in place of RELEASE."
     )
     if any(" DIRECTORY " in command for command in commands):
         what += " DIRECTORY contains HOST/activemq.xml for each host."

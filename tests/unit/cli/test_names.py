@@ -98,7 +98,7 @@ def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest
     (tmp_path / "hosts.ini").write_text("orders-mq01-a activemq_node=b\nhal1 activemq_node=a\n")
     assert main(["names", "-i", str(tmp_path)]) == 1
     text = capsys.readouterr().out
-    assert "the name has the node a" in text
+    assert "the name contains a different node: a" in text
     assert (
         "the group and pair of the broker are unknown, because the host name does not match activemq_naming_pattern"
         in text
