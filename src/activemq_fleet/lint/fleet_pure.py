@@ -86,7 +86,7 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
 
 @rule("P006", "error", scope="fleet", releases=_PURE)
 def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector leads from a master to its own slave, or back.
+    """A networkConnector connects a master to its own slave, or a slave to its own master.
 
     Why: the pair already copies messages. A bridge between its nodes forwards the same messages, and under load
         messages are delivered twice or acknowledged on one side only.

@@ -324,7 +324,7 @@ def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]
 
 @rule("L015", "warning", releases="5.15.13", needs=_DATABASES)
 def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Problem]:
-    """A database lock's failed keep-alive is only logged and does not stop the broker.
+    """A broker that cannot renew its database lock only logs the failure, and does not stop.
 
     Why: if the database does not answer, another node can acquire the lock. Without stopOnError both nodes are then
         master.

@@ -71,7 +71,7 @@ def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
 
 @rule("M003", "warning", texts="multicast:")
 def multicast_link_without_announcement(document: Document) -> Iterator[Problem]:
-    """A broker has a multicast: link but is not announced by multicast itself.
+    """A broker has a multicast: link but does not announce itself by multicast.
 
     Why: the discoveryUri of a transportConnector announces a broker. If all brokers are configured in this way, none
         discovers another.

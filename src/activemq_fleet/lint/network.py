@@ -145,7 +145,7 @@ def _has_store(node: Element) -> bool:
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
 def network_consumer_priority_not_decreased(broker: Element) -> Iterator[Problem]:
-    """A networkConnector does not set decreaseNetworkConsumerPriority, before 5.18.
+    """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
         local consumers exist, and with two such links messages may come back. From 5.18 on the default is true.

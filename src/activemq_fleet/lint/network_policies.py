@@ -114,7 +114,7 @@ def _no_replay_problem(node: Element, document: Document) -> Problem:
 
 @rule("N020", "error", releases="5.6.0 !5.9.0")
 def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Problem]:
-    """A destination policy sets replayWhenNoConsumers without enableAudit="false", before 5.9.
+    """A destination policy of a broker before 5.9 sets replayWhenNoConsumers without enableAudit="false".
 
     Why: the queue's audit treats a returning message as a duplicate and keeps it: no broker delivers it until this
         broker restarts, which is worse than no replay.

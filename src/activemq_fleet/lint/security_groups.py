@@ -87,7 +87,7 @@ def authorized_group_without_account(document: Document) -> Iterator[Problem]:
 
 @rule("S032", "error", needs="authorizationMap")
 def account_without_advisory_admin_right(document: Document) -> Iterator[Problem]:
-    """An account has no admin right on the advisory topics: the broker rejects its clients.
+    """An account has no admin right on the advisory topics: the broker rejects clients with this account.
 
     Why: the broker sends an advisory for each client that connects, in the name of the client. If the client may not
         create the topic, the broker rejects the connection: "not authorized to create:

@@ -232,7 +232,7 @@ def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)
 def locker_before_5_7(document: Document) -> Iterator[Problem]:
-    """The file has a <locker>, useLock, or a kahaDB's lockKeepAlivePeriod, before 5.7.
+    """The file of a broker before 5.7 has a <locker>, useLock, or lockKeepAlivePeriod on a kahaDB.
 
     Why: lockers were added in 5.7.0; an older broker rejects these names and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and

@@ -85,7 +85,7 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
 
 @rule("V042", "info")
 def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
-    """An imported file is not next to the file that imports it: it was not checked.
+    """An imported file was not checked, because it is not in the directory of the file that imports it.
 
     Why: the broker reads activemq.xml and the files that it imports as one configuration. A mistake in the imported
         file stops the broker as well.
