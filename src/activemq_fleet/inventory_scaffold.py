@@ -254,7 +254,7 @@ def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str
 def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     yield "---\n"
     yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
-    yield "# The brokers by pair. In this directory, `activemq-fleet names -i .` shows how each name is read.\n"
+    yield "# The brokers by pair. In this directory, `activemq-fleet names -i .` shows how each name is divided.\n"
     if any(_host_variables(named, identity.name) for identity in named.identities):
         yield "# The variables of a host set the group, pair and node that its name does not contain.\n"
     yield "all:\n  hosts:\n"
@@ -281,7 +281,7 @@ def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> It
     yield _line(settings, "activemq_release")
     if named.common:
         rules = "parity of the number" if PARITY_VARIABLE in named.common else "mark of the node"
-        yield f"# How each host name is divided: into group, number and {rules}. Check the pairs in hosts.yml.\n"
+        yield f"# These variables divide each host name into group, number and {rules}. Check the pairs in hosts.yml.\n"
         order = sorted(named.common, key=lambda name: name != PATTERN_VARIABLE)
         yield plain_variables_to_yaml({name: named.common[name] for name in order})
     yield from _failover_lines(settings)
@@ -302,25 +302,29 @@ def _failover_lines(settings: Mapping[str, object]) -> Iterator[str]:
     yield "\n"
     if settings["activemq_ha"] == "none":
         yield _line(settings, "activemq_ha", "no failover: each broker has a separate store")
-        yield _line(settings, "activemq_fence", "there is no shared store to protect")
+        yield _line(settings, "activemq_fence", "no fence, because the brokers share no store")
         yield _line(settings, "activemq_watchdog", "a hung broker is reported and not killed")
         yield _line(settings, "activemq_topology", "no links: a message stays at the broker that accepted it")
         return
     yield "# The nodes of a pair share one store. Mount it on both nodes at /srv/activemq/PAIR.\n"
     yield "# `activemq-fleet help shared-stores` describes how to mount a shared store.\n"
     yield _line(settings, "activemq_ha")
-    yield _line(settings, "activemq_uid", "the account has the same ids on both nodes, which write one store")
-    yield _line(settings, "activemq_gid")
-    yield _line(settings, "activemq_fence", "a node that froze cannot write into the store that its peer serves")
+    yield _line(
+        settings, "activemq_uid", "user id of the broker's account: the same on both nodes, which share a store"
+    )
+    yield _line(settings, "activemq_gid", "group id of the broker's account")
+    yield _line(
+        settings, "activemq_fence", "a node that resumes after a freeze cannot write into the store of its peer"
+    )
     yield _line(settings, "activemq_watchdog", "a hung broker is killed, so that its peer takes over")
 
 
 def _listener_lines(settings: Mapping[str, object], *, tls: bool) -> Iterator[str]:
     yield "\n# Listeners.\n"
     yield _line(settings, "activemq_bind")
-    yield _line(settings, "activemq_console_bind", "the web console: reach it through SSH")
+    yield _line(settings, "activemq_console_bind", "address of the web console: connect to it through an SSH tunnel")
     if not tls:
-        yield "# Logins and messages cross the network in clear text until activemq_tls names key stores on hosts.\n"
+        yield "# The network transports passwords and messages in clear text unless you set activemq_tls.\n"
         yield "# `activemq-fleet init --tls` writes an inventory with activemq_tls.\n"
         return
     yield (
@@ -346,8 +350,8 @@ def _installation_lines(request: InventoryScaffoldRequest, settings: Mapping[str
         return
     yield (
         "# The release is already installed on the hosts, in activemq_home. If the playbook `site` is to install it,\n"
-        "# remove the line `activemq_install: none` and the marks of the next 2 comments, and set the path of the\n"
-        "# archive on the controller (or its URL) and the checksum from Apache:\n"
+        "# remove the line `activemq_install: none`, remove the # of the next 2 lines, and set the path of the\n"
+        "# archive on the controller (or its URL) and its checksum from Apache:\n"
         f"# activemq_archive: /srv/software/apache-activemq-{request.release}-bin.tar.gz\n"
         "# activemq_archive_sha512: CHECKSUM\n"
     )

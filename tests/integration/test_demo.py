@@ -46,7 +46,7 @@ def test_the_demo_kills_a_master_and_loses_nothing(demo: tuple[Path, str]) -> No
         assert lost == "0"
     assert (output / "fleet" / "fleet.svg").is_file()
     assert said.rstrip().endswith("All brokers are stopped.")
-    assert "audit, from logs and journals alone: 1 takeover, as expected after the kill" in said
+    assert "audit of the logs of brokers and the journals of agents: 1 takeover, as expected after the kill" in said
 
 
 def test_its_audit_finds_the_kill_and_how_long_it_took(

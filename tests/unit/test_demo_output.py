@@ -18,16 +18,17 @@ def test_each_duration_of_the_takeover_has_its_meaning() -> None:
     assert takeover_lines(TAKEOVER) == [
         "kill -9 of mq01-a (active, pid 4711) under load: mq01-b took over",
         "  1.2 s from the kill to the start record in the log of mq01-b",
-        "  1.7 s from the kill until mq01-b had answered a message (round trip)",
+        "  1.7 s from the kill until a message completed a round trip through mq01-b",
     ]
 
 
 def test_audit_of_the_killed_broker_is_reported_as_expected() -> None:
     assert audit_lines(audit([INCIDENT], delivered=600), TAKEOVER) == [
-        "audit, from logs and journals alone: 1 takeover, as expected after the kill, and every event delivered",
+        "audit of the logs of brokers and the journals of agents: 1 takeover, as expected after the kill, and every "
+        "event delivered",
         "  takeover at mq01-b: mq01-a was killed",
         "    1.3 s from the lost connection of an agent to the start record in the log of mq01-b",
-        "  events over MQTT, in the journals of the agents: 600 delivered",
+        "  events over MQTT, according to the journals of the agents: 600 delivered",
     ]
 
 

@@ -154,7 +154,7 @@ def test_the_preferred_master_has_the_filled_star() -> None:
     ("variables", "said"),
     [
         ({"store_directory": "/mnt/store"}, "/mnt/store"),
-        ({"ha": "pure", "release": "5.5.1"}, "replicates to its slave"),
+        ({"ha": "pure", "release": "5.5.1"}, "the master replicates to the slave"),
         ({"ha": "none"}, "A single broker: no other broker takes over when it fails."),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_finding_is_marked_on_its_host_and_told_in_words() -> None:
     picture = Picture(to_svg(found))
 
     assert [title for title in picture.titles_of("badge-error") if title and "only one node" in title] != []
-    assert "the other node is missing" in picture.texts
+    assert "the inventory lacks the other node" in picture.texts
     assert "oddone: the host is in activemq_brokers" in picture.texts
     assert "(T002)" in to_mermaid(found)
 
@@ -189,7 +189,7 @@ def test_what_is_wrong_with_every_broker_is_said_once_and_marked_nowhere() -> No
     picture = Picture(to_svg(everywhere))
 
     assert "all 4 brokers: gets no fixes any more" in picture.texts
-    assert 'found["all 4 brokers: S002"]' in to_mermaid(everywhere)
+    assert 'found["findings of all 4 brokers: S002"]' in to_mermaid(everywhere)
     assert picture.shown.count("gets no fixes") == 1
     assert picture.boxes("thin") == []
 

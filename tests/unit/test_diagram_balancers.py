@@ -75,7 +75,7 @@ def test_a_balancer_without_an_address_is_a_box_of_its_own() -> None:
     found = build_fleet(hosts("orders-mq01") | {"lb1": {}}, {BALANCERS: ["lb1"]})
     picture = Picture(to_svg(found))
 
-    assert [box.title for box in picture.boxes("balancer")] == ["load balancer lb1: it has no address"]
+    assert [box.title for box in picture.boxes("balancer")] == ["load balancer lb1 has no virtual address"]
     assert "no address" in picture.shown
     assert 'b0["lb1<br/>load balancer<br/>no address"]' in to_mermaid(found)
 

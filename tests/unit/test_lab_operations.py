@@ -46,4 +46,7 @@ def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLa
     with recorded_operation(layout, (A,), "lab stop", said.append):
         said.append("done")
     assert said[1] == "done"
-    assert all("activemq-fleet audit will report its downtime as unplanned" in line for line in (said[0], said[2]))
+    assert all(
+        "activemq-fleet audit reports the downtime of an operation without a record as unplanned" in line
+        for line in (said[0], said[2])
+    )

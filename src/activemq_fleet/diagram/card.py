@@ -156,7 +156,7 @@ class Card:
         if pair.lacks_a_node:
             y = self._draw_joint(canvas, y)
             canvas.add_rect("absent", style.pad, y, self.width - 2 * style.pad, style.node, radius=style.radius)
-            text = "the other node is missing" if style.detailed else "other node missing"
+            text = "the inventory lacks the other node" if style.detailed else "other node missing"
             canvas.add_text("small muted", self.width / 2, y + style.baseline, text, "middle")
             y += style.node
         return self._draw_agents(canvas, y) if style.detailed else y
@@ -191,7 +191,7 @@ class Card:
         if style.detailed:
             listens = port_texts(node)
             if node.broker.is_replication_slave:
-                listens = ["listens only once promoted", *listens]
+                listens = ["opens its ports only after promotion", *listens]
             lines += [(line, "small muted") for line in wrap_words(listens, "small", width - indent - 6, " · ")]
         height = style.node + _LINE * len(lines)
         with canvas.svg_group(_node_tooltip(node)):
@@ -274,7 +274,7 @@ def _draw_agent(canvas: Canvas, right: float, y: float, text: str, tooltip: str,
 def _agents_tooltip(pair: PairView) -> str:
     lines = [f"agent {name}" for name in pair.agents[:_MOST_TOLD]]
     if len(pair.agents) > _MOST_TOLD:
-        lines.append(f"and {len(pair.agents) - _MOST_TOLD} more")
+        lines.append(f"and {len(pair.agents) - _MOST_TOLD} more agents")
     return "\n".join(lines)
 
 
@@ -289,14 +289,17 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
     """Return what the nodes of a pair share (store, database, replication) as up to two (text, CSS classes) lines."""
     broker = pair.nodes[0].broker
     if pair.high_availability_profile.shares_store_directory:
-        return [("one store, one lock", "small ink"), (broker.store_directory, "mono muted")]
+        return [("both nodes share a store and its lock", "small ink"), (broker.store_directory, "mono muted")]
     if pair.high_availability_profile.has_database_lease:
         # Never the URL itself: some drivers take the password there.
         product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
-        return [("one database, one lease", "small ink"), (product[1] if product else "jdbc", "mono muted")]
+        return [
+            ("both nodes share a database and its lease", "small ink"),
+            (product[1] if product else "jdbc", "mono muted"),
+        ]
     port = broker.ports.get("replication")
     if pair.high_availability_profile.replicates and port:
-        return [("replicates to its slave", "small ink"), (f"on port {port}", "mono muted")]
+        return [("the master replicates to the slave", "small ink"), (f"on port {port}", "mono muted")]
     return []
 
 

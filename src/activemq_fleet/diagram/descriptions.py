@@ -90,7 +90,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     if shape := _network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
-        facts.append("nodes of a pair linked")
+        facts.append("nodes of each pair linked to each other")
     if domain := common_result(view.nodes, domain_of_host):
         facts.append(f"in {domain}")
     if with_ports:
@@ -119,13 +119,13 @@ def _network_shape_phrase(view: GroupView) -> str:
     if view.multicast is not None:
         return "multicast network"
     if view.shape.name == "none":
-        return "no links inside" if len(view.pairs) > 1 else ""
+        return "no links inside the group" if len(view.pairs) > 1 else ""
     if view.shape.name == "hub":
         return f"hub {view.shape.order[0]}"
     if len(view.pairs) == 2:
-        return "linked to each other"
+        return f"both {view.group_size.noun}s linked to each other"
     if view.shape.name == "other":
-        return f"{count_with_noun(len(view.connections), 'connection')} inside"
+        return f"{count_with_noun(len(view.connections), 'connection')} inside the group"
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
@@ -250,7 +250,7 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
     """
     lines = [f"{severity_of(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
     if len(findings) > _MOST_TOLD:
-        lines.append(f"and {len(findings) - _MOST_TOLD} more")
+        lines.append(f"and {len(findings) - _MOST_TOLD} more findings")
     return "\n".join(lines)
 
 
@@ -268,7 +268,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
     sentences += [
         f"Link between groups: {connection_description(connection, scene.group_sizes)}." for connection in connections
     ]
-    sentences += [f"Load balancer {host} has no address." for host in scene.idle_balancers]
+    sentences += [f"Load balancer {host} has no virtual address." for host in scene.idle_balancers]
     sentences.append(f"Findings: {finding_counts_and_worst_severity(findings)[0]}." if findings else "No findings.")
     return " ".join(sentences)
 

@@ -98,7 +98,8 @@ class GroupBox:
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
-            caption = f"full mesh of {count_with_noun(*view.group_size)}: one link in each direction, {total}"
+            size = view.group_size
+            caption = f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to each other"
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"
@@ -114,7 +115,7 @@ class GroupBox:
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:
-            self._notes[_MOST_NOTES:] = [f"and {count_with_noun(hidden, 'line')} more"]
+            self._notes[_MOST_NOTES:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
         self._top = 48.0 + 17 * len(self._facts)
         self._inside_top = self._top + sum(box.height + 6 for box in self._balancers) + (10 if view.balancers else 0)
         self.height = self._inside_top + self._inside.height + _PAD
@@ -126,7 +127,7 @@ class GroupBox:
         view, shape = self.view, self.view.shape.name
         if view.multicast is not None:
             flow: Flow = "duplex" if view.multicast.duplex else "each way"
-            text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, TTL {view.multicast.network_ttl}"
+            text = f"{'duplex' if flow == 'duplex' else 'one-way'} links, network TTL {view.multicast.network_ttl}"
             bus = LabelBox("cloud", view.multicast.uri, text, f"multicast network of group {view.name}")
             title = f"discovers the other brokers of group {view.name} by multicast"
             spokes = [DrawnConnection(bus.name, c.name, "multicast", flow, tooltip=f"{c.name} {title}") for c in cards]

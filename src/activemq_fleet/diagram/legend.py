@@ -22,22 +22,24 @@ _MOST_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that take over from each other. One is active at a time."
-_STARS = "Preferred master and preferred slave; this never changes. The status command shows the active node."
+_STARS = "The preferred master and the preferred slave of a pair. The command status shows which node is active."
 _SINGLE = "A single broker: no other broker takes over when it fails."
-_MESH = "A full mesh: each pair inside has a link to each other pair."
-_MULTICAST = "Multicast: the brokers of a group discover each other here, and each opens a link to every other."
-_BALANCER = "A load balancer and the virtual address that it holds or can take over for the pairs in the dotted frame."
-_AGENT = "An agent at its home pair. It tries the preferred master first."
-_AGENTS = "The number of agents whose home is this pair. They try its preferred master first."
+_MESH = "A full mesh: each pair inside the frame has a link to each other pair."
+_MULTICAST = "Multicast: the brokers of a group discover each other, and each opens a link to every other broker."
+_BALANCER = (
+    "A load balancer, and the virtual address of the pairs in the dotted frame, which it holds or can take over."
+)
+_AGENT = "A failover agent, at the pair to which it connects. The agent tries the preferred master first."
+_AGENTS = "The number of failover agents that connect to this pair. Each agent tries the preferred master first."
 _KINDS: dict[LinkKind, str] = {
     "masterslave": "masterslave: a link to the active node of the pair.",
-    "failover": "failover: a link to the active node of the pair; addresses are tried in turn.",
+    "failover": "failover: a link to the active node of the pair. The broker tries the addresses in turn.",
     "static": "static: a link to fixed addresses.",
 }
 _FLOWS: dict[Flow, str] = {
     "forward": "One way: messages flow in the direction of the arrow.",
     "duplex": "Duplex: one link, messages flow in both directions.",
-    "each way": "Two links, one in each direction.",
+    "each way": "Two links, one for each direction of messages.",
 }
 
 
@@ -75,7 +77,9 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
         y += 16 * len(lines) + 6
     hidden = len(scene.findings) - MOST_FINDINGS
     if hidden > 0:
-        canvas.add_text("note muted", x + 62, y + 11, f"and {hidden} more: activemq-fleet check lists them all")
+        canvas.add_text(
+            "note muted", x + 62, y + 11, f"and {hidden} more findings: activemq-fleet check lists all findings"
+        )
         y += 22
     return y - top + 14
 
@@ -140,7 +144,11 @@ def legend_entries(
         (any(group.multicast for group in scene.groups), _draw_bus, _MULTICAST),
         (any(group.balancers for group in scene.groups), _draw_balancer, _BALANCER),
         (any(pair.agents for pair in scene.pairs), _draw_agent, _AGENT if detailed else _AGENTS),
-        (findings, partial(_draw_badge, findings), "A finding, marked with its rule; the text is above."),
+        (
+            findings,
+            partial(_draw_badge, findings),
+            "A finding: the badge shows its rule. The text of the finding is above the legend.",
+        ),
     ]
     return [LegendEntry(draw, text) for is_shown, draw, text in entries if is_shown]
 

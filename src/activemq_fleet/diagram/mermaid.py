@@ -105,7 +105,7 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
     rules = dict.fromkeys(grouped.finding.rule for grouped in scene.findings if not grouped.marked)
     if rules:
         brokers = count_with_noun(sum(len(pair.nodes) for pair in scene.pairs), "broker")
-        text = f"all {brokers}: {', '.join(rules)}"
+        text = f"findings of all {brokers}: {', '.join(rules)}"
         yield f"  found[{_mermaid_label(text)}]"
 
 

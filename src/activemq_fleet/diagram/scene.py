@@ -382,7 +382,7 @@ def _connection(a: str, b: str, bundle: list[_PlacedLink], ends_of: Callable[[_P
     carry_same_destinations = all(placed.link.include == first.include for placed in bundle)
     described = [_link_tooltip(placed) for placed in bundle[:_MOST_DESCRIBED]]
     if len(bundle) > _MOST_DESCRIBED:
-        described.append(f"and {len(bundle) - _MOST_DESCRIBED} more")
+        described.append(f"and {len(bundle) - _MOST_DESCRIBED} more links")
     return DrawnConnection(
         a,
         b,
@@ -416,7 +416,7 @@ def _link_tooltip(placed: _PlacedLink) -> str:
         reach = f"TTL {_ttl_text(link.network_ttl)}"
     else:
         reach = f"consumer TTL {_ttl_text(link.consumer_ttl)}, message TTL {_ttl_text(link.message_ttl)}"
-    carried = f", only {', '.join(link.include)}" if link.include else ""
-    refused = f", without {', '.join(link.exclude)}" if link.exclude else ""
+    carried = f", carries only {', '.join(link.include)}" if link.include else ""
+    refused = f", does not carry {', '.join(link.exclude)}" if link.exclude else ""
     way = "duplex" if link.duplex else "one way"
     return f"{link.name}: {placed.source.name} to {placed.target.name}, {link.kind}, {way}, {reach}{carried}{refused}"

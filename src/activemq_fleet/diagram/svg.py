@@ -121,7 +121,8 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
     Return the height of all rows in pixels.
     """
     boxes = [
-        balancer_box(BalancerView(host, "no address", (), f"load balancer {host}: it has no address")) for host in hosts
+        balancer_box(BalancerView(host, "no address", (), f"load balancer {host} has no virtual address"))
+        for host in hosts
     ]
     columns = max(1, int(width // (max(box.width for box in boxes) + 6)))
     placement = place_in_grid(boxes, columns, (6, 6))
@@ -139,7 +140,7 @@ def _draw_link_list(
     canvas.add_text("heading ink", _MARGIN, y + 13, f"Links between groups ({len(connections)})")
     lines = wrap_words([connection_description(connection, sizes) for connection in connections], "note", width, ", ")
     if (hidden := len(lines) - _MOST_LISTED) > 0:
-        lines[_MOST_LISTED:] = [f"and {count_with_noun(hidden, 'line')} more"]
+        lines[_MOST_LISTED:] = [f"and {count_with_noun(hidden, 'more line')} of links"]
     for row, line in enumerate(lines):
         canvas.add_text("note muted", _MARGIN, y + 33 + 16 * row, line)
     return 45.0 + 16 * len(lines)

@@ -109,7 +109,7 @@ class AddressBlockReservations:
         except OSError as error:
             raise LabError(
                 f"{path}: this file, which reserves the loopback addresses of a lab, cannot be written "
-                f"({error.strerror}): remove it, or correct its permissions"
+                f"({error.strerror}): remove this file, or correct its permissions"
             ) from None
 
     def _clear(self, number: int) -> None:

@@ -129,7 +129,7 @@ class LabDatabase:
         if done.returncode:
             shutil.rmtree(self._data, ignore_errors=True)
             raise LabError(
-                f"initdb cannot create the PostgreSQL server of the lab in {self._data}. Correct the cause: "
+                f"initdb cannot create the PostgreSQL server of the lab in {self._data}. Correct this error of initdb: "
                 f"{_last(done.stderr)}"
             )
 

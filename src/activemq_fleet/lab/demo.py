@@ -51,8 +51,8 @@ _BEGINNINGS = {
     "agent": "the lost connection of an agent",
     "bridge": "a broken bridge",
     "watchdog": "a check of the watchdog",
-    "systemd": "a record of systemd",
-    "log": "a record in a log",
+    "systemd": "a record of systemd about the service unit",
+    "log": "a record in the log of a broker",
 }
 _ROLES = ("publisher", "subscriber")
 
@@ -82,7 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The exit code is 0 when no event was lost, 1 when some were, 2 for unusable input.
     """
     parser = argparse.ArgumentParser(prog="python -m activemq_fleet.lab.demo", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="directory for all output")
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/demo"), help="Directory to which the demo writes all files."
+    )
     parser.add_argument("--inventory", type=Path, default=Path("examples/shared-store"))
     chosen = parser.parse_args(arguments)
     try:
@@ -91,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(escape_unprintable(f"demo: {error}"), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("demo: interrupted; every broker is stopped", file=sys.stderr)
+        print("demo: the demo was interrupted, and has stopped every broker", file=sys.stderr)
         return 130
 
 
@@ -113,7 +115,7 @@ def _run(inventory: Path, output: Path) -> int:
         # While messages flow the machine has time to spare.
         auditor = stack.enter_context(_start_audit(output))
         before = lab.status()
-        step("publishing over MQTT and STOMP, then kill -9")
+        step("publishing events over MQTT and STOMP, then killing the active broker of a pair with kill -9")
         takeover = _kill_under_load(lab)
         after = lab.status()
         agents = {name: (lab.directory / "demo" / takeover.pair / name, takeover.pair) for name in _ROLES}
@@ -136,10 +138,10 @@ def _install(inventory: Path, layer: Path, rendered: Path, step: Progress) -> No
     """Render and check the fleet at the same time, then install it on the lab's hosts."""
     render: list[str | Path] = [_program("activemq-fleet"), "render", "-i", inventory, "-o", rendered]
     playbook, sources = _program("ansible-playbook"), ("-i", inventory, "-i", layer)
-    step(f"rendering {inventory.name}, all files and the picture; checking it: ansible-playbook activemq.fleet.check")
+    step(f"rendering and checking {inventory.name}: activemq-fleet render, ansible-playbook activemq.fleet.check")
     with ThreadPoolExecutor() as pool:
         list(pool.map(_call, (render, [playbook, "activemq.fleet.check", *sources])))
-    step("installing it on its hosts: ansible-playbook activemq.fleet.site")
+    step("installing the brokers of the inventory: ansible-playbook activemq.fleet.site")
     _call([playbook, "activemq.fleet.site", *sources])
 
 
@@ -228,16 +230,21 @@ def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[st
         result = "1 takeover, as expected after the kill, and every event delivered"
     else:
         result = f"the verdict is {audit['verdict']!r}, but 1 takeover with every event delivered was expected"
-    lines = [f"audit, from logs and journals alone: {result}"]
+    lines = [f"audit of the logs of brokers and the journals of agents: {result}"]
     for incident in incidents:
         lines.append(f"  {incident['kind'].replace('_', ' ')} at {incident['host']}: {incident['cause']}")
         if incident["seconds"] is not None:
             begin = _BEGINNINGS.get(incident["began_from"], "the beginning of the incident")
-            end = f"the start record in the log of {incident['host']}" if incident["kind"] == "takeover" else "its end"
+            end = (
+                f"the start record in the log of {incident['host']}"
+                if incident["kind"] == "takeover"
+                else "the end of the incident"
+            )
             lines.append(f"    {incident['seconds']:.1f} s from {begin} to {end}")
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
     return [
-        escape_unprintable(line) for line in [*lines, f"  events over MQTT, in the journals of the agents: {verdicts}"]
+        escape_unprintable(line)
+        for line in [*lines, f"  events over MQTT, according to the journals of the agents: {verdicts}"]
     ]
 
 
@@ -249,7 +256,7 @@ def takeover_lines(takeover: MeasuredTakeover) -> list[str]:
     return [
         f"kill -9 of {takeover.victim} (active, pid {takeover.pid}) under load: {takeover.successor} took over",
         f"  {takeover.started:.1f} s from the kill to the start record in the log of {takeover.successor}",
-        f"  {takeover.seconds:.1f} s from the kill until {takeover.successor} had answered a message (round trip)",
+        f"  {takeover.seconds:.1f} s from the kill until a message completed a round trip through {takeover.successor}",
     ]
 
 
@@ -281,7 +288,7 @@ def _screen(
     release = fleet.brokers[0].release.text
     console.print(
         f"\n[bold]{len(fleet.brokers)} brokers[/] of {len(fleet.pairs)} pairs in {len(fleet.groups)} groups, "
-        f"release {release}; preferred masters are nodes a\n"
+        f"release {release}; each node a is a preferred master\n"
     )
     console.print(_fleet_table(before, after, takeover))
     console.print("", *takeover_lines(takeover), "", sep="\n", markup=False)

@@ -92,9 +92,9 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     for pair in chosen:
         if pair.name not in order:
             why = (
-                f"pair {pair.name} gets no fault, because it is pure (activemq_ha: pure). Pure pairs get faults only "
-                "in a target without other pairs, and one of each group gets none. To drill it, set --target to its "
-                "group"
+                f"pair {pair.name} gets no fault. A pair with activemq_ha: pure gets a fault only if all pairs of the "
+                "target have activemq_ha: pure, and one pair of each group gets none. Set --target to the group "
+                f"{pair.group} of this pair, or repeat the drill with another --seed"
                 if pair.profile.needs_resync
                 else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher --kills"
             )
@@ -123,7 +123,7 @@ class _LabDrill:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
         for pair in plan.drilled_pairs:
-            self.progress(f"load on {pair}: {plan.rate:g} events per second")
+            self.progress(f"the test load on pair {pair} is {plan.rate:g} events per second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
             with self._restored():
                 try:
@@ -230,11 +230,14 @@ class _LabDrill:
         """
         self._faulted.discard(fault.host)
         if self.options.resync is None:
-            return replace(fault, note="only the playbook resync restores the failed node of a pure pair")
+            return replace(
+                fault,
+                note="the failed node stays stopped: only the playbook resync restores a pair with activemq_ha: pure",
+            )
         began = time.time()
         self.options.resync(fault.pair)
         ended = time.time()
-        return replace(fault, back=ended - fault.at, note=f"the resync took {ended - began:.1f} s")
+        return replace(fault, back=ended - fault.at, note=f"the resync of pair {fault.pair} took {ended - began:.1f} s")
 
     def _bring_back(self, host: str) -> None:
         """Wait until a broker is standby again; start it unless its process restarts it."""
@@ -260,7 +263,7 @@ class _LabDrill:
         successor = self.lab.active(fault.pair)
         self.lab.resume(fault.host)
         if successor:
-            note = f"the drill resumed the frozen broker after {self.options.hung:g} s, when it had lost its lease"
+            note = f"the drill resumed the frozen broker after {self.options.hung:g} s, when {successor} was active"
             return replace(fault, successor=successor, note=note)
         return replace(
             fault,
@@ -285,6 +288,6 @@ class _LabDrill:
 
 def _describe_takeover(fault: Fault) -> str:
     if fault.successor is None:
-        return "no node took over"
+        return f"no node of pair {fault.pair} took over"
     after = f" after {fault.takeover:.1f} s" if fault.takeover is not None else ""
     return f"{fault.successor} took over{after}"

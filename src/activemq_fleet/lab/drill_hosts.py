@@ -20,7 +20,7 @@ from activemq_fleet.operations.drill_steps import raise_for_groups_that_forbid_d
 from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
 
-NOTES = ("The playbook drill injected the faults; the load was on the controller.",)
+NOTES = ("The playbook drill injected the faults. The test load ran on the Ansible controller.",)
 _NEEDED = ("activemq_agent", "paho", "psutil", "structlog", "prometheus_client")
 
 
@@ -29,7 +29,7 @@ def _require_drill_packages() -> None:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
-            f"the load of a drill needs Python packages that are not installed ({', '.join(missing)}): "
+            f"the test load of a drill needs Python packages that are not installed ({', '.join(missing)}): "
             f"{install_hint('lab')}"
         )
 

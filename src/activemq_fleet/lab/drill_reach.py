@@ -91,8 +91,8 @@ def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = 
     if denied:
         raise InputError(
             f"the drill injects no fault, because brokers reject the login of its test load: {_listed(denied)}. "
-            "Correct activemq_agent_username and activemq_agent_password of the pair's agents, or activemq_users, and "
-            "run the playbook site"
+            "Set activemq_agent_username and activemq_agent_password of the agents of the pair to an account that "
+            "activemq_users contains, and run the playbook site"
         )
 
 
@@ -166,5 +166,5 @@ def _opened(connector: _LoadConnector, timeout: float) -> socket.socket:
 def _listed(bad: dict[Address, str]) -> str:
     """Return the addresses of unreachable connectors with their reasons, as far as they fit into a line."""
     shown: Iterable[str] = [f"{join_host_port(*address)} ({why})" for address, why in list(bad.items())[:_SHOWN]]
-    more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+    more = f" and {len(bad) - _SHOWN} more addresses" if len(bad) > _SHOWN else ""
     return f"{', '.join(shown)}{more}"

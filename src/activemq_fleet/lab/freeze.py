@@ -46,15 +46,16 @@ class FreezeResult:
         taken = (
             f"no node took over while {self.host} was frozen"
             if self.served_after is None
-            else f"{self.successor} served {self.served_after:.1f} s after the lock was free"
+            else f"{self.successor} served clients {self.served_after:.1f} s after the lock of {self.host} was released"
         )
         if self.ended_after is not None:
             thawed = f"{self.host} stopped {self.ended_after:.2f} s after it resumed"
         elif self.serves and self.served_after is None:
-            thawed = f"{self.host} serves again after it resumed"
+            thawed = f"{self.host} serves clients again after it resumed"
         elif self.serves:
             thawed = (
-                f"{self.host} serves again after it resumed, so it and {self.successor} may both write to the store: "
+                f"{self.host} serves clients again after it resumed. {self.host} and {self.successor} may both write "
+                "to the store: "
                 "stop the lab (`lab down`), and start it with empty stores (`lab up --fresh`)"
             )
         else:

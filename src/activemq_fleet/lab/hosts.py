@@ -232,8 +232,8 @@ class LabBrokers:
             )
             if done.returncode and broker.settings.index_rebuild == "refuse":
                 raise LabError(
-                    f"{broker.host}: the broker is not started, because the check of its store failed with the "
-                    f"following error. Correct it, and start the broker again. {done.stdout.strip()}"
+                    f"{broker.host}: the broker is not started, because the check of its store failed. Correct this "
+                    f"error, and start the broker again: {done.stdout.strip()}"
                 )
         java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
         _, *guard = service.guard_command(broker) or ("",)
@@ -262,7 +262,7 @@ class LabBrokers:
         # Its end is the deepest cause.
         is_short = len(reason) <= _LONGEST_REASON
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
-        return f"{short or 'its log contains no error'} (log: {self.log_path(broker)})"
+        return f"{short or 'unknown, because the log contains no error'} (log: {self.log_path(broker)})"
 
     def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
         """Delete the data of stopped brokers: their stores, logs and run records."""

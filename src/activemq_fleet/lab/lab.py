@@ -222,7 +222,9 @@ class Lab(ReadOnlyLab):
         with self._layout.hold_lab_lock():
             hosts, broker = self._hosts, self.fleet.broker(host)
             if hosts.is_alive(broker):
-                raise LabError(f"{broker.host} runs already: stop it first with `lab stop {broker.host}`")
+                raise LabError(
+                    f"{broker.host} already runs: to restart it, first run `activemq-fleet lab stop {broker.host}`"
+                )
             if self._claims.reserve_address_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "

@@ -100,7 +100,7 @@ class ExpectedLinks:
         It has the link's name, the reason, and the path of the log.
         """
         target = " or ".join(peer.host for peer in link.peers)
-        why = self.missing_link_reason(link) or "the logs of both ends contain no reason"
+        why = self.missing_link_reason(link) or "the logs of both brokers contain no reason"
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why}. Read the log {log}"
 

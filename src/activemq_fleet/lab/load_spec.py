@@ -156,6 +156,6 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     elif any(broker.accounts for broker in nodes):
         raise LabError(
             f"the test load cannot log in to pair {pair.name}, because no account of the pair has a password in clear "
-            "text: set one in activemq_users, or decrypt it with --vault-password-file"
+            "text: set a password in activemq_users, or decrypt an encrypted one with --vault-password-file"
         )
     return keys

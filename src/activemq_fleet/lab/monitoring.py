@@ -84,7 +84,8 @@ class Monitoring:
         for name in PROGRAMS:
             if not poll_until_true(partial(self._answers, name), _READY):
                 raise LabError(
-                    f"{name} does not answer after {_READY:g} s: read its log {self.directory}/{name}/console.log"
+                    f"the program {name} of the lab does not answer after {_READY:g} s: correct the error in its log "
+                    f"{self.directory}/{name}/console.log"
                 )
         self.reload_prometheus()
 
@@ -130,7 +131,10 @@ class Monitoring:
     def reload_prometheus(self) -> None:
         """Make Prometheus reload its configuration and its alert rules."""
         if self._get("prometheus", "/-/reload", method="POST") is None:
-            raise LabError(f"Prometheus does not load its configuration: read {self.directory}/prometheus/console.log")
+            raise LabError(
+                "Prometheus of the lab does not load its configuration: correct the error in its log "
+                f"{self.directory}/prometheus/console.log"
+            )
 
     def query_prometheus(self, promql: str) -> list[dict[str, Any]]:
         """Run a PromQL instant query on Prometheus, and return the result series.
@@ -140,7 +144,8 @@ class Monitoring:
         answer = self._get("prometheus", "/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
         if answer is None:
             raise LabError(
-                f"Prometheus does not answer the query {promql}: read {self.directory}/prometheus/console.log"
+                f"Prometheus of the lab does not answer the query {promql}: check its log "
+                f"{self.directory}/prometheus/console.log"
             )
         series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return series
@@ -155,7 +160,8 @@ class Monitoring:
         answer = self._get("prometheus", "/api/v1/query_range?" + urllib.parse.urlencode(asked))
         if answer is None:
             raise LabError(
-                f"Prometheus does not answer the query {promql}: read {self.directory}/prometheus/console.log"
+                f"Prometheus of the lab does not answer the query {promql}: check its log "
+                f"{self.directory}/prometheus/console.log"
             )
         return answer
 

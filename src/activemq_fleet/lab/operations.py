@@ -40,8 +40,8 @@ def recorded_operation(
                     )
         except (NodeError, OSError) as error:
             progress(
-                f"the operation {operation} was not recorded ({error}), so activemq-fleet audit will report its "
-                "downtime as unplanned: correct the cause before the next operation"
+                f"the operation {operation} was not recorded ({error}). Correct this error: activemq-fleet audit "
+                "reports the downtime of an operation without a record as unplanned"
             )
 
     record("begin")

@@ -111,7 +111,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
         if not isinstance(error, artifacts.RecentDownloadFailureError):
-            progress(f"{error}. The lab uses the jars of release {release.text} instead, without the web console")
+            progress(f"{error}. The lab uses the jars of release {release.text} instead, so it has no web console")
     if home is not None:
         return InstalledSoftware(str(home), whole=True)
     return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
@@ -166,7 +166,7 @@ def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str
 
 
 _HEAD = """\
-# Written by activemq-fleet lab (JSON is YAML), to go after the inventory:
+# activemq-fleet lab wrote this file as JSON, which is valid YAML. Use it after the inventory:
 # ansible-playbook activemq.fleet.site -i INVENTORY -i inventory.yml
 """
 _CONNECTION = {

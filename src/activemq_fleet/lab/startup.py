@@ -150,7 +150,7 @@ class FleetStartup:
             )
 
         names = " and ".join(broker.host for broker in brokers)
-        self._until(brokers[0], one_is, f"{names}: both brokers wait for their shared store")
+        self._until(brokers[0], one_is, f"{names}: neither broker has acquired the lock of the shared store")
 
     def _settle(self, broker: Broker) -> None:
         """Wait until a ready broker has loaded its configuration completely.

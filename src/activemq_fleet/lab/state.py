@@ -73,7 +73,7 @@ def require_lab_state(layout: LabLayout) -> LabState:
     state = load_lab_state(layout)
     if state is None:
         raise LabError(
-            f"the directory {layout.directory} contains no lab: start one with `lab up`, and set the same -i or --dir"
+            f"the directory {layout.directory} contains no lab: start one with `lab up`, or set -i or --dir of a lab"
         )
     return state
 

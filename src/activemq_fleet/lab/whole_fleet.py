@@ -107,7 +107,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         return f"the configuration of {broker.host} has changed"
     changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})
     if not changed:
-        return f"the modes of configuration files of {broker.host} have changed"
+        return f"the permissions of configuration files of {broker.host} have changed"
     more = f" and {len(changed) - _NAMED_FILES} more files" if len(changed) > _NAMED_FILES else ""
     return f"the configuration of {broker.host} has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 

@@ -14,7 +14,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
 _RETRY_INDEFINITELY = "remove maxReconnectAttempts from the URI, so that the link tries to connect indefinitely"
-_ORDER = "Also set randomize=false after these brackets"
+_ORDER = "Also set randomize=false after the brackets of failover:"
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
@@ -266,8 +266,8 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
         if attempts is not None and attempts > 0:
             times = count_with_noun(attempts, "connection")
             message = (
-                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that failed "
-                "within seconds the link stays off until the broker restarts"
+                f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that "
+                f"{'fails' if attempts == 1 else 'fail'} within seconds, the broker disables the link until it restarts"
             )
             part = uri_text_from_option_on(link, "uri", discovery_uri, "maxReconnectAttempts")
             has_failover = any(discovery_uri.find_uris_by_scheme("failover"))
@@ -325,20 +325,20 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
     jmx = broker.boolean_attribute("useJmx", default=True)
     if jmx:
         for link in nameless[1:]:
-            first = nameless[0].position()[0]
+            first, this = nameless[0].position()[0], link.position()[0]
             message = (
-                f"the networkConnectors here and in line {first} both have the default name NC: "
-                "the broker does not start"
+                f"the networkConnectors in lines {first} and {this} both have the default name NC: the broker does "
+                "not start"
             )
             yield link.problem(message)
     elif jmx is False:
         for link, rival in _links_with_same_peer(
             [link for link in nameless if link.boolean_attribute("duplex", default=False)]
         ):
-            line = rival.position()[0]
+            first, this = rival.position()[0], link.position()[0]
             message = (
-                f"the duplex links here and in line {line} connect to the same peer and both have the default name NC: "
-                "they disconnect each other repeatedly"
+                f"the duplex links in lines {first} and {this} connect to the same peer and both have the default name "
+                "NC: they disconnect each other repeatedly"
             )
             why = "the peer treats a second duplex link with the same name as a replacement of the first one"
             yield link.problem(message, severity="warning", why=why)

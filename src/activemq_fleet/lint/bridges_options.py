@@ -246,9 +246,9 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
     name = added + option[len(prefix) :]
     near = known.nearest_option(name, names)
     correct = f"{prefix}{near.removeprefix(added)}" if near else ""
-    fix = f"write {correct}" if correct and correct != option else ""
+    fix = f"write {correct} in place of {option}" if correct and correct != option else ""
     if _is_attribute(node, option) and not correct.lower().endswith(option.lower()):
-        fix, correct = f"make it an attribute of <{node.name}>", ""
+        fix, correct = f"remove {option} from the URI, and set it as an attribute of <{node.name}>", ""
     part = uri_text_from_option_on(node, attribute, uri, option)
     edits: tuple[TextEdit, ...] = ()
     if (
