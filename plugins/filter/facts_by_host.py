@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: The fact by host, in the order of the hosts.
+  description: A dictionary that maps each host name to the value of the fact, in the order of the input.
   type: dict
 """
 

@@ -115,8 +115,8 @@ class Client:
             raise AgentError(
                 f"the agent sent no answer over its socket {self._path} "
                 f"({getattr(error, 'strerror', None) or error}), so it is not known whether the agent carried out the "
-                "request. Check that activemq-agent status works. Publish the event again with the same --id, which "
-                "the agent accepts only once"
+                "request. Check that activemq-agent status works. If the request published an event, publish this "
+                "event again with the same --id, because the agent accepts each id only once"
             ) from error
         return answers
 

@@ -146,7 +146,7 @@ def _parse_values(path: Path, texts: Mapping[str, str]) -> tuple[dict[str, Any],
         try:
             setting = _BY_NAME[key].parse(text)
         except ValueError as error:
-            problems.append((key, str(error).replace(KEY, f"the key {key}", 1)))
+            problems.append((key, str(error).replace(KEY, f"the key {key} of agent.conf", 1)))
         else:
             values[key] = path.absolute().parent / setting if isinstance(setting, Path) else setting
     if "mb.urls" not in texts:
@@ -223,15 +223,14 @@ def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     if policy.fast_pause[0] > policy.fast_pause[1]:
         yield (
             "connecting.fast.pause",
-            "the first number of the key connecting.fast.pause is larger than the second: write the shortest "
-            "pause between two attempts to connect, then the longest, such as 0.5,5",
+            "the first number of the key connecting.fast.pause of agent.conf is larger than the second: write the "
+            "shortest pause between two attempts to connect, then the longest, such as 0.5,5",
         )
     if policy.base > policy.cap:
         yield (
             "connecting.base",
-            f"the value {policy.base:g} of the key connecting.base is larger than the value {policy.cap:g} of "
-            "connecting.cap: decrease "
-            "connecting.base, or increase connecting.cap",
+            f"the value {policy.base:g} of the key connecting.base of agent.conf is larger than the value "
+            f"{policy.cap:g} of connecting.cap: decrease connecting.base, or increase connecting.cap",
         )
     if policy.steady > 1:
         yield (
@@ -241,7 +240,7 @@ def _policy_problems(policy: ConnectionPolicy) -> Iterator[tuple[str, str]]:
     if policy.canary_timeout > policy.canary_interval:
         yield (
             "connecting.canary.timeout",
-            f"the value {policy.canary_timeout:g} of the key connecting.canary.timeout is larger than the value "
-            f"{policy.canary_interval:g} of connecting.canary.interval: decrease connecting.canary.timeout, or "
-            "increase connecting.canary.interval",
+            f"the value {policy.canary_timeout:g} of the key connecting.canary.timeout of agent.conf is larger than "
+            f"the value {policy.canary_interval:g} of connecting.canary.interval: decrease "
+            "connecting.canary.timeout, or increase connecting.canary.interval",
         )

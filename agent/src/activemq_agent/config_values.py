@@ -79,8 +79,8 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
     brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url_and_tls, _words(text)))
     if not brokers:
         raise ValueError(
-            "the list of brokers in the key mb.urls is empty: name at least one broker, such as mb.urls = "
-            "host1:1883,host2:1883"
+            "the list of brokers in the key mb.urls of agent.conf is empty: name at least one broker, such "
+            "as mb.urls = host1:1883,host2:1883"
         )
     _refuse_twice(brokers)
     return brokers
@@ -99,7 +99,8 @@ def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
-            f"the value {text!r} of the key tls.certificate.names is not a list of certificate names: write "
+            f"the value {text!r} of the key tls.certificate.names of agent.conf is not a list of certificate "
+            "names: write "
             "HOST=NAME,HOST=NAME, where NAME is a name in the certificate of HOST"
         )
     return tuple(CertificateName(host, name) for host, _, name in pairs)
@@ -248,7 +249,8 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
                 raise ValueError(
-                    f"the value {text!r} of the key connecting.fast.pause is not a pair of numbers: write the "
+                    f"the value {text!r} of the key connecting.fast.pause of agent.conf is not a pair of "
+                    "numbers: write the "
                     "shortest and the longest "
                     "pause between two attempts to connect, in seconds, such as 0.5,5"
                 ) from None

@@ -189,7 +189,7 @@ def _of_connections(connections: dict[str, dict[str, Any]]) -> Iterator[Metric]:
     )
     lost = CounterMetricFamily(
         f"{PREFIX}_failovers",
-        "connections of the agent to brokers that ended, by reason",
+        "ended connections of the agent to brokers, by the reason of the end",
         labels=["connection", "reason"],
     )
     dropped = CounterMetricFamily(

@@ -179,8 +179,8 @@ class ProgramRunner:
             with self._lock:
                 if self._killed:
                     raise AgentError(
-                        f"the handler {path.name} was not started, because the agent is stopping. The agent runs it "
-                        "for this event after its next start"
+                        f"the handler {path.name} was not started, because the agent is stopping. The agent runs "
+                        "this handler for the event after the agent's next start"
                     )
                 self._process = process = subprocess.Popen(
                     [path], stdin=subprocess.PIPE, stdout=STDERR, cwd="/",

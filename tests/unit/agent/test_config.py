@@ -88,22 +88,31 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
     ) == (
         "agent.conf:2: mb.urls: the address 'tcp://b:1883' has the scheme tcp://, which is not supported: write "
         "HOST:PORT without TLS, or ssl://HOST:PORT with TLS",
-        ("agent.conf:3: the value 'soon' of the key mb.publisher.timeout is not a number: write a number, such as 30"),
-        ("agent.conf:4: the value 0 of the key mb.publisher.window is too small: write at least 1"),
         (
-            "agent.conf:5: the entry 'a/#/b' in the key topics is not an MQTT topic filter: use "
+            "agent.conf:3: the value 'soon' of the key mb.publisher.timeout of agent.conf is not a number: "
+            "write a number, such as 30"
+        ),
+        ("agent.conf:4: the value 0 of the key mb.publisher.window of agent.conf is too small: write at least 1"),
+        (
+            "agent.conf:5: the entry 'a/#/b' in the key topics of agent.conf is not an MQTT topic filter: use "
             "# only as the "
             "complete last level, such as orders/#"
         ),
         (
-            "agent.conf:6: the value 'my agent' of the key client.id is not a valid name: use "
+            "agent.conf:6: the value 'my agent' of the key client.id of agent.conf is not a valid name: use "
             "only ASCII "
             "letters, digits and . _ : -"
         ),
-        ("agent.conf:7: the value 'maybe' of the key publisher.envelope is not permitted: write true or false"),
-        ("agent.conf:8: the value 'now' of the key ready.when is not permitted: write 'outbox' or 'subscription'"),
         (
-            "agent.conf:9: the value '-1' of the key connecting.cap is not permitted: write a "
+            "agent.conf:7: the value 'maybe' of the key publisher.envelope of agent.conf is not permitted: "
+            "write true or false"
+        ),
+        (
+            "agent.conf:8: the value 'now' of the key ready.when of agent.conf is not permitted: write "
+            "'outbox' or 'subscription'"
+        ),
+        (
+            "agent.conf:9: the value '-1' of the key connecting.cap of agent.conf is not permitted: write a "
             "number of "
             "seconds above 0 and at most 86400"
         ),
@@ -154,43 +163,55 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "mb.publisher.timeout = nan",
-            ("the value 'nan' of the key mb.publisher.timeout is not a number: write a number, such as 30"),
+            (
+                "the value 'nan' of the key mb.publisher.timeout of agent.conf is not a number: write a "
+                "number, such as 30"
+            ),
         ),
         (
             "mb.publisher.timeout = inf",
-            ("the value 'inf' of the key mb.publisher.timeout is not a number: write a number, such as 30"),
+            (
+                "the value 'inf' of the key mb.publisher.timeout of agent.conf is not a number: write a "
+                "number, such as 30"
+            ),
         ),
         (
             "mb.publisher.timeout = 0",
-            "the value '0' of the key mb.publisher.timeout is too small: write a number above 0",
+            "the value '0' of the key mb.publisher.timeout of agent.conf is too small: write a number above 0",
         ),
         (
             "mb.publisher.timeout = 31536001",
-            ("the value 31536001.0 of the key mb.publisher.timeout is too large: write at most 31536000"),
+            ("the value 31536001.0 of the key mb.publisher.timeout of agent.conf is too large: write at most 31536000"),
         ),
         (
             "drain.seconds = -1",
-            "the value -1.0 of the key drain.seconds is too small: write at least 0",
+            "the value -1.0 of the key drain.seconds of agent.conf is too small: write at least 0",
         ),
         (
             "mb.publisher.window = 10001",
-            ("the value 10001 of the key mb.publisher.window is too large: write at most 10000"),
+            ("the value 10001 of the key mb.publisher.window of agent.conf is too large: write at most 10000"),
         ),
         (
             f"outbox.rows = {'9' * 5000}",
             (
-                f"the number in the key outbox.rows, which begins with {'9' * 40}, has more "
+                f"the number in the key outbox.rows of agent.conf, which begins with {'9' * 40}, has more "
                 "than 100 digits: "
                 "write a smaller number"
             ),
         ),
         (
             "log.level = loud",
-            ("the value 'loud' of the key log.level is not permitted: write 'debug', 'info', 'warning' or 'error'"),
+            (
+                "the value 'loud' of the key log.level of agent.conf is not permitted: write 'debug', "
+                "'info', 'warning' or 'error'"
+            ),
         ),
         (
             f"client.id = {'x' * 201}",
-            (f"the name in the key client.id, which begins with '{'x' * 40}', has 201 characters: use at most 200"),
+            (
+                f"the name in the key client.id of agent.conf, which begins with '{'x' * 40}', has 201 "
+                "characters: use at most 200"
+            ),
         ),
         (
             "tls.certificate.names = a",
@@ -204,14 +225,14 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "connecting.keepalive = 1.5",
-            "the value '1.5' of the key connecting.keepalive is not a whole number: write a "
+            "the value '1.5' of the key connecting.keepalive of agent.conf is not a whole number: write a "
             "number without a "
             "fraction, such as 30",
         ),
         (
             "connecting.fast.pause = 0,1",
             (
-                "the value '0,1' of the key connecting.fast.pause is not permitted: write a "
+                "the value '0,1' of the key connecting.fast.pause of agent.conf is not permitted: write a "
                 "number of seconds "
                 "above 0 and at most 86400"
             ),
@@ -219,7 +240,7 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         (
             "connecting.base = 31",
             (
-                "the value 31 of the key connecting.base is larger than the value 30 of "
+                "the value 31 of the key connecting.base of agent.conf is larger than the value 30 of "
                 "connecting.cap: decrease "
                 "connecting.base, or increase connecting.cap"
             ),
@@ -230,42 +251,42 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
         (
             "connecting.canary.timeout = 16",
-            "the value 16 of the key connecting.canary.timeout is larger than the "
+            "the value 16 of the key connecting.canary.timeout of agent.conf is larger than the "
             "value 15 of connecting.canary.interval: decrease connecting.canary.timeout, or increase "
             "connecting.canary.interval",
         ),
         (
             "mb.publisher.window = 1.5",
             (
-                "the value '1.5' of the key mb.publisher.window is not a whole number: write a "
+                "the value '1.5' of the key mb.publisher.window of agent.conf is not a whole number: write a "
                 "number without "
                 "a fraction, such as 30"
             ),
         ),
         (
             "connecting.fast.pause = 1",
-            "the value '1' of the key connecting.fast.pause is not a pair of numbers: "
+            "the value '1' of the key connecting.fast.pause of agent.conf is not a pair of numbers: "
             "write the shortest and "
             "the longest pause between two attempts to connect, in seconds, such as 0.5,5",
         ),
         (
             "connecting.fast.pause = 2,1",
             (
-                "the first number of the key connecting.fast.pause is larger than the "
+                "the first number of the key connecting.fast.pause of agent.conf is larger than the "
                 "second: write the shortest pause between two attempts to connect, then the longest, such as 0.5,5"
             ),
         ),
         (
             "connecting.cap = 0",
             (
-                "the value '0' of the key connecting.cap is not permitted: write a number of "
+                "the value '0' of the key connecting.cap of agent.conf is not permitted: write a number of "
                 "seconds above 0 "
                 "and at most 86400"
             ),
         ),
         (
             "topics = a,a",
-            "the list in the key topics contains the entry a twice: remove one of these entries",
+            "the list in the key topics of agent.conf contains the entry a twice: remove one of these entries",
         ),
         (
             "client.id = x\n y",
@@ -309,7 +330,8 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
         ),
         (
             b"[agent]\nmb.urls =\n",
-            "agent.conf:2: the list of brokers in the key mb.urls is empty: name at least one broker, such "
+            "agent.conf:2: the list of brokers in the key mb.urls of agent.conf is empty: name at least one "
+            "broker, such "
             "as mb.urls = host1:1883,host2:1883",
         ),
         (

@@ -263,7 +263,7 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
     threading.Thread(target=lambda: listener.accept()[0].close(), daemon=True).start()
     with (
         Client(tmp_path / "half") as client,
-        pytest.raises(AgentError, match="Publish the event again with the same --id"),
+        pytest.raises(AgentError, match="publish this event again with the same --id"),
     ):
         client.publish("a", "x")
     listener.close()
