@@ -38,7 +38,7 @@ TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}
 # `make test` repeats the same examples, so that a red run is the commit's doing; pytest alone takes new ones each time.
 settings.register_profile(
     "fleet",
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "50")),
     deadline=None,
     derandomize=bool(os.environ.get("FLEET_REPEATABLE")) and "FUZZ_EXAMPLES" not in os.environ,
     print_blob=True,

@@ -33,5 +33,6 @@ class ActionModule(ActionBase):
             return {"changed": False, **gather_machine_facts(arguments)}
         except OSError as error:
             raise AnsibleActionFail(
-                f"this host cannot be inspected: {error}. Correct the cause, and run the playbook again"
+                f"the host of the broker in {arguments['base']} cannot be inspected: {error}. Correct this error, and "
+                "run the playbook again"
             ) from None

@@ -79,7 +79,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"state": "active", "guard": 8, "generation": 0, "generation_in_force": 0},
         A,
         f"the brokers {A} and {B} can both write to the current files of their shared store",
-        "Immediately stop the broker to which no clients",
+        "Immediately stop the broker with fewer client",
     ),
     (
         "one serves from a generation that was replaced",

@@ -72,7 +72,7 @@ def check_output_directory(directory: Path) -> None:
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
         raise InputError(
-            f"{directory}: render replaces its output directory, but did not write the files in this one: choose "
+            f"{directory}: render replaces its output directory, but did not write the existing files in it: choose "
             "another directory with -o"
         )
     if foreign := sorted(names - _OURS):

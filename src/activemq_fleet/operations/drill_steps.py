@@ -180,7 +180,7 @@ def decide_drill_step(request: OperationRequest) -> Decision:
         if both := two_masters_message(nodes):
             raise InputError(
                 f"pair {pair} has two masters, which can damage its store ({both}). Immediately stop the "
-                "broker to which no clients are connected, and keep a copy of the store"
+                "broker with fewer client connections, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.decide_and_show_notes(

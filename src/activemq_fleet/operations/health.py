@@ -259,7 +259,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
     ):
         yield PairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
-            f"Immediately stop the broker to which no clients are connected, and keep a copy of {guarded[0].store}",
+            f"Immediately stop the broker with fewer client connections, and keep a copy of {guarded[0].store}",
             _BLINK,
         )
     elif guarded and len(active) > 1:
@@ -268,7 +268,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
         names = " and ".join(node.host for node in active)
         yield PairProblem(
             f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
-            "broker to which no clients are connected, and check that both brokers have the same store",
+            "broker with fewer client connections, and check that both brokers have the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):

@@ -37,7 +37,7 @@ from scripts.sbom import (
     write_collection_sbom,
     write_library_sbom,
 )
-from tests.situations import some_situations
+from tests.situations import in_every_situation, some_situations
 
 ROOT = Path(__file__).resolve().parents[3]
 EPOCH = 1_700_000_000
@@ -79,6 +79,7 @@ def build(sources: Path, output: Path, *, variables: dict[str, str], umask: int,
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(output.iterdir())}
 
 
+@in_every_situation
 def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> None:
     # A changed clock only where the tool is installed; all other differences everywhere.
     shifted = ["faketime", "-f", "+400d"] if shutil.which("faketime") else []

@@ -489,7 +489,7 @@ class Guard:
             print_to_unit_log(
                 f"the store {self._store.directory} has no usable index, so messages of these durable "
                 f"subscriptions may be lost: {risk.describe_subscriptions()}. The file {path} lists these "
-                "subscriptions. Publish the messages again if their publishers have them"
+                "subscriptions. Publish the messages again if their publishers still have them"
             )
         if not self._store.create_claim(claim, claim_details):
             disk.remove_tree_or_file(self._store.generation_path(claim.directory))
