@@ -44,7 +44,7 @@ class _AdditionKind:
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
     def matches_addition(self, path: str, rendered: str) -> bool:
-        """Return whether an addition's path and value in a rendered activemq.xml match ``place`` and ``value``."""
+        """Return whether an addition to an activemq.xml is of this kind, by its XML path and its rendered value."""
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
 

@@ -14,9 +14,9 @@ from lxml import etree
 from activemq_fleet.adopt import companion_files
 from activemq_fleet.adopt.agents import AgentConfiguration, propose_agents, read_agent_configurations
 from activemq_fleet.adopt.authentication import (
-    keep_plugin_of_inexpressible_accounts,
     note_inexpressible_authentication,
     propose_authentication,
+    propose_custom_authentication,
 )
 from activemq_fleet.adopt.brokers import (
     DEFAULT_HEAP,
@@ -172,7 +172,7 @@ def adopt_documents(
     propose_network(proposal)
     propose_agents(proposal, agents)
     propose_users(proposal)
-    keep_plugin_of_inexpressible_accounts(proposal)
+    propose_custom_authentication(proposal)
     propose_acl(proposal)
     _drop_defaults(proposal)
     fleet = proposal.proposed_fleet()

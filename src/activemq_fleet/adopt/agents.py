@@ -76,7 +76,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
         if variables.get("agent_client_id") == file.host:
             del variables["agent_client_id"]
         name = file.entries.get("mb.username", "")
-        variables["agent_password"] = proposal.secrets.secret_lookup_for(name, "", f"password of the agent {name}")
+        variables["agent_password"] = proposal.secrets.secret_reference_for(name, "", f"password of the agent {name}")
         if len(fleet.groups) > 1:
             variables["agent_group"] = home.group
         proposal.agents[file.host] = {name: value for name, value in variables.items() if is_valid_value(name, value)}

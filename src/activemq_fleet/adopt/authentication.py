@@ -36,8 +36,8 @@ def propose_authentication(proposal: VariableProposal) -> None:
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
-def keep_plugin_of_inexpressible_accounts(proposal: VariableProposal) -> None:
-    """Propose to keep the existing authentication plugin where ``activemq_users`` can express none of its accounts.
+def propose_custom_authentication(proposal: VariableProposal) -> None:
+    """Propose ``activemq_authentication: custom`` for each host whose accounts ``activemq_users`` cannot express.
 
     An example is an account ``${user}``.
     """

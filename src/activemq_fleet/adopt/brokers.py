@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activemq_fleet.adopt.equal_meaning import opens_jmx
+from activemq_fleet.adopt.equal_meaning import opens_jmx_port
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
 from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
@@ -158,7 +158,7 @@ def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> N
 def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -> None:
     """Propose ``activemq_jmx`` where an activemq.xml opens a port for JMX."""
     context = document.broker.find("managementContext/managementContext")
-    if context is None or document.broker.get("useJmx") == "false" or not opens_jmx(context, document.release):
+    if context is None or document.broker.get("useJmx") == "false" or not opens_jmx_port(context, document.release):
         return
     offset = proposal[document.host].get("port_offset", 0)
     value: dict[str, Any] = {"port": _JMX_PORT - offset}
@@ -303,11 +303,11 @@ def _propose_tls(
     needs_certificates = all(list(listener.options.items())[-1:] == [_NEEDS_CERTIFICATE] for listener in secure)
     stores = {
         "keystore": context.get("keyStore").removeprefix("file:"),
-        "keystore_password": proposal.secrets.secret_lookup_for(
+        "keystore_password": proposal.secrets.secret_reference_for(
             "keystore", context.get("keyStorePassword"), "password of the key store"
         ),
         "truststore": context.get("trustStore").removeprefix("file:"),
-        "truststore_password": proposal.secrets.secret_lookup_for(
+        "truststore_password": proposal.secrets.secret_reference_for(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
@@ -367,7 +367,7 @@ def propose_users(proposal: VariableProposal) -> None:
             is_agents = groups in ([AGENT_GROUP], [AGENT_GROUP, user_group_of_agent(name)])
             if is_agents and name in known.get(document.identity.group, ()):
                 continue
-            secret = proposal.secrets.secret_lookup_for(name, account.get("password"), f"password of user {name}")
+            secret = proposal.secrets.secret_reference_for(name, account.get("password"), f"password of user {name}")
             user: dict[str, Any] = {"name": name, "password": secret} | ({"groups": groups} if groups else {})
             if is_valid_value("users", [user]):
                 users.append(user)

@@ -114,7 +114,7 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
 
 
 def note_omitted_java_options(proposal: VariableProposal) -> None:
-    """Add a note about Java options of environment files that activemq.fleet did not write.
+    """Add a note for the operator about Java options in existing environment files that ``adopt`` does not copy.
 
     Their values are not shown, because they may contain passwords.
     """
@@ -151,7 +151,7 @@ def _names_of_other_options(environment: str) -> list[str]:
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:
-    """Return whether the environment files of all hosts that ``adopt`` reads show the broker's Java heap size."""
+    """Return whether the Java heap size of every adopted broker is known from its environment file."""
     return all(_heap_in(_environment(document)) for document in proposal.documents)
 
 

@@ -37,7 +37,7 @@ class CompanionFiles:
     _total: int = 0
 
     def read_text(self, path: Path) -> str | None:
-        """Return the text of a companion file of an activemq.xml, or None if it does not exist or is not read.
+        """Read a companion file of an activemq.xml, and return its text; None if the file is missing or cannot be read.
 
         A file outside of ``root`` is not read.
         """
@@ -93,12 +93,12 @@ class CompanionFiles:
             self.refused.append(reason)
 
 
-def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, instead: str) -> bytes:
-    """Return the bytes of an activemq.xml or agent.conf unless the file is too large.
+def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, link_remedy: str) -> bytes:
+    """Read an activemq.xml or agent.conf, and return its bytes; raise InputError if the file is too large.
 
     InputError is raised for a file with more than ``largest`` bytes, or one that cannot be read. ``root`` is the named
-    directory below which it was found; None for a file that the operator named. ``instead`` is a sentence on what the
-    operator can do where the file is a link.
+    directory below which it was found; None for a file that the operator named. ``link_remedy`` is a
+    sentence on what the operator can do where the file is a link.
     """
     try:
         if root is None:
@@ -106,7 +106,7 @@ def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, ins
         else:
             content = _read_file_below(root, path.relative_to(root).parts, largest + 1)
     except UntrustedPathError as error:
-        raise InputError(f"{error}. {instead}") from None
+        raise InputError(f"{error}. {link_remedy}") from None
     except OSError as error:
         raise InputError(
             f"{path}: the file cannot be read ({error.strerror or error}): name a regular file that this account can "

@@ -104,7 +104,7 @@ def are_attribute_values_equivalent(
     return False
 
 
-def opens_jmx(context: ComparedElement, release: Release) -> bool:
+def opens_jmx_port(context: ComparedElement, release: Release) -> bool:
     """Return whether a broker opens a port for JMX, according to its managementContext element.
 
     Up to 5.14 it does so by default.
@@ -132,7 +132,7 @@ def is_missing_attribute_harmless(
         "rmiServerPort",
         "connectorHost",
     ):
-        return not opens_jmx(node, release)
+        return not opens_jmx_port(node, release)
     return False
 
 

@@ -91,7 +91,7 @@ class LinkEntry:
 
 
 def entries_and_leftover_links(links: Sequence[AdoptedLink], fleet: Fleet) -> tuple[list[LinkEntry], list[AdoptedLink]]:
-    """Return the entries of ``activemq_links`` for existing links, and the links that no entry can make.
+    """Return the entries of ``activemq_links`` that express existing links, and the links that no entry can express.
 
     Entries of groups come first.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from activemq_fleet.addresses import join_host_port, may_be_same_host
-from activemq_fleet.adopt.profiles import dialled_master_address
+from activemq_fleet.adopt.profiles import pure_master_address
 from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.sources import AdoptedDocument
@@ -56,7 +56,7 @@ class ReplaceableBridge:
         return self.ttl, self.include, self.static_include, self.exclude, self.attributes, self.options
 
     @property
-    def dialled_addresses(self) -> list[str]:
+    def target_addresses(self) -> list[str]:
         """The addresses to which the bridge connects.
 
         Their form is that of brokers outside the inventory in ``activemq_links``.
@@ -210,7 +210,7 @@ def propose_master_nodes(proposal: VariableProposal) -> None:
         dialled = max(documents, key=lambda d: (first[d.host], d.identity.role == "master"))
         mark = (preferred[0] if len(preferred) == 1 else dialled).identity.node
         for document in documents:
-            proposal.set_preferred_master(document.host, mark)
+            proposal.propose_preferred_master(document.host, mark)
 
 
 def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
@@ -277,7 +277,7 @@ def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[s
     for documents in proposal.documents_by_pair().values():
         if proposal.proposed_ha_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
-                dialled = dialled_master_address(document)
+                dialled = pure_master_address(document)
                 if dialled and dialled[0] not in _ANYWHERE:
                     yield master.host, dialled[0]
 

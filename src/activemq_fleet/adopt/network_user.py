@@ -39,7 +39,7 @@ def propose_network_user(proposal: VariableProposal) -> bool:
         if name in (node.get("userName"), node.get("username"))
     )
     value = passwords.most_common(1)[0][0] if passwords else ""
-    secret = proposal.secrets.secret_lookup_for(name, value, f"password of the network user {name}")
+    secret = proposal.secrets.secret_reference_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
         if proposal.propose_value(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret

@@ -25,7 +25,7 @@ from activemq_fleet.adopt.network_connectors import (
 )
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
-from activemq_fleet.adopt.properties import address_hint
+from activemq_fleet.adopt.properties import unknown_address_hint
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_scalar_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
@@ -138,7 +138,7 @@ class _Network:
             host, port = bridge.addresses[owners.index(None)]
             address = f"{host.rpartition('@')[2]}:{port}"
             named = f"the bridge connects to {address}, which is not an address of a broker in the given files"
-            return self._outside_target(document, bridge, named, address_hint(host))
+            return self._outside_target(document, bridge, named, unknown_address_hint(host))
         elif units == {dialling_broker.link_end_name}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge
@@ -160,7 +160,7 @@ class _Network:
 
         ``remedy`` is what the operator can do about it.
         """
-        if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.dialled_addresses}]):
+        if not is_valid_value("links", [{"from": "a", "to": "b", "addresses": bridge.target_addresses}]):
             self.reasons[document.host, bridge.name] = why
             return None
         if bridge.addresses not in self.outside:
@@ -212,7 +212,7 @@ class _Network:
             and by_host[host][0].duplex == (first[0].duplex and host not in slaves)
             for host in hosts
         ):
-            dialled = first[0].dialled_addresses if first[1] in self.names_outside else ()
+            dialled = first[0].target_addresses if first[1] in self.names_outside else ()
             self.links.append(AdoptedLink(unit, first[1], first[0], tuple(hosts), tuple(dialled)))
         else:
             self.reasons |= {(host, bridge.name): _UNEQUAL for host, (bridge, _) in by_host.items()}

@@ -95,8 +95,8 @@ def master_connector_element(document: AdoptedDocument) -> ComparedElement | Non
     return document.broker.find("services/masterConnector")
 
 
-def dialled_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
-    """Return the (host, port) of the master to which a pure slave connects, or None."""
+def pure_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
+    """Return the address (host, port) of the master to which a pure slave connects, or None."""
     connector = master_connector_element(document)
     dialled = Uri.parse(connector.get("remoteURI")).transports if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
@@ -111,8 +111,8 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
     slave, master = sorted(documents, key=lambda document: master_connector_element(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
-        proposal.set_preferred_master(document.host, master.identity.node)
-    dialled = dialled_master_address(slave)
+        proposal.propose_preferred_master(document.host, master.identity.node)
+    dialled = pure_master_address(slave)
     if dialled is None:
         return
     for connector in master.broker.find_all("transportConnectors/transportConnector"):
@@ -323,7 +323,7 @@ def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> 
         return False
     values = _bean_properties(bean)
     user = values["username"]
-    secret = proposal.secrets.secret_lookup_for(
+    secret = proposal.secrets.secret_reference_for(
         "jdbc", values.get("password", ""), f"password of the database user {user}"
     )
     value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}

@@ -149,8 +149,8 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
 
 
-def address_hint(host: str) -> str:
-    """Return a hint for the operator which option of ``adopt`` assigns the address in a bridge to a host.
+def unknown_address_hint(host: str) -> str:
+    """Return a hint for the operator about a bridge whose target address belongs to no known host.
 
     It is a part of a note.
     """

@@ -77,13 +77,13 @@ class VariableProposal:
         )
         return base_and_data_directories(base, instance)
 
-    def set_preferred_master(self, host: str, mark: str) -> None:
+    def propose_preferred_master(self, host: str, node_mark: str) -> None:
         """Propose the preferred master of a host's pair, unless it follows from the naming convention.
 
-        ``mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
+        ``node_mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
         """
-        if mark != self.naming.preferred_node_mark:
-            self.propose_value(host, "master_node", mark)
+        if node_mark != self.naming.preferred_node_mark:
+            self.propose_value(host, "master_node", node_mark)
 
     def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:
         """Return the existing activemq.xml documents of each pair, by the pair's name.

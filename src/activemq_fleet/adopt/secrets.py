@@ -108,10 +108,10 @@ class LabeledPasswords:
     accounts_with_default_password: dict[str, str] = field(default_factory=dict)
     """The account of each label whose current password is a default of ActiveMQ or of another product."""
 
-    def secret_lookup_for(self, name: str, value: str, what: str) -> SecretReference:
-        """Return the lookup of a secret, ``.secrets/LABEL``, that replaces a password.
+    def secret_reference_for(self, name: str, value: str, purpose: str) -> SecretReference:
+        """Return a reference to the secret file ``.secrets/LABEL``, which replaces a password in the inventory.
 
-        It is the same one for the same name and value. ``what``, the password's use, is noted the first time.
+        It is the same one for the same name and value. ``purpose``, the password's use, is noted the first time.
         """
         key = name, "" if _is_reference(value) else value
         label = self._labels.get(key)
@@ -125,8 +125,8 @@ class LabeledPasswords:
             self._taken.add(label)
         if is_default_credential(name, value):
             self.accounts_with_default_password[label] = name
-            what = f"new {what}"
-        self.used.setdefault(label, what)
+            purpose = f"new {purpose}"
+        self.used.setdefault(label, purpose)
         return SecretReference(label)
 
 
@@ -188,7 +188,7 @@ def with_secret_labels(node: ComparedElement, secrets: LabeledPasswords) -> Comp
         owner = element.get("username") or element.get("userName") or element.get("id")
         called = element.get("name") or element.get("key")
         of = f'<{element.name} name="{called}">' if called and called != name else f"<{element.name}>"
-        secret = secrets.secret_lookup_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
+        secret = secrets.secret_reference_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
     return _replace_passwords(node, label)
@@ -262,10 +262,10 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
     if not isinstance(value, str):
         return value
     if is_clear_text_password(name, value):
-        return secrets.secret_lookup_for(name, value, f"{name} of a variable")
+        return secrets.secret_reference_for(name, value, f"{name} of a variable")
 
     def label(_node: ComparedElement, kind: str, password: str) -> str:
-        return f"{_OPEN}{secrets.secret_lookup_for(kind, password, f'password inside {name}').label}{_CLOSE}"
+        return f"{_OPEN}{secrets.secret_reference_for(kind, password, f'password inside {name}').label}{_CLOSE}"
 
     marked = _replace_in_text(value, ComparedElement("", {}), label)
     return value if marked == value else TextWithSecretLabels(marked)

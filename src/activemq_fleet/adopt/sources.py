@@ -189,8 +189,8 @@ class UnparsedHostNamesError(InputError):
         hint = f"{choice} --naming-pattern to a pattern for your host names: see `activemq-fleet help names`"
         super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
-    def with_command_line_options(self, options: Sequence[str]) -> InputError:
-        """Return the error with further command-line options in the commands that it proposes."""
+    def with_options_in_proposed_commands(self, options: Sequence[str]) -> InputError:
+        """Return a copy of the error whose proposed ``adopt`` commands have additional command-line options."""
         return InputError(*self.lines, remedies=self._commands(options))
 
     def _commands(self, options: Sequence[str]) -> dict[str, str]:

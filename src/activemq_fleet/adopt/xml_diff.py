@@ -129,7 +129,7 @@ class ComparedElement:
         return next(iter(self.find_all(path)), None)
 
     def children_of(self, path: str) -> tuple[ComparedElement, ...]:
-        """Return the children of the first XML element at a path below the element.
+        """Return the children of the first XML element at a path.
 
         The element is in ActiveMQ's namespace; there are none where it is absent.
         """
@@ -177,16 +177,17 @@ def document_differences(
     host: str,
     original: ComparedElement,
     rendered: ComparedElement,
-    hidden: Callable[[ComparedElement], ComparedElement],
+    mask_secrets: Callable[[ComparedElement], ComparedElement],
 ) -> list[XmlDifference]:
     """Return the differences between an existing activemq.xml and the one rendered from the proposed inventory.
 
-    ``hidden`` returns a document with its secrets masked: secrets are compared and never shown.
+    ``mask_secrets`` returns a document with its secrets masked: secrets are compared and never shown.
     """
     shown: dict[int, ComparedElement] = {}
     for tree in (original, rendered):
         shown |= {
-            id(node): same for node, same in zip(iterate_elements(tree), iterate_elements(hidden(tree)), strict=True)
+            id(node): same
+            for node, same in zip(iterate_elements(tree), iterate_elements(mask_secrets(tree)), strict=True)
         }
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 

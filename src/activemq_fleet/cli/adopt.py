@@ -120,7 +120,7 @@ def adopt_command(
     except UnparsedHostNamesError as error:
         options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
-        raise error.with_command_line_options([*placeholder, *options]) from None
+        raise error.with_options_in_proposed_commands([*placeholder, *options]) from None
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
