@@ -66,7 +66,7 @@ class TopItems(Generic[_T]):
         self._all = 0
 
     def add_items(self, *items: _T) -> None:
-        """Add items to the collector of top items, which leaves out those beyond its limit."""
+        """Add items to the collector, which keeps the top items up to its limit and leaves out all others."""
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
@@ -123,7 +123,7 @@ class DurationHistogram:
 
     @property
     def counts_by_power_of_two(self) -> Counter[int]:
-        """The number of durations in the histogram by power of two of milliseconds.
+        """The number of durations in each range of the histogram from 2**N to 2**(N+1) ms, by N.
 
         At key 10 it is the number of durations from 1,024 to 2,048 ms.
         """

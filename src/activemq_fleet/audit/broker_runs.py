@@ -119,16 +119,18 @@ class ObservedBrokerRun:
         return self.released or self.ended or self.last
 
 
-def observed_broker_runs(seen: Iterable[LogEvidence], busy: Sequence[LoggedPeriod] = ()) -> list[ObservedBrokerRun]:
+def observed_broker_runs(
+    evidence: Iterable[LogEvidence], logged_periods: Sequence[LoggedPeriod] = ()
+) -> list[ObservedBrokerRun]:
     """Return the runs of a broker that its log evidence shows, in the order of the log.
 
-    ``busy`` are the periods in which the broker logged anything.
+    ``logged_periods`` are the periods in which the broker logged anything.
     """
     reader = _RunReader()
-    for record in seen:
+    for record in evidence:
         reader.take(record)
     runs = reader.close()
-    _extend_runs(runs, busy)
+    _extend_runs(runs, logged_periods)
     return runs
 
 
@@ -235,13 +237,13 @@ class _RunReader:
             term.was_active_before = True
 
 
-def log_event_from_evidence(seen: LogEvidence) -> LogEvent:
+def log_event_from_evidence(evidence: LogEvidence) -> LogEvent:
     """Return the log event that a piece of evidence from a broker's log represents.
 
     Broker runs are computed from log events.
     """
-    record = Record(seen.sequence, seen.at, "", "", "", seen.thread)
-    return LogEvent(seen.kind, record, seen.fields)
+    record = Record(evidence.sequence, evidence.at, "", "", "", evidence.thread)
+    return LogEvent(evidence.kind, record, evidence.fields)
 
 
 def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedBrokerRun) -> bool:

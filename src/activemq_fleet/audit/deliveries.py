@@ -66,7 +66,7 @@ class _Stream:
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
     def event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
-        """Return the range of the events that arrived during a subscriber's subscription to a topic filter.
+        """Return the range of one publisher's events that reached a subscriber during one of its subscriptions.
 
         The range is the smallest and the largest SEQ and position of these events.
         """

@@ -32,29 +32,32 @@ class DowntimeBounds:
 
 
 def takeover_downtime(
-    term: ObservedBrokerRun, before: ObservedBrokerRun | None, measured: TakeoverStart, end: ProcessEnd | None
+    run: ObservedBrokerRun,
+    previous_run: ObservedBrokerRun | None,
+    start: TakeoverStart,
+    previous_end: ProcessEnd | None,
 ) -> DowntimeBounds:
     """Return the downtime of a broker pair that a takeover caused.
 
-    The takeover made the run ``term`` active after the run ``before``; ``measured`` is its start. ``end`` is what
-    systemd journals show about the end of ``before``. The downtime lasts from the last sign of service of the old
-    active node until the new one has opened its connectors.
+    The takeover made the broker run ``run`` active after ``previous_run``; ``start`` is the start of the takeover.
+    ``previous_end`` is what systemd journals show about the end of ``previous_run``. The downtime lasts from the last
+    sign of service of the old active node until the new one has opened its connectors.
     """
-    if term.started is None or before is None or (measured.began is not None and measured.seconds is None):
+    if run.started is None or previous_run is None or (start.began is not None and start.seconds is None):
         return DowntimeBounds()
-    sign = end.last_sign if end else before.ended or before.last
-    longest = seconds_between(sign, term.started)
-    proofs = [before.ended, term.locked, term.started, end.at if end else None]
-    if end is not None and end.hung_since is not None:
-        proofs.append(end.hung_since + HANG_ROUNDING)
+    sign = previous_end.last_sign if previous_end else previous_run.ended or previous_run.last
+    longest = seconds_between(sign, run.started)
+    proofs = [previous_run.ended, run.locked, run.started, previous_end.at if previous_end else None]
+    if previous_end is not None and previous_end.hung_since is not None:
+        proofs.append(previous_end.hung_since + HANG_ROUNDING)
     else:
-        proofs.append(measured.began)
-    shortest = seconds_between(min(at for at in proofs if at is not None), term.started)
+        proofs.append(start.began)
+    shortest = seconds_between(min(at for at in proofs if at is not None), run.started)
     if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
         return DowntimeBounds()
     longest = max(shortest, longest)
-    bounds = _bounds_sentence(term, before, end, measured, (shortest, longest), sign)
-    return DowntimeBounds(shortest, longest, bounds + _slow_steps(term, before, end))
+    bounds = _bounds_sentence(run, previous_run, previous_end, start, (shortest, longest), sign)
+    return DowntimeBounds(shortest, longest, bounds + _slow_steps(run, previous_run, previous_end))
 
 
 def downtime_text(shortest: float, longest: float) -> str:

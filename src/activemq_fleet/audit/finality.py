@@ -40,9 +40,13 @@ class EvidenceEnds:
         all_logs_go_on = bool(log_ends) and all(at is not None and at >= ended + FINAL_AFTER for at in log_ends)
         return all_logs_go_on or newest >= ended + FINAL_AFTER_FOR_FLEET
 
-    def is_event_final(self, last: datetime | None) -> bool:
+    def is_event_final(self, last_record: datetime | None) -> bool:
         """Return whether the outcome of an event is final: later journal records can no longer change it.
 
-        It is final if the journals continue for a week after the event's last record at ``last``.
+        It is final if the journals continue for a week after the event's last record at ``last_record``.
         """
-        return last is not None and self.of_journals is not None and self.of_journals >= last + JOURNAL_RETENTION
+        return (
+            last_record is not None
+            and self.of_journals is not None
+            and self.of_journals >= last_record + JOURNAL_RETENTION
+        )

@@ -288,12 +288,17 @@ def journal_epochs_of_files(
     for file in files:
         for key, seq in file.received.items():
             received[key] = max(seq, received.get(key, 0))
-    parts = (part for file in files for part in file.parts.values() if is_agent_of_host(part.agent, part.host, host_of))
+    parts = (
+        part
+        for file in files
+        for part in file.parts.values()
+        if is_agent_journal_on_host(part.agent, part.host, host_of)
+    )
     return merge_epoch_parts(parts, received), received
 
 
-def is_agent_of_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether the collected directory of a host is the one that holds an agent's own event journal.
+def is_agent_journal_on_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
+    """Return whether an agent's own event journal is in the directory that was collected from a given host.
 
     Only then the agent's journal lines in this directory count. Also returns True if the agent or its host is unknown.
     """

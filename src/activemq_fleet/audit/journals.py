@@ -146,10 +146,12 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
     return (id_match[1], id_match[2], int(id_match[3])) if id_match else None
 
 
-def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey, int]) -> dict[EpochKey, JournalEpoch]:
+def merge_epoch_parts(
+    parts: Iterable[JournalEpochPart], received: Mapping[EpochKey, int]
+) -> dict[EpochKey, JournalEpoch]:
     """Merge the parts of epochs (lifetimes of agents' stores) in all event journal files, and return the epochs.
 
-    ``named``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
+    ``received``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
     parts = list(parts)
     known, torn = dict[EpochKey, int](), dict[EpochKey, int]()
@@ -160,7 +162,7 @@ def merge_epoch_parts(parts: Iterable[JournalEpochPart], named: Mapping[EpochKey
         began[key] = min((at for at in (began.get(key), part.began) if at is not None), default=None)
     by_time = sorted(known, key=lambda key: (key[0], began[key] is not None, began[key], key[1]))
     return {
-        key: JournalEpoch(rank, known[key], torn[key] >= known[key], named.get(key, 0))
+        key: JournalEpoch(rank, known[key], torn[key] >= known[key], received.get(key, 0))
         for _, keys in groupby(by_time, key=lambda key: key[0])
         for rank, key in enumerate(keys, 1)
     }
@@ -193,12 +195,14 @@ def record_position(epoch: JournalEpoch, jseq: int) -> int:
     return (epoch.rank << _JSEQ_BITS) + jseq
 
 
-def gaps_of_absent_journals(named: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]) -> Iterator[JournalGap]:
+def gaps_of_absent_journals(
+    epochs_in_event_ids: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]
+) -> Iterator[JournalGap]:
     """Yield a gap for each absent journal of an agent.
 
     Event ids name its epoch (lifetime of an agent's store).
     """
-    for agent, epoch in sorted(named):
+    for agent, epoch in sorted(epochs_in_event_ids):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
             yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
 

@@ -89,17 +89,18 @@ class _DialledLink:
     is_dialled: bool = True
     """Whether the log has the records of attempts; a log with warnings only has none, and none of links that are up."""
 
-    def has_never_come_up(self, newest: datetime | None, last: datetime | None, least: int) -> bool:
+    def has_never_come_up(self, newest_record: datetime | None, log_end: datetime | None, enough_attempts: int) -> bool:
         """Return whether a link that a broker opens has never been established.
 
-        It has never come up after ``least`` or more attempts, or after attempts over a long time. ``newest`` is the
-        time of the newest record of a link or a run, ``last`` that of the last record of the log.
+        It has never come up after ``enough_attempts`` or more attempts, or after attempts over a long time.
+        ``newest_record`` is the time of the newest record of a link or a run, ``log_end`` that of the last record of
+        the log.
         """
-        if self.is_up or newest is None:
+        if self.is_up or newest_record is None:
             return False
-        if not self.is_dialled and (self.failed is None or (last or newest) - self.failed > LASTS):
+        if not self.is_dialled and (self.failed is None or (log_end or newest_record) - self.failed > LASTS):
             return False
-        return self.failures >= least or newest - self.first >= _LONG
+        return self.failures >= enough_attempts or newest_record - self.first >= _LONG
 
 
 @dataclass(slots=True)
@@ -137,49 +138,49 @@ class _Links:
                 self.by_uri[uri] = name
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
-    def count_failed_attempt(self, seen: LogEvidence) -> None:
+    def count_failed_attempt(self, evidence: LogEvidence) -> None:
         """Add a failed connection attempt in a broker's log to the failures of its network link.
 
         The log record names the link, or there is only one link.
         """
-        remote = seen.fields.get("remote", "")
-        if seen.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
-            self.attempts[remote] = _DialledLink(seen.at, frozenset(_addresses_in(remote)), is_dialled=False)
+        remote = evidence.fields.get("remote", "")
+        if evidence.kind in _FAILED_ATTEMPTS and remote not in self.attempts and not self.dialled:
+            self.attempts[remote] = _DialledLink(evidence.at, frozenset(_addresses_in(remote)), is_dialled=False)
         for uri, link in self.attempts.items():
-            if seen.fields.get("remote") == uri or len(self.attempts) == 1:
+            if evidence.fields.get("remote") == uri or len(self.attempts) == 1:
                 link.failures += 1
-                link.error = _error_text(seen)
+                link.error = _error_text(evidence)
                 link.handshake = None
-                link.failed = seen.at
+                link.failed = evidence.at
 
-    def count_failover_attempts(self, seen: LogEvidence) -> None:
+    def count_failover_attempts(self, evidence: LogEvidence) -> None:
         """Count the connection attempts that a failover transport reports in a log record.
 
         The record has the addresses of the links.
         """
-        addresses = _addresses_in(seen.fields.get("uris", ""))
+        addresses = _addresses_in(evidence.fields.get("uris", ""))
         for link in self.attempts.values():
             if addresses & link.addresses:
-                link.failures = max(link.failures, int(seen.fields.get("n", 0)))
-                link.error = link.error or seen.fields.get("e", "")[:200]
+                link.failures = max(link.failures, int(evidence.fields.get("n", 0)))
+                link.error = link.error or evidence.fields.get("e", "")[:200]
 
-    def note_broken_handshake(self, seen: LogEvidence) -> None:
+    def record_broken_handshake(self, evidence: LogEvidence) -> None:
         """Record the time at which the handshake of a broker's network link broke, from a log record.
 
         The connection ended before the other broker sent its name.
         """
-        match = _CONNECTED.search(seen.fields.get("t", ""))
+        match = _CONNECTED.search(evidence.fields.get("t", ""))
         for link in self.attempts.values():
             if match and (match["host"], int(match["port"])) in link.addresses:
-                link.handshake = seen.at
+                link.handshake = evidence.at
 
-    def forget_broken_handshakes(self, since: datetime) -> None:
-        """Clear the broken handshakes of network links since a time, because the broker itself stopped after them."""
+    def clear_broken_handshakes_since(self, since: datetime) -> None:
+        """Clear handshakes of network links that broke since a time, because the stop of the broker explains them."""
         for link in self.attempts.values():
             if link.handshake is not None and link.handshake >= since:
                 link.handshake = None
 
-    def note_link_up(self, bridge: EstablishedBridge) -> None:
+    def mark_link_up(self, bridge: EstablishedBridge) -> None:
         """Mark a broker's network link as up, because the log shows that its bridge was established.
 
         A name can be logged in place of the address of the link.
@@ -219,15 +220,15 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_from_log_evidence(seen: Iterable[LogEvidence], last: datetime | None = None) -> list[LoggedBridge]:
+def bridges_from_log_evidence(evidence: Iterable[LogEvidence], log_end: datetime | None = None) -> list[LoggedBridge]:
     """Return the network bridges of a host that the evidence in its log shows.
 
-    They are shown over time. They are in the order of the log, which ends at ``last``.
+    They are shown over time. They are in the order of the log, which ends at ``log_end``.
     """
-    reader = _BridgeReader(last)
-    for record in seen:
+    reader = _BridgeReader(log_end)
+    for record in evidence:
         reader.take(record)
-    reader.finish_at_log_end()
+    reader.complete_bridges_at_log_end()
     return reader.bridges
 
 
@@ -272,9 +273,9 @@ class _BridgeReader:
         elif seen.kind in _STOPS:
             for bridge in self._last.values():
                 bridge.ended_late = bridge.ended is not None and seen.at - bridge.ended <= LASTS
-            self._links.forget_broken_handshakes(seen.at - LASTS)
+            self._links.clear_broken_handshakes_since(seen.at - LASTS)
         elif seen.kind == "NET-PENDING-INFO" and seen.fields.get("side") == "remote":
-            self._links.note_broken_handshake(seen)
+            self._links.record_broken_handshake(seen)
         elif seen.kind == "FO-STILL-TRYING":
             self._links.count_failover_attempts(seen)
         elif seen.kind in _FAILED and seen.fields.get("local", "") not in had:
@@ -288,7 +289,7 @@ class _BridgeReader:
         passive = up.responder and (up.remote_host, up.remote_port) not in self._links.dialled
         link, direction = (self._next_accepted_link(), "in") if passive else (self._links.of(up), "out")
         if not passive:
-            self._links.note_link_up(up)
+            self._links.mark_link_up(up)
         bridge = LoggedBridge(seen.host, link, up.peer, direction, seen.at)
         self._up[local] = bridge
         self.bridges.append(bridge)
@@ -341,8 +342,8 @@ class _BridgeReader:
                 known.flaps += 1
                 return
 
-    def finish_at_log_end(self) -> None:
-        """Mark the rebuilt network bridges of a host at the end of its log, and add links that never came up.
+    def complete_bridges_at_log_end(self) -> None:
+        """Complete a host's network bridges at the end of its log: mark rebuilt ones, and add links that never came up.
 
         A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that
         is not rebuilt gets the time of the last broken handshake of its link.

@@ -131,7 +131,7 @@ class PairFindings:
 
     @property
     def bridge_connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
-        """The connection losses that network bridges of a broker pair saw, each with the name of the lost broker."""
+        """The connection losses of a pair's outgoing bridges, each with the name of the broker that was lost."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
                 yield bridge.peer, ConnectionLoss("bridge", bridge.host, bridge.ended, back=bridge.back)
@@ -289,10 +289,10 @@ def incidents_of_pair(
     )
 
 
-def pair_of_connection_loss(
+def assign_connection_loss_to_pair(
     name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return the name of the broker pair that a connection loss concerns, and the connection loss.
+    """Assign a connection loss to the broker pair that lost the connection, and return the pair's name and the loss.
 
     The lost broker is called ``name``; its host is added to the connection loss if it is known. None where brokers of
     several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.

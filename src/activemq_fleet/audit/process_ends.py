@@ -66,12 +66,12 @@ def set_process_ends_of_runs(
     runs: Sequence[ObservedBrokerRun],
     records: Sequence[SystemdJournalRecord],
     hangs: Sequence[Hang],
-    busy: Sequence[LoggedPeriod],
+    logged_periods: Sequence[LoggedPeriod],
 ) -> None:
     """Set the ends of broker processes that logs do not show, from hangs and records of the host's systemd journal.
 
-    These are the ends of runs that ended without a record, or whose log has no end. ``busy`` are the periods in which
-    the host logged anything.
+    These are the ends of runs that ended without a record, or whose log has no end. ``logged_periods`` are the
+    periods in which the host logged anything.
     """
     for index, run in enumerate(runs):
         begin = run.chosen or run.first or run.last
@@ -81,7 +81,7 @@ def set_process_ends_of_runs(
             continue
         hang = next((hang for hang in reversed(hangs) if _is_within(hang.since, begin, until)), None)
         if hang is not None and not _is_over(hang, until):
-            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, busy)
+            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, logged_periods)
             kind = "WATCHDOG-KILLS" if hang.killed else "WATCHDOG-HUNG"
             run.process_end = ProcessEnd(kind, hang.killed, hang.since, hang.observed, sign)
             continue

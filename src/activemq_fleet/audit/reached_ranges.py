@@ -107,9 +107,9 @@ class SubscriberSubscriptions:
     subscriptions: list[Subscription]
     changes: list[int]
 
-    def subscription_change_count_before(self, place: int) -> int:
-        """Return the number of changes of a subscriber's subscriptions before a position in its journal."""
-        return bisect_left(self.changes, place)
+    def subscription_change_count_before(self, position: int) -> int:
+        """Return how often a subscriber's subscriptions changed before a position in the subscriber's journal."""
+        return bisect_left(self.changes, position)
 
 
 def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
@@ -177,7 +177,7 @@ def _range_keys(
 
 @lru_cache(1 << 12)
 def barrier_topic_prefix(topic: str) -> str:
-    """Return the prefix of an MQTT topic, by which barriers (marker messages) are assigned to events.
+    """Return the MQTT topic prefix that events share with their barriers, which mark that earlier events were sent.
 
     It is the topic without its last level, and without the level ``__barrier__`` before it.
     """

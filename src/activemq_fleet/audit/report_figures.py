@@ -134,13 +134,13 @@ class ReportPeriod:
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
-def report_period(times: Iterable[SortedSample], others: Iterable[datetime | None]) -> ReportPeriod:
+def report_period(event_times: Iterable[SortedSample], other_times: Iterable[datetime | None]) -> ReportPeriod:
     """Return the period that an audit report must cover to include all given times.
 
-    It lasts at least 1 s. ``times`` are sorted samples of the events' times in microseconds since the epoch.
+    It lasts at least 1 s. ``event_times`` are sorted samples of the events' times in microseconds since the epoch.
     """
-    moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(times, _EDGES)]
-    moments += [at for at in others if at is not None]
+    moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(event_times, _EDGES)]
+    moments += [at for at in other_times if at is not None]
     if not moments:
         return ReportPeriod(_BEGINNING_OF_TIME, _BEGINNING_OF_TIME + timedelta(seconds=1))
     return ReportPeriod(min(moments), max(max(moments), min(moments) + timedelta(seconds=1)))

@@ -34,43 +34,48 @@ class TakeoverStart:
 
 
 def takeover_start(
-    term: ObservedBrokerRun,
-    before: ObservedBrokerRun | None,
+    run: ObservedBrokerRun,
+    previous_run: ObservedBrokerRun | None,
     losses: Sequence[ConnectionLoss],
     skew: timedelta,
-    right: Collection[str] = (),
-    end: ProcessEnd | None = None,
+    correct_witnesses: Collection[str] = (),
+    previous_end: ProcessEnd | None = None,
 ) -> TakeoverStart:
     """Return the start of a takeover of a broker pair, in which a standby became active.
 
-    The standby's broker run is ``term``. The source of the time is the watchdog of a hung broker, else an agent's
-    journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks; ``right`` names
-    the witnesses whose clocks agree with those of the pair; ``end`` is what systemd journals show about the end of
-    ``before``.
+    The standby's broker run is ``run``. The source of the time is the watchdog of a hung broker, else an agent's
+    journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks;
+    ``correct_witnesses`` names the witnesses whose clocks agree with those of the pair; ``previous_end`` is what
+    systemd journals show about the end of ``previous_run``.
     """
-    if term.started is None:
+    if run.started is None:
         return TakeoverStart()
-    if before is not None and end is not None and end.hung_since is not None:
-        return _start_by_log(term, before, end.hung_since, end.at, "watchdog")
-    old = None if before is None else before.host
+    if previous_run is not None and previous_end is not None and previous_end.hung_since is not None:
+        return _start_by_log(run, previous_run, previous_end.hung_since, previous_end.at, "watchdog")
+    old = None if previous_run is None else previous_run.host
     near_losses = [
-        loss for loss in losses if _concerns_hosts(loss, old, term.host) and _is_near(loss, term.started, skew)
+        loss for loss in losses if _concerns_hosts(loss, old, run.host) and _is_near(loss, run.started, skew)
     ]
     for find, seen in (
         (_start_by_agreeing_clock, near_losses),
-        (_start_by_witness_clock, [loss for loss in near_losses if loss.witness not in right]),
+        (_start_by_witness_clock, [loss for loss in near_losses if loss.witness not in correct_witnesses]),
     ):
         for source in ("agent", "bridge"):
-            start = find(term.started, [loss for loss in seen if loss.source == source])
+            start = find(run.started, [loss for loss in seen if loss.source == source])
             if start is not None:
                 return start
-    if term.saw_loss is not None:
-        return TakeoverStart(term.saw_loss, seconds_between(term.saw_loss, term.started), "log")
+    if run.saw_loss is not None:
+        return TakeoverStart(run.saw_loss, seconds_between(run.saw_loss, run.started), "log")
     # A guard kills a broker after the other node has taken over, so the time of the kill is not that of the start.
-    if before is not None and end is not None and end.at is not None and end.kind != "GUARD-KILLED":
-        return _start_by_log(term, before, end.at, end.at, "systemd")
-    if before is not None and before.ended is not None:
-        return _start_by_log(term, before, before.ended, before.released or before.ended, "log")
+    if (
+        previous_run is not None
+        and previous_end is not None
+        and previous_end.at is not None
+        and previous_end.kind != "GUARD-KILLED"
+    ):
+        return _start_by_log(run, previous_run, previous_end.at, previous_end.at, "systemd")
+    if previous_run is not None and previous_run.ended is not None:
+        return _start_by_log(run, previous_run, previous_run.ended, previous_run.released or previous_run.ended, "log")
     return TakeoverStart(
         note=(
             " The start time of the takeover is unknown: neither an agent's journal nor the log of a bridge "

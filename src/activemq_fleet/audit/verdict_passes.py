@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.journal_lines import is_agent_of_host, parsed_journal_lines
+from activemq_fleet.audit.journal_lines import is_agent_journal_on_host, parsed_journal_lines
 from activemq_fleet.audit.journals import (
     EpochKey,
     EventRecordWithPosition,
@@ -47,7 +47,7 @@ def journal_lines_with_agent_positions(
     """
     for number, line, *_ in parsed_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
-        if line and about and line.jseq <= about.known and is_agent_of_host(line.agent, host, host_of):
+        if line and about and line.jseq <= about.known and is_agent_journal_on_host(line.agent, host, host_of):
             yield JournalLineWithAgentPosition(
                 line.agent, record_position(about, line.jseq), (host, file, number), line
             )

@@ -19,11 +19,11 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
     FleetEvidence,
     PairFindings,
+    assign_connection_loss_to_pair,
     incident_evidence_of_rows,
     incidents_of_pair,
     logged_periods,
     pair_findings_of_logs,
-    pair_of_connection_loss,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
 from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, UnexplainedRecordFigures
@@ -272,7 +272,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
             yield keyed
         else:
             name, loss = keyed.value
-            if lost := pair_of_connection_loss(name, loss, hosts_by_name, fleet.pair_of):
+            if lost := assign_connection_loss_to_pair(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
 
