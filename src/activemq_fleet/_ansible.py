@@ -74,14 +74,14 @@ _NO_HOSTS = "Plugin configuration YAML file"
 
 
 def activemq_variable_origins(
-    variables: Mapping[Any, Any], extra: Mapping[Any, Any], others: Iterable[str] = ()
+    variables: Mapping[Any, Any], extra_variables: Mapping[Any, Any], other_names: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
     """Return the origins (file and line) of a host's ``activemq_…`` variables, by variable name.
 
-    The origins of the variables ``others`` are included. ``extra`` are the extra variables, which outrank all.
+    The origins of the variables ``other_names`` are included. Extra variables take precedence over all others.
     """
-    wanted = frozenset(others)
-    tagged_extra = {name: (name, value) for name, value in extra.items()}
+    wanted = frozenset(other_names)
+    tagged_extra = {name: (name, value) for name, value in extra_variables.items()}
     origins = {
         str(name): variable_origin(*tagged_extra.get(name, (name, value)))
         for name, value in variables.items()

@@ -14,7 +14,7 @@ from ansible._internal._templating._jinja_common import Marker, TruncationMarker
 from ansible._internal._templating._marker_behaviors import MarkerBehavior, RoutingMarkerBehavior
 from ansible.module_utils._internal._event_utils import format_event_brief_message
 
-from activemq_fleet._variable_lines import line_of_key_of_value, line_of_last_definition
+from activemq_fleet._variable_lines import line_of_last_definition, line_of_variable_key
 
 __all__ = [
     "DeferredWarningContext",
@@ -53,4 +53,4 @@ def variable_origin(name: object, value: object) -> tuple[str, int] | None:
     if len(lines) > 1 and lines[0] == lines[1]:
         return path, line
     # A list or a mapping begins at its first part, often below its key.
-    return path, (line_of_key_of_value(path, str(name), line) if name else None) or min(lines)
+    return path, (line_of_variable_key(path, str(name), line) if name else None) or min(lines)

@@ -43,8 +43,8 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
-    def restore_encrypted_placeholders(self, text: str) -> str | EncryptedValue:
-        """Return a text in which encrypted values (ciphertexts) replace their placeholders.
+    def restore_ciphertexts(self, text: str) -> str | EncryptedValue:
+        """Replace the placeholders of encrypted values in a text by their ciphertexts, and return the text.
 
         Two are equal for equal text around equal ciphertexts.
         """
@@ -104,7 +104,7 @@ class TemplateEvaluator:
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self._encrypted.restore_encrypted_placeholders(str.__str__(value))
+            return self._encrypted.restore_ciphertexts(str.__str__(value))
         if isinstance(value, Mapping):
             return {self._plain(key): self._plain(item) for key, item in value.items()}
         if isinstance(value, list | tuple):

@@ -18,8 +18,8 @@ _INDENTATION = re.compile(r"[ \t]*")
 _BEGINS_PART = re.compile(r"\[|---|\.\.\.")
 
 
-def line_of_key_of_value(path: str, name: str, value_line: int) -> int | None:
-    """Return the number of the line in an inventory file that has the key of a variable's value, or None.
+def line_of_variable_key(path: str, name: str, value_line: int) -> int | None:
+    """Return the line number of the key of a variable in an inventory file, from the line of its value, or None.
 
     ``value_line`` is the line at which the value begins: that of the key, or one below it.
     """
@@ -34,7 +34,7 @@ def line_of_key_of_value(path: str, name: str, value_line: int) -> int | None:
 
 
 def line_of_last_definition(path: str, name: str, first_line: int) -> int:
-    """Return the line of the last definition of a variable in the mapping or INI section of its first definition.
+    """Return the line that defines a variable last, if one mapping or INI section of a file defines it repeatedly.
 
     ``first_line`` is the line of the first definition, which is returned if the file does not show another one.
     """

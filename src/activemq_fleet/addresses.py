@@ -122,8 +122,8 @@ def parse_listening_address(text: str) -> Address:
     return parse_host_port(f"127.0.0.1:{port}" if port.isdecimal() else text)
 
 
-def parse_url_and_tls(text: str) -> tuple[Address, bool]:
-    """Parse the URL ``host:port`` or ``ssl://host:port``, and return its address and whether TLS is used.
+def parse_address_and_tls(text: str) -> tuple[Address, bool]:
+    """Parse ``host:port`` or ``ssl://host:port``, and return the address (host, port) and whether TLS is used.
 
     Raises ValueError with the reason.
     """

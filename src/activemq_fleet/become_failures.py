@@ -54,13 +54,13 @@ def become_remedy(hosts: Iterable[str]) -> str:
     return f"permit sudo without a password for the SSH user on {names}, or add --ask-become-pass to ansible-playbook"
 
 
-def remedy_for_lost_hosts(lost: Iterable[str], results: Iterable[Mapping[str, Any]], otherwise: str) -> str:
-    """Return the remedy for hosts that dropped out of an Ansible play, with a separate one where ``become`` failed.
+def remedy_for_dropped_hosts(dropped: Iterable[str], results: Iterable[Mapping[str, Any]], other_remedy: str) -> str:
+    """Return the remedy for hosts that dropped out of an Ansible play: one where ``become`` failed, one for the others.
 
-    ``results`` are the registered results of tasks, each by host, as far as they are known. ``otherwise`` is the remedy
-    for the other hosts. Both remedies are imperatives without a period; the result begins with a capital letter.
+    ``results`` are the registered results of tasks, each by host, as far as they are known. ``other_remedy`` is the
+    remedy for the other hosts. Both remedies are imperatives without a period; the result begins with a capital letter.
     """
-    hosts = list(lost)
+    hosts = list(dropped)
     denied_hosts = {
         host
         for results_by_host in results
@@ -70,5 +70,5 @@ def remedy_for_lost_hosts(lost: Iterable[str], results: Iterable[Mapping[str, An
     denied = [host for host in hosts if host in denied_hosts]
     remedies = [become_remedy(denied)] if denied else []
     if len(denied) < len(hosts):
-        remedies.append(otherwise)
+        remedies.append(other_remedy)
     return ". ".join(f"{remedy[0].upper()}{remedy[1:]}" for remedy in remedies)

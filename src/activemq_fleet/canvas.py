@@ -118,12 +118,14 @@ class Canvas:
         self.add_element("circle", css, cx=x, cy=y, r=radius)
 
     @contextmanager
-    def svg_group(self, title: str = "", at: Point | None = None) -> Iterator[None]:
+    def svg_group(self, title: str = "", position: Point | None = None) -> Iterator[None]:
         """Group the SVG elements that are added inside a ``with`` block.
 
         ``title`` is read by screen readers and shown as a tooltip.
         """
-        moved = f' transform="translate({format_decimal(at[0])} {format_decimal(at[1])})"' if at else ""
+        moved = (
+            f' transform="translate({format_decimal(position[0])} {format_decimal(position[1])})"' if position else ""
+        )
         self._elements.append(f"<g{moved}>")
         if title:
             self._elements.append(f"<title>{escape_html(title)}</title>")

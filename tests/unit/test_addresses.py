@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from activemq_fleet.addresses import (
     format_mb_urls_of_agent_conf,
+    parse_address_and_tls,
     parse_host_port,
-    parse_url_and_tls,
     validated_host_name,
 )
 
@@ -64,9 +64,9 @@ def test_a_written_list_reads_back(addresses: list[tuple[str, int]]) -> None:
     ],
 )
 def test_an_entry_says_whether_it_is_tls(text: str, expected: object) -> None:
-    assert parse_url_and_tls(text) == expected
+    assert parse_address_and_tls(text) == expected
 
 
 def test_another_scheme_is_refused_with_the_two_that_there_are() -> None:
     with pytest.raises(ValueError, match=r"has the scheme mqtt://, which is not supported: write HOST:PORT"):
-        parse_url_and_tls("mqtt://a.example.com:1883")
+        parse_address_and_tls("mqtt://a.example.com:1883")

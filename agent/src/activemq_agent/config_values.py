@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activemq_agent.addresses import join_host_port, parse_listening_address, parse_url_and_tls
+from activemq_agent.addresses import join_host_port, parse_address_and_tls, parse_listening_address
 
 KEY = "the key of agent.conf"
 """The subject of errors about a value; ``config_parser`` replaces it by the name of the key."""
@@ -76,7 +76,7 @@ def parse_brokers(text: str) -> tuple[Endpoint, ...]:
 
     The list has at least one ``host:port`` or ``ssl://host:port``.
     """
-    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_url_and_tls, _words(text)))
+    brokers = tuple(Endpoint(*address, tls) for address, tls in map(parse_address_and_tls, _words(text)))
     if not brokers:
         raise ValueError(
             "the list of brokers in the key mb.urls of agent.conf is empty: name at least one broker, such "

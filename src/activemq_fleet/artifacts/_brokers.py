@@ -29,7 +29,7 @@ _DAY = 86400
 
 
 class RecentDownloadFailureError(ArtifactError):
-    """An error for an ActiveMQ distribution whose download failed in the last 24 hours, and is not tried again yet."""
+    """An error for an ActiveMQ distribution that is not downloaded, because a download failed in the last 24 hours."""
 
 
 def local_archive_hint(release: Release) -> str:
@@ -45,7 +45,7 @@ def local_archive_hint(release: Release) -> str:
 
 
 def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch missing ones by Maven.
+    """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch missing ones with Maven.
 
     A broker can be started with them and ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT,
     mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web

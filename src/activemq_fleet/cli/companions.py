@@ -108,7 +108,7 @@ class UnreadableFileError(InputError):
 
 
 class UnreadableFilesError(InputError):
-    """An error for a check of which no file can be read: ``errors`` has the error of each file."""
+    """An error for a check whose files are all unreadable: ``errors`` has the error of each file."""
 
     def __init__(self, errors: Mapping[Path, UnreadableFileError]) -> None:
         super().__init__(*(line for error in errors.values() for line in error.lines))

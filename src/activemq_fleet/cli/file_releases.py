@@ -132,7 +132,7 @@ def read_release_rules(path: Path) -> Rules:
 
 
 class FileRelease(NamedTuple):
-    """The ActiveMQ release of a file, for which the file is checked.
+    """The ActiveMQ release for which ``check`` checks a file.
 
     ``source`` is the source of the release, such as ``--release``.
     """
@@ -144,7 +144,7 @@ class FileRelease(NamedTuple):
 def releases_of_files(
     contents: Mapping[Path, bytes], release: str | None, rules: Rules, rules_source: str = "--release-from"
 ) -> dict[Path, FileRelease]:
-    """Return the ActiveMQ release of each file, for which the file is checked.
+    """Return the ActiveMQ release for which each file is checked, by file.
 
     ``contents`` are the files' contents by path. The release is that of the first matching rule, else ``release``, else
     that of the jars around the file, else that of the header of a rendered file. ``rules_source`` names where the rules
@@ -248,7 +248,7 @@ def _release_around(path: Path) -> str | None:
 
 
 def first_entry_names(directory: Path) -> list[str]:
-    """Return the names of the first entries of a directory. They are at most 5,000.
+    """Return the names of the first 5,000 entries of a directory.
 
     The list is empty for a directory that cannot be listed.
     """

@@ -19,7 +19,7 @@ _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def raise_for_special_files(paths: Iterable[Path]) -> None:
-    """Raise InputError for pipes and other special files. Their content cannot be replaced.
+    """Raise InputError for pipes and other special files, because their content cannot be replaced.
 
     Missing files are accepted.
     """

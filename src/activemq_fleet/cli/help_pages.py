@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^(#{1,6}) +(.*?)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class HelpPage:
-    """A page of the command ``help``: a page of the documentation in Markdown.
+    """A page that the command ``help`` prints: a Markdown page of the documentation.
 
     Its name is that of ``activemq-fleet help NAME``.
     """

@@ -242,10 +242,10 @@ def _password(username: str, file: Path | None) -> str:
 
 def _parse(url: str) -> tuple[Address, bool]:
     """Return the address that an URL of ``--to`` names, and whether it is reached over TLS."""
-    from activemq_fleet.addresses import parse_url_and_tls
+    from activemq_fleet.addresses import parse_address_and_tls
 
     try:
-        return parse_url_and_tls(url)
+        return parse_address_and_tls(url)
     except ValueError as error:
         raise InputError(f"--to: {error}") from None
 

@@ -137,7 +137,7 @@ class Card:
 
         Its upper left corner is at (x, y), in pixels.
         """
-        with canvas.svg_group(f"pair {self.name}", at=(x, y)):
+        with canvas.svg_group(f"pair {self.name}", position=(x, y)):
             canvas.add_rect("card", 0, 0, self.width, self.height, radius=self._style.radius + 3)
             self._draw_content(canvas)
 

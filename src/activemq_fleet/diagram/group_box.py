@@ -152,7 +152,7 @@ class GroupBox:
 
         Its upper left corner is at (x, y), in pixels.
         """
-        with canvas.svg_group(f"group {self.name}", at=(x, y)):
+        with canvas.svg_group(f"group {self.name}", position=(x, y)):
             canvas.add_rect("group-box", 0, 0, self.width, self.height, radius=12)
             canvas.add_text(
                 "group-name ink", _PAD, 28, shorten_to_width(self.name, "group-name", self.width - 2 * _PAD)

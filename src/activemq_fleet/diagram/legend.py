@@ -106,7 +106,7 @@ def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: flo
     tops = [y + 28.0] * columns
     for entry, lines, height in zip(entries, texts, heights, strict=True):
         column = tops.index(min(tops))
-        with canvas.svg_group(at=(x + column * column_width, tops[column])):
+        with canvas.svg_group(position=(x + column * column_width, tops[column])):
             entry.draw(canvas)
             for row, line in enumerate(lines):
                 canvas.add_text("note ink", _SAMPLE, 14 + _LINE * row, line)

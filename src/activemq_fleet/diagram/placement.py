@@ -82,7 +82,7 @@ class Placement:
 
         The position of the picture's upper left corner is (x, y), in pixels. A caption has a background.
         """
-        with canvas.svg_group(at=(x, y)):
+        with canvas.svg_group(position=(x, y)):
             for connection, points in self.lines:
                 draw_connection(canvas, connection, points)
             for box, area in self.boxes:

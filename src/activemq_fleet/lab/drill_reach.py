@@ -19,7 +19,7 @@ from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import AgentTlsSettings, parse_tls
 from activemq_agent.config_values import Endpoint
 from activemq_agent.tls import explain_connection_failure, tls_context
-from activemq_fleet.addresses import Address, join_host_port, parse_url_and_tls
+from activemq_fleet.addresses import Address, join_host_port, parse_address_and_tls
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.render.checks import mqtt_connect_packet
@@ -100,7 +100,7 @@ def _connectors_of_load(spec: TwoAgentLoadSpec) -> list[_LoadConnector]:
     keys = spec.publisher
     user, password = keys.get("mb.username"), keys.get("mb.password")
     login = (user, password) if user and password else None
-    urls = map(parse_url_and_tls, keys["mb.urls"].split(","))
+    urls = map(parse_address_and_tls, keys["mb.urls"].split(","))
     return [_LoadConnector(address, login, parse_tls(keys) if tls else None) for address, tls in urls]
 
 

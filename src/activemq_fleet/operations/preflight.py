@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from activemq_fleet.become_failures import remedy_for_lost_hosts
+from activemq_fleet.become_failures import remedy_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.findings import lines_of_findings
@@ -96,7 +96,7 @@ def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
     lost = [host for host in request.options.get("required", ()) if host not in remaining]
     if lost:
         excluded = ":".join(["all", *(f"!{host}" for host in lost)])
-        remedy = remedy_for_lost_hosts(lost, request.options.get("results", ()), "correct the error above")
+        remedy = remedy_for_dropped_hosts(lost, request.options.get("results", ()), "correct the error above")
         raise RefusalError(
             f"nothing was changed, because these hosts failed or were not reached: {', '.join(lost)}. {remedy}, and "
             f"run the playbook again. To deploy the other hosts only, add --limit '{excluded}'",

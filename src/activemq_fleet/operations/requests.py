@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from activemq_fleet.become_failures import remedy_for_lost_hosts
+from activemq_fleet.become_failures import remedy_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts, CompiledFleet
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.errors import NodeError
@@ -265,7 +265,7 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
     if "alive" not in request.options:
         return
     if lost := [host for host in request.target["hosts"] if host not in request.options["alive"]]:
-        remedy = remedy_for_lost_hosts(
+        remedy = remedy_for_dropped_hosts(
             lost, [request.evidence], "correct the errors that Ansible printed for them above"
         )
         raise InputError(

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import core_schema
 
-from activemq_fleet.addresses import join_host_port, parse_listening_address, parse_url_and_tls, validated_host_name
+from activemq_fleet.addresses import join_host_port, parse_address_and_tls, parse_listening_address, validated_host_name
 from activemq_fleet.errors import text_required_message
 from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
 from activemq_fleet.releases import example_release
@@ -408,7 +408,7 @@ OptionText = BeforeValidator(option_text, json_schema_input_type=str | int | boo
 
 
 def _check_dialled(text: str) -> str:
-    parse_url_and_tls(text)
+    parse_address_and_tls(text)
     return text
 
 

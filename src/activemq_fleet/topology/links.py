@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypedDict
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, parse_url_and_tls
+from activemq_fleet.addresses import Address, parse_address_and_tls
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.network import LinkSettings, SplitTtl
 from activemq_fleet.similar_names import most_similar_name
@@ -383,7 +383,7 @@ def _link_to_unit(broker: Broker, plan: PlannedLink, target: LinkEnd, network: P
 
 def _link_outside(broker: Broker, plan: PlannedLink, network: PlannedNetwork) -> Link:
     """Return the link of one broker to brokers outside of the inventory, whose addresses its entry names."""
-    dialled = [parse_url_and_tls(text) for text in plan.entry.addresses] if plan.entry else []
+    dialled = [parse_address_and_tls(text) for text in plan.entry.addresses] if plan.entry else []
     scheme = "ssl" if any(tls for _, tls in dialled) else "tcp"
     return _planned_link(broker, plan, tuple(address for address, _ in dialled), scheme, network)
 
