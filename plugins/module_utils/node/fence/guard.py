@@ -488,8 +488,8 @@ class Guard:
             path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
                 f"the store {self._store.directory} has no usable index, so messages of these durable "
-                f"subscriptions may be lost: {risk.describe_subscriptions()}. The file {path} lists these "
-                "subscriptions. Publish the messages again if their publishers still have them"
+                f"subscriptions may be lost: {risk.describe_subscriptions()}. If the publishers still have "
+                f"these messages, publish them again. Then delete the file {path}, which lists these subscriptions"
             )
         if not self._store.create_claim(claim, claim_details):
             disk.remove_tree_or_file(self._store.generation_path(claim.directory))
