@@ -154,7 +154,7 @@ def test_the_preferred_master_has_the_filled_star() -> None:
     ("variables", "said"),
     [
         ({"store_directory": "/mnt/store"}, "/mnt/store"),
-        ({"ha": "pure", "release": "5.5.1"}, "the master replicates to the slave"),
+        ({"ha": "pure", "release": "5.5.1"}, "master replicates to slave"),
         ({"ha": "none"}, "A single broker: no other broker takes over when it fails."),
     ],
 )

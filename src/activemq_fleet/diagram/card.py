@@ -289,17 +289,17 @@ def _store_texts(pair: PairView) -> list[tuple[str, str]]:
     """Return what the nodes of a pair share (store, database, replication) as up to two (text, CSS classes) lines."""
     broker = pair.nodes[0].broker
     if pair.high_availability_profile.shares_store_directory:
-        return [("both nodes share a store and its lock", "small ink"), (broker.store_directory, "mono muted")]
+        return [("shared store with one lock", "small ink"), (broker.store_directory, "mono muted")]
     if pair.high_availability_profile.has_database_lease:
         # Never the URL itself: some drivers take the password there.
         product = re.match(r"jdbc:([a-z0-9]+)", broker.settings.jdbc.url if broker.settings.jdbc else "")
         return [
-            ("both nodes share a database and its lease", "small ink"),
+            ("shared database with one lease", "small ink"),
             (product[1] if product else "jdbc", "mono muted"),
         ]
     port = broker.ports.get("replication")
     if pair.high_availability_profile.replicates and port:
-        return [("the master replicates to the slave", "small ink"), (f"on port {port}", "mono muted")]
+        return [("master replicates to slave", "small ink"), (f"on port {port}", "mono muted")]
     return []
 
 
