@@ -61,7 +61,7 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
     lab.kill(A)
     lab.wait_state(B, "active")
 
-    with pytest.raises(LabError, match="stop the slave first"):
+    with pytest.raises(LabError, match=r"stop \S+, and start \S+ first"):
         lab.start(A)
     with pytest.raises(LabError, match="--fresh"):
         lab.up()

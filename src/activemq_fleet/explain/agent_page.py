@@ -12,7 +12,7 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
 _PURPOSES = {
-    "agent.conf": "configuration of the agent: brokers in their order, topics, directory of its state",
+    "agent.conf": "configuration of the agent: brokers in their order, topics, and state directory",
     "mb.password": "the password of the agent's account",
     "jndi.properties": "the brokers of agent.conf, for Java clients on this host",
     "systemd/activemq-agent.service": "the service unit",
@@ -107,6 +107,7 @@ def _files_section(agent: Agent) -> ExplanationSection:
         variable_entry(settings, "agent_state", "state", settings.agent_state, why="journal and outbox"),
     ]
     entries += [
-        file_entry(path, settings.agent_config, _PURPOSES.get(path, "your own file")) for path in render_agent(agent)
+        file_entry(path, settings.agent_config, _PURPOSES.get(path, "another file of the agent"))
+        for path in render_agent(agent)
     ]
     return ExplanationSection("agent-files", "Files", tuple(entries))

@@ -19,14 +19,14 @@ _PURPOSES = {
     "conf/credentials.properties": "passwords that activemq.xml references",
     "conf/log4j.properties": "configuration of logging",
     "conf/log4j2.properties": "configuration of logging",
-    "conf/jetty.xml": "the web console: address and port, access",
-    "conf/jetty-spring.xml": "the web console: its components",
-    "conf/jetty-spring.properties": "the web console: address and port",
-    "conf/jetty/jetty-security.xml": "the web console: access rules",
-    "conf/jetty-realm.properties": "the web console's accounts",
-    "conf/users.properties": "the web console's accounts",
+    "conf/jetty.xml": "address, port and access rules of the web console",
+    "conf/jetty-spring.xml": "components of the web console",
+    "conf/jetty-spring.properties": "address and port of the web console",
+    "conf/jetty/jetty-security.xml": "access rules of the web console",
+    "conf/jetty-realm.properties": "accounts of the web console",
+    "conf/users.properties": "accounts of the web console",
     "conf/groups.properties": "administrators among the accounts in users.properties",
-    "conf/login.config": "the web console: authentication",
+    "conf/login.config": "authentication of the web console",
 }
 
 
@@ -129,14 +129,19 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     entries = [
         variable_entry(settings, "base", "below", where.current, why="a symbolic link to the installed version"),
         variable_entry(
-            settings, "instance", "instance", settings.instance, why="name of the service unit and the directories"
+            settings,
+            "instance",
+            "instance",
+            settings.instance,
+            why="the service unit and the directories have this name",
         ),
         variable_entry(settings, "home", "the release", where.home, why=_INSTALLED[settings.install]),
         ExplanationEntry("logs", where.data),
     ]
     for path in render_broker(broker):
         variable = f"{PREFIX}extra_files[{extra_files[path]}]" if path in extra_files else ""
-        entries.append(file_entry(path, where.current, uses.get(path, "your own file"), variable))
+        other = "a file from activemq_extra_files" if variable else "another file of the broker"
+        entries.append(file_entry(path, where.current, uses.get(path, other), variable))
     return ExplanationSection("files", "Files", tuple(entries))
 
 

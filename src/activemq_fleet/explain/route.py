@@ -72,7 +72,7 @@ def _hop_entries(fleet: Fleet, answer: MessageReachAnswer) -> Iterator[Explanati
     for number, hop in enumerate(answer.path, 1):
         links = fleet.broker(hop.host).links
         details = tuple(f"{link.kind}, {ttl_in_words(link)}" for link in links if link.name == hop.link)
-        way = " in reverse direction" if hop.back else ""
+        way = " against its direction (duplex)" if hop.back else ""
         why = f"the message crosses the link {hop.link} of {hop.host}{way}"
         yield ExplanationEntry(
             f"bridge {number}", f"{hop.source} to {hop.target}", why=why, details=details, data=asdict(hop)

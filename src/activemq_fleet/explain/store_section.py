@@ -145,7 +145,8 @@ def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
         text = f"{broker.host} waits until its slave {broker.peer} connects to port {broker.ports.get('replication')}"
         yield ExplanationEntry("copied by", text, why="waitForSlave")
     yield ExplanationEntry(
-        "lock", "no lock, because each node has a store: both nodes can become active in a network partition"
+        "lock",
+        "no lock exists, because each node has a separate store: both nodes can become active in a network partition",
     )
 
 

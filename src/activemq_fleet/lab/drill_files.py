@@ -61,8 +61,8 @@ def pair_outcomes_and_faults(
     brokers' hosts and of this machine may differ.
     """
     where = directory / pair
-    publisher = read_journal(where / "publisher", f"the publisher of {pair}")
-    subscriber = read_journal(where / "subscriber", f"the subscriber of {pair}")
+    publisher = read_journal(where / "publisher", f"the publisher of the test load on {pair}")
+    subscriber = read_journal(where / "subscriber", f"the subscriber of the test load on {pair}")
     promised = _promised(where / "promised")
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
     event_ids = publisher.event_ids("accepted") | set(promised)

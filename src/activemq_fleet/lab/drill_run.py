@@ -206,7 +206,7 @@ class DrillRun:
         if not poll_until_true(is_handled, patience, _POLL):
             raise LabError(
                 f"pair {pair}: the test load handled no event in the {patience:g} s after the fault: check the logs of "
-                "both nodes"
+                "both nodes of the pair"
             )
 
     def record_fault(self, fault: Fault) -> Fault:

@@ -228,7 +228,7 @@ class Lab(ReadOnlyLab):
             if self._claims.reserve_address_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
-                    "up`, which reserves other addresses"
+                    "up` for this lab, which reserves different addresses"
                 )
             check_pure_start_order(hosts, broker)
             hosts.check_ports_usable(broker)

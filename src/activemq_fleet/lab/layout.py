@@ -81,7 +81,7 @@ class LabLayout:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise LabError(
-                    f"{self.directory}: another command uses this lab: wait until that command finishes"
+                    f"{self.directory}: another command uses this lab: wait until the other command finishes"
                 ) from None
             yield
         finally:

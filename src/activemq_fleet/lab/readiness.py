@@ -65,7 +65,9 @@ def credentials_of(broker: Broker) -> Credentials | None:
 def require_free_port(address: Address) -> None:
     """Raise LabError if a program listens on the port of an address."""
     if is_port_taken(address):
-        raise LabError(f"port {address[1]} on {address[0]} is used by another program: stop that program")
+        raise LabError(
+            f"port {address[1]} on {address[0]} is used by another program: stop the program that listens on this port"
+        )
 
 
 def is_port_taken(address: Address) -> bool:

@@ -219,10 +219,10 @@ def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
     if broker.role == "master" and alive:
         raise LabError(
             f"{broker.host}: the slave {peer.host} of this master runs, but a master must start before its slave: stop "
-            "the slave first"
+            f"{peer.host}, and start {broker.host} first"
         )
     if broker.role == "slave" and not (alive and hosts.listens_on_port(peer, peer.ports["replication"])):
         raise LabError(
-            f"{broker.host}: the master {peer.host} of this slave does not listen, and without it the slave would "
-            "become a second master: start the master first"
+            f"{broker.host}: the master {peer.host} of this slave does not listen, and without its master the slave "
+            f"would become a second master: start {peer.host} first"
         )

@@ -169,8 +169,8 @@ class StompConnection:
             raise StompError(str(error)) from None
         except TimeoutError:
             raise StompTimeout(
-                f"the broker {self._name} did not accept the STOMP frame {command} in {self._timeout:g} s: check its "
-                "log"
+                f"the broker {self._name} did not accept the STOMP frame {command} in {self._timeout:g} s: check the "
+                "log of this broker"
             ) from None
 
     def _next(self, deadline: float) -> StompFrame:
@@ -179,10 +179,12 @@ class StompConnection:
             return self._client.read_frame()
         except TimeoutError:
             raise StompTimeout(
-                f"the broker {self._name} sent no STOMP frame before the timeout: check its log"
+                f"the broker {self._name} sent no STOMP frame before the timeout: check the log of this broker"
             ) from None
         except ConnectionResetError:
-            raise StompError(f"the broker {self._name} closed the STOMP connection: check its log") from None
+            raise StompError(
+                f"the broker {self._name} closed the STOMP connection: check the log of this broker"
+            ) from None
 
 
 class StompPublisher:

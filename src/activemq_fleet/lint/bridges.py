@@ -325,20 +325,20 @@ def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
     jmx = broker.boolean_attribute("useJmx", default=True)
     if jmx:
         for link in nameless[1:]:
-            first, this = nameless[0].position()[0], link.position()[0]
+            first = nameless[0].position()[0]
             message = (
-                f"the networkConnectors in lines {first} and {this} both have the default name NC: the broker does "
-                "not start"
+                f"this networkConnector and the networkConnector in line {first} both have the default name NC: the "
+                "broker does not start"
             )
             yield link.problem(message)
     elif jmx is False:
         for link, rival in _links_with_same_peer(
             [link for link in nameless if link.boolean_attribute("duplex", default=False)]
         ):
-            first, this = rival.position()[0], link.position()[0]
+            line = rival.position()[0]
             message = (
-                f"the duplex links in lines {first} and {this} connect to the same peer and both have the default name "
-                "NC: they disconnect each other repeatedly"
+                f"this duplex networkConnector and the one in line {line} connect to the same peer and both have the "
+                "default name NC: they disconnect each other repeatedly"
             )
             why = "the peer treats a second duplex link with the same name as a replacement of the first one"
             yield link.problem(message, severity="warning", why=why)
