@@ -59,9 +59,9 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether the connection to a broker's listener fails for any certificate, not only for a private authority's.
+        """Whether the connection certainly fails: for any reason except a missing trust store (``authority``).
 
-        Without a trust store, it can succeed where a public authority may have signed the listener's certificate.
+        Without a trust store, it succeeds if a public authority has signed the listener's certificate.
         """
         return self.kind != "authority"
 

@@ -113,13 +113,13 @@ def text_required_message(subject: str, value: object) -> str:
     return f"{subject} must be text, not {kind}: write the value in quotes"
 
 
-def names_to_text(names: Sequence[str], number: int | None = None, *, most: int = 3) -> str:
-    """Return names as text, such as ``a, b, c and 4 more``. Only the first of many names are in the text.
+def names_to_text(names: Sequence[str], total: int | None = None, *, most: int = 3) -> str:
+    """Return names as text, such as ``a, b, c and 4 more``: the first names and the number of the others.
 
-    The text has the first ``most`` names and the number of the others. ``number`` is the number of all names, where
-    ``names`` holds only the first of them.
+    The text has the first ``most`` names. ``total`` is the number of all names, where ``names`` holds only the first
+    of them.
     """
-    shown, more = ", ".join(names[:most]), (number or len(names)) - most
+    shown, more = ", ".join(names[:most]), (total or len(names)) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
 

@@ -85,7 +85,7 @@ class Finding:
     @property
     def message_and_fix_sentences(self) -> str:
         """The finding's message and its fix, as sentences."""
-        return join_sentences(self.message, self.fix)
+        return join_problem_and_remedy(self.message, self.fix)
 
     def to_line(self) -> str:
         """Return the finding as one line of text: rule, host or place, message and fix.
@@ -137,8 +137,8 @@ def _line_of(finding: Finding, host: str) -> str:
     return escape_unprintable(f"{about}: {finding.message_and_fix_sentences}{waived}")
 
 
-def join_sentences(problem: str, remedy: str) -> str:
-    """Join the text of a problem and of its remedy to sentences.
+def join_problem_and_remedy(problem: str, remedy: str) -> str:
+    """Return a text with the sentence of a problem, followed by the sentence of its remedy.
 
     The remedy begins with a capital letter, except before a name. The text has no period at its end, so that a caller
     can add a reason or a place.

@@ -52,7 +52,7 @@ _SKIPPED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InventoryData:
-    """The data read from an Ansible inventory. They are its hosts, groups, warnings and findings.
+    """The data read from an Ansible inventory: its hosts, groups, warnings and findings.
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its variables that start with
     ``activemq_``, in plain Python types; an encrypted value that cannot be opened is an ``EncryptedValue``. ``groups``

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from activemq_fleet.errors import InputError, SettingsError, text_required_message
-from activemq_fleet.findings import join_sentences
+from activemq_fleet.findings import join_problem_and_remedy
 
 DEFAULT_PATTERN = r"^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[ab])(?:\.|$)"
 DEFAULT_MASTER_NODE = "a"
@@ -53,7 +53,7 @@ class UnclearNameError(InputError):
     """
 
     def __init__(self, host: str, reason: str, fix: str) -> None:
-        self.problem = join_sentences(reason, fix)
+        self.problem = join_problem_and_remedy(reason, fix)
         super().__init__(f"{host}: {self.problem}")
         self.reason = reason
         self.fix = fix

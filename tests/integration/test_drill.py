@@ -29,7 +29,7 @@ from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.drill_run import METRICS
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.load_spec import load_spec
+from activemq_fleet.lab.load_spec import make_load_spec
 from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet, Pair
 from tests.integration.labs import pair, processes_of, write_inventory
@@ -79,7 +79,7 @@ def whole(lab: Lab) -> None:
 
 
 def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
-    spec = load_spec(fleet, pair, rate)
+    spec = make_load_spec(fleet, pair, rate)
     assert isinstance(spec, TwoAgentLoadSpec)
     return spec
 
@@ -252,7 +252,7 @@ def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
         right = agent_spec(*arguments)
         return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
 
-    monkeypatch.setattr("activemq_fleet.lab.drill_run.load_spec", wrong)
+    monkeypatch.setattr("activemq_fleet.lab.drill_run.make_load_spec", wrong)
     with pytest.raises(InputError, match=r"brokers reject the login of its test load: .*'till' or its password"):
         run_drill(lab, DrillOptions(faults=1, rate=RATE))
 

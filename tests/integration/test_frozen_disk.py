@@ -19,7 +19,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
-from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
+from activemq_fleet.lab.load_spec import make_load_spec, supports_mqtt_agents
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE, until
@@ -102,7 +102,7 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[Delivery
                     lab.start(host, wait=False)
         return states
 
-    with make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets) as generator:
+    with make_load_generator(make_load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets) as generator:
         generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
         subprocess.run(["fsfreeze", "--freeze", stores], check=True)

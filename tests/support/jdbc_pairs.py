@@ -16,7 +16,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_process import make_load_generator
-from activemq_fleet.lab.load_spec import load_spec, supports_mqtt_agents
+from activemq_fleet.lab.load_spec import make_load_spec, supports_mqtt_agents
 from tests.integration.labs import pair
 from tests.integration.relay import Relay
 from tests.integration.waiting import PATIENCE, until
@@ -63,7 +63,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
                 for host in (host for host, state in states.items() if state == "stopped"):
                     lab.start(host, wait=False)
 
-    generator = make_load_generator(load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
+    generator = make_load_generator(make_load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
     with generator:
         generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.findings import join_sentences
+from activemq_fleet.findings import join_problem_and_remedy
 
 HOSTS = """\
 all:
@@ -461,7 +461,7 @@ def test_mistake_that_hides_hosts_is_an_error_of_input(
     assert code == 2
     assert {finding["rule"] for finding in findings} == {"T000"}
     assert f"inventory/{place}" in [f"{finding['file']}:{finding['line']}" for finding in findings]
-    assert any(message in join_sentences(finding["message"], finding["fix"]) for finding in findings)
+    assert any(message in join_problem_and_remedy(finding["message"], finding["fix"]) for finding in findings)
 
 
 @pytest.mark.parametrize(

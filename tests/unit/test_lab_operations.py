@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.audit.operation_records import PlannedOperation, parse_planned_operations
 from activemq_fleet.lab.layout import LabLayout
-from activemq_fleet.lab.operations import recorded_operation
+from activemq_fleet.lab.operations import record_operation_begin_and_end
 
 A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 
@@ -30,7 +30,7 @@ def read(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
 
 def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: LabLayout) -> None:
     said: list[str] = []
-    with pytest.raises(RuntimeError), recorded_operation(layout, (A, B, NEW), "lab stop", said.append):
+    with pytest.raises(RuntimeError), record_operation_begin_and_end(layout, (A, B, NEW), "lab stop", said.append):
         raise RuntimeError
     for host in (A, B):
         (one,) = read(layout, host)
@@ -43,7 +43,7 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
 def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLayout) -> None:
     layout.operations_file_path(A).mkdir()
     said: list[str] = []
-    with recorded_operation(layout, (A,), "lab stop", said.append):
+    with record_operation_begin_and_end(layout, (A,), "lab stop", said.append):
         said.append("done")
     assert said[1] == "done"
     assert all(

@@ -21,7 +21,7 @@ from activemq_fleet.adopt.properties import (
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
 from activemq_fleet.errors import InputError, ReleaseError
-from activemq_fleet.findings import join_sentences
+from activemq_fleet.findings import join_problem_and_remedy
 from activemq_fleet.grouping import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark
@@ -343,7 +343,7 @@ def _read(
         )
     if kind and not mark:
         mistake = f"the file is {kind.name}, not an activemq.xml"
-        raise InputError(f"{path}: {join_sentences(mistake, kind.fix)}")
+        raise InputError(f"{path}: {join_problem_and_remedy(mistake, kind.fix)}")
     try:
         element = parse_root_element(content)
     except UnreadableXmlError as error:
@@ -351,7 +351,7 @@ def _read(
             reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
             raise InputError(f"{path}:{line}:{column}: {reason}") from None
         problem = error.problem
-        text = join_sentences(problem.message, problem.fix) if problem.fix else problem.message
+        text = join_problem_and_remedy(problem.message, problem.fix) if problem.fix else problem.message
         raise InputError(f"{path}:{problem.line}:{problem.column}: {text}") from None
     if element.tag == f"{{{CORE}}}broker":
         element = _put_in_beans(element)

@@ -14,7 +14,7 @@ from activemq_fleet.cli.file_releases import (
     possible_installation_directories,
 )
 from activemq_fleet.cli.formats.report import INPUT_ERROR
-from activemq_fleet.findings import error_finding, join_sentences
+from activemq_fleet.findings import error_finding, join_problem_and_remedy
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.lint.locations import referenced_file_names, service_files_of_unknown_schemes
 from activemq_fleet.schema import decode_xml_document
@@ -102,7 +102,7 @@ class UnreadableFileError(InputError):
     """
 
     def __init__(self, path: Path, problem: str, fix: str) -> None:
-        super().__init__(f"{path}: {join_sentences(problem, fix)}")
+        super().__init__(f"{path}: {join_problem_and_remedy(problem, fix)}")
         self.problem = problem
         self.fix = fix
 

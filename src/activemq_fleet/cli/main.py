@@ -15,7 +15,7 @@ import click
 from activemq_fleet import __version__
 from activemq_fleet.cli.completion import COMPLETE_VARIABLE, print_completions
 from activemq_fleet.cli.error_lines import PROGRAM, run_and_print_errors
-from activemq_fleet.cli.terminal import add_color_and_pager_options, color_setting_of_environment
+from activemq_fleet.cli.terminal import add_color_and_pager_options, color_off_in_environment
 from activemq_fleet.similar_names import most_similar_name
 
 _UTF8_LOCALE = "C.UTF-8"
@@ -25,6 +25,8 @@ COMMANDS = (
     *("init", "names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
     *("pack", "plan", "drift", "audit", "store", "rule", "help", "completion"),
 )
+# The functions of commands whose short name does not describe the function: the others are NAME_command.
+_FUNCTION_NAMES = {"pack": "pack_environment_command", "plan": "plan_on_spark_command"}
 
 
 def collect_garbage_rarely() -> None:
@@ -49,7 +51,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"activemq_fleet.cli.{cmd_name}")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
+        command: click.Command = getattr(module, _FUNCTION_NAMES.get(cmd_name, f"{cmd_name}_command"))
         return add_color_and_pager_options(command)
 
     def resolve_command(
@@ -106,6 +108,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and (instruction := os.environ.get(COMPLETE_VARIABLE)):
         return print_completions(fleet_cli, instruction)
-    with fleet_cli.make_context(PROGRAM, words, color=color_setting_of_environment()) as context:
+    color = False if color_off_in_environment() else None
+    with fleet_cli.make_context(PROGRAM, words, color=color) as context:
         result = fleet_cli.invoke(context)
     return result if isinstance(result, int) else 0

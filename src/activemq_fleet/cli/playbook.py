@@ -17,7 +17,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 
 class PlaybookError(FleetError):
-    """An error for a playbook that failed. It may also have ended without the expected result."""
+    """An error for a playbook run that failed, or that ended without the expected result."""
 
     exit_code = 1
 

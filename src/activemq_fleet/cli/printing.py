@@ -10,12 +10,12 @@ import click
 from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, render_rich_text
+from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, rich_object_to_text
 from activemq_fleet.node.printable import escape_unprintable
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print text to stdout. Control characters are removed.
+    """Print text, without its control characters, to stdout.
 
     With ``err`` it is printed to stderr. The function is not for colored text.
     """
@@ -24,7 +24,7 @@ def echo(text: str, *, err: bool = False) -> None:
 
 
 def echo_to_stderr(text: str) -> None:
-    """Print text, such as the progress of a command, to stderr. Control characters are removed."""
+    """Print text, such as the progress of a command, without its control characters to stderr."""
     echo(text, err=True)
 
 
@@ -85,7 +85,7 @@ def table_text(
     for row in rows:
         table.add_row(*(Text(escape_unprintable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     return "\n".join(
-        line.rstrip() for line in render_rich_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
+        line.rstrip() for line in rich_object_to_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
     )
 
 

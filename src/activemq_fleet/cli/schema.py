@@ -16,7 +16,7 @@ def schema_command() -> None:
     """Fetch the XML schemas of releases, and print the JSON Schemas of variables and inventories."""
 
 
-@schema_command.command()
+@schema_command.command("fetch")
 @click.argument("releases", metavar="RELEASE...", nargs=-1, required=True, shell_complete=complete_releases)
 @click.option(
     "--from",
@@ -26,7 +26,7 @@ def schema_command() -> None:
     help="Jar of the ActiveMQ release (activemq-spring, activemq-core up to 5.7, or activemq-all), or the "
     "tar.gz or zip of the release.",
 )
-def fetch(releases: tuple[str, ...], source: Path | None) -> None:
+def fetch_schemas_command(releases: tuple[str, ...], source: Path | None) -> None:
     """Copy the XSD of each RELEASE from its jar or archive to the cache.
 
     Without --from the schema comes from the wheel or, for releases that the wheel does not contain, through Maven. A

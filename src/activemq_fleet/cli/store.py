@@ -66,7 +66,7 @@ def inspect_command(directory: Path, form: str) -> int:
 @store_command.command("behind", short_help="List the messages that only an old generation (copy) of the store holds.")
 @_store
 @_format
-def behind_command(directory: Path, form: str) -> None:
+def list_old_generation_messages_command(directory: Path, form: str) -> None:
     """List the messages that only an old generation of a fenced store holds.
 
     The list shows destination and message id, and the event id where an agent sent the message. Root reads the store as

@@ -21,12 +21,12 @@ _NO_PAGER = "activemq_fleet.no_pager"
 _COLORS: dict[str, bool | None] = {"auto": None, "always": True, "never": False}
 
 
-def color_setting_of_environment() -> bool | None:
-    """Return the color setting of environment variables such as NO_COLOR. It is False or None.
+def color_off_in_environment() -> bool:
+    """Return whether an environment variable, such as NO_COLOR, turns colors off.
 
-    False means no colors: NO_COLOR (https://no-color.org) is set or the terminal has no escape codes.
+    Either NO_COLOR (https://no-color.org) is set, or the terminal has no escape codes.
     """
-    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+    return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
 
 
 def add_color_and_pager_options(command: click.Command) -> click.Command:
@@ -85,7 +85,9 @@ def color_choice() -> bool | None:
     Without a choice only a terminal gets colors.
     """
     context = click.get_current_context(silent=True)
-    return context.color if context else color_setting_of_environment()
+    if context:
+        return context.color
+    return False if color_off_in_environment() else None
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
@@ -95,10 +97,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def output_width() -> int | None:
-    """Return the width of the output in columns. It is the width of the terminal on stdout.
-
-    None is returned if stdout is not a terminal.
-    """
+    """Return the width of the terminal on stdout in columns; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
@@ -121,15 +120,15 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     )
 
 
-def render_rich_text(shown: RenderableType, *, width: int | None = None) -> str:
-    """Return an object of the library rich as text with the escape codes of its colors."""
+def rich_object_to_text(renderable: RenderableType, *, width: int | None = None) -> str:
+    """Return an object of the library ``rich``, such as a table, as text with the escape codes of its colors."""
     buffer = StringIO()
-    _rich_console_for(buffer, width=width).print(shown)
+    _rich_console_for(buffer, width=width).print(renderable)
     return buffer.getvalue().rstrip("\n")
 
 
 def print_through_pager(text: str) -> None:
-    """Print text through a pager. Text that fits on the terminal is printed directly.
+    """Print text through a pager, or directly if it fits on the terminal.
 
     The text may have escape codes of colors.
     """

@@ -34,19 +34,19 @@ class DeployableFile:
     hidden: bool = False
 
 
-def files_to_deploy(node: Broker | Agent | Balancer) -> dict[str, DeployableFile]:
+def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, DeployableFile]:
     """Return the files to deploy to a broker, an agent or a balancer, by path.
 
     Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
     """
     hidden: set[str] = set()
-    if isinstance(node, Broker):
-        masked, revealed = render_broker_masked_and_revealed(node)
-        hidden = {extra.path for extra in node.settings.extra_files}
-    elif isinstance(node, Agent):
-        masked, revealed = render_agent(node), render_agent(node, reveal=True)
+    if isinstance(component, Broker):
+        masked, revealed = render_broker_masked_and_revealed(component)
+        hidden = {extra.path for extra in component.settings.extra_files}
+    elif isinstance(component, Agent):
+        masked, revealed = render_agent(component), render_agent(component, reveal=True)
     else:
-        masked, revealed = render_balancer(node), render_balancer(node, reveal=True)
+        masked, revealed = render_balancer(component), render_balancer(component, reveal=True)
     return {path: _deployable_file(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 

@@ -156,7 +156,7 @@ class BrokerFacts:
     """The store that the rendered configuration names; None where nothing was rendered."""
 
     @property
-    def profile(self) -> Profile:
+    def ha_profile(self) -> Profile:
         """The high-availability profile of the broker's pair."""
         return PROFILES[self.ha]
 
@@ -207,7 +207,7 @@ class BrokerFacts:
 
 
 def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFacts:
-    """Return the facts about a broker that playbooks need. They are derived from its settings.
+    """Return the facts about a broker that playbooks need, derived from the broker's settings.
 
     The facts about the message store are read from ``activemq_xml``, the rendered activemq.xml.
     """

@@ -320,7 +320,7 @@ def badge_width(text: str) -> float:
 
 
 def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity: str) -> float:
-    """Draw the badge that marks a broker's findings. It has the color of a severity.
+    """Draw the badge that marks a broker's findings, in the color of a severity.
 
     The badge's right end is at ``right``. Return its width in pixels.
     """
@@ -331,7 +331,7 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw a star at a position. It marks a broker as preferred master or slave.
+    """Draw the star that marks a broker as preferred master or slave, at a position.
 
     The star is twelve pixels wide, with its middle at (x, y). A ``filled`` star marks the preferred master.
     """

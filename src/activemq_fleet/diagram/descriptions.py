@@ -62,12 +62,9 @@ def usual_release(view: GroupView) -> str:
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
-def common_result(nodes: Iterable[BrokerView], question: Callable[[BrokerView], _Answer]) -> _Answer | None:
-    """Return the result of a function if it is the same for all given brokers, else None.
-
-    ``question`` is the function, and ``nodes`` are the brokers.
-    """
-    answers = [question(node) for node in nodes]
+def common_result(nodes: Iterable[BrokerView], function: Callable[[BrokerView], _Answer]) -> _Answer | None:
+    """Return the result of a function if it is the same for all given brokers (``nodes``), else None."""
+    answers = [function(node) for node in nodes]
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 

@@ -45,11 +45,11 @@ class _PlacedLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DrawnConnection:
-    """A connection in a picture, which is drawn as one line.
+    """A connection in a picture: one line for all links of one kind between two nodes, pairs or groups.
 
-    It represents all links of one kind between two nodes, pairs or groups. ``a`` is placed before ``b``. ``forward``
-    are the (source, target) pairs of the links from ``a`` to ``b``, ``backward`` those of the others. ``destinations``
-    are what all links carry, empty where they carry everything or differ.
+    ``a`` is placed before ``b``. ``forward`` are the (source, target) pairs of the links from ``a`` to ``b``,
+    ``backward`` those of the others. ``destinations`` are what all links carry, empty where they carry everything or
+    differ.
     """
 
     a: str
@@ -150,7 +150,7 @@ class PairView:
 
     @property
     def lacks_a_node(self) -> bool:
-        """Whether the pair lacks one of its two nodes (brokers). The inventory then has only the other one."""
+        """Whether the inventory has only one of the two nodes (brokers) that the pair requires."""
         return len(self.nodes) == 1 and self.high_availability_profile.has_peer
 
 

@@ -82,10 +82,10 @@ class ComparedHost(NamedTuple):
     drift: HostDriftCounts | None = None
 
 
-def sides_with_files(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host has planned files, collected files or both; None if it has neither.
+def planned_collected_or_both(records: Sequence[FileRecord]) -> Side | None:
+    """Return whether a host has planned files, collected (found) files or both; None if it has neither.
 
-    The result is ``planned``, ``found`` (collected), ``both`` or None. The records are those of the host's files.
+    The records are those of the host's files.
     """
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):

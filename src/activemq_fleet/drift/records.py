@@ -41,7 +41,7 @@ class FileRecord(NamedTuple):
 
 
 def planned_file_record(host: str, path: str, content: str | None, sha256: str | None) -> FileRecord:
-    """Return the record (hash and text) of a host's planned file, for comparison with the collected file.
+    """Return the record (hash and text) of a host's planned file, to compare it with the collected file.
 
     Without its content (``plan --without-content``) only its hash is compared.
     """
@@ -52,7 +52,7 @@ def planned_file_record(host: str, path: str, content: str | None, sha256: str |
 
 
 def rendered_file_record(path: str, content: bytes) -> FileRecord:
-    """Return the record (hash and text) of a file that ``render`` wrote, for comparison with the collected file.
+    """Return the record (hash and text) of a file that ``render`` wrote, to compare it with the collected file.
 
     ``path`` is ``HOST/PATH``.
     """
@@ -61,7 +61,7 @@ def rendered_file_record(path: str, content: bytes) -> FileRecord:
 
 
 def collected_file_records(path: str, content: bytes) -> Iterator[FileRecord]:
-    """Yield the hashes and texts of a host's files that a collected file contains, for comparison with the plan.
+    """Yield records (hashes, texts, notes) about a host's files, read from one file that ``collect`` wrote.
 
     The playbook ``collect`` wrote the file to ``HOST/PATH``. For its manifests there is a record for each listed file.
     Raises InputError naming the host for notes of ``collect`` that cannot be read.

@@ -54,7 +54,7 @@ class DeliveryCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault that a drill injected, such as a killed broker. Its measured effects are included.
+    """A fault that a drill injected, such as a killed broker, with the fault's measured effects.
 
     Examples of effects are takeover and downtime, in seconds. ``takeover``: the time until the log of the successor
     reported its start. ``silence`` and ``publish_gap``: the longest time around the fault without a handled event, and
@@ -121,7 +121,7 @@ class DrillSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """The result of a drill (faults injected under load). It has the verdict, its reasons, and all faults.
+    """The result of a drill (faults injected under load): the verdict, its reasons, and all faults.
 
     ``reasons`` are the sentences behind the verdict, the gravest first. ``scraped``: the times without an active node
     by Prometheus; None if no Prometheus ran during the drill.
@@ -139,7 +139,7 @@ class DrillResult:
 
     @property
     def faults_with_enough_events(self) -> tuple[Fault, ...]:
-        """The drill's faults that count: the load was fast enough when they were injected."""
+        """The faults that count for the drill, because the load was fast enough when they were injected."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def total_count(self, name: str) -> int:

@@ -113,14 +113,14 @@ def _mqtt_clients_entry(unit: Pair) -> ExplanationEntry:
     return ExplanationEntry("mb.urls", urls or "none", why=why, data={"mb_urls": urls or None})
 
 
-def mqtt_urls_for_agent_conf(unit: Pair) -> str:
+def mqtt_urls_for_agent_conf(pair: Pair) -> str:
     """Return the MQTT URLs of a pair's brokers as the value of ``mb.urls`` in a failover agent's agent.conf.
 
     The result is "" if the pair serves no agent.
     """
     listening = [
         (b.address, c)
-        for b in unit.brokers_in_dialling_order
+        for b in pair.brokers_in_dialling_order
         if b.release.supports_agents and (c := b.connector("mqtt"))
     ]
     return format_mb_urls_of_agent_conf(

@@ -109,7 +109,7 @@ def _broker_title(broker: Broker) -> str:
 
 
 def inventory_name_of(fleet: Fleet, name: str) -> str:
-    """Return the inventory name of a host. Its first label may be given instead of the name.
+    """Return the inventory name of the host that a name, or the first label of a name, identifies.
 
     No other host may have the same first label. Raises InputError for any other name, and suggests the nearest.
     """

@@ -19,7 +19,7 @@ _CORE = {"c": CORE}
 
 
 def lock_settings_of(document: XmlDocument) -> dict[str, int | str]:
-    """Return the lock settings of a broker's message store. They are read from its activemq.xml.
+    """Return the lock settings of a broker's message store, read from the broker's activemq.xml.
 
     The settings are acquire interval and keep-alive period (ms), and the lease's holder. Only settings that are set are
     returned, as ``acquire``, ``keepalive`` and ``holder``.

@@ -30,7 +30,7 @@ _NO_NODE = "no node"
 
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
-    """Return a text about the takeover time: how soon after a broker's death its peer serves clients."""
+    """Return a text about the takeover time: how soon the peer serves clients after a broker's death."""
     if not broker.profile.has_peer:
         return "no node takes over, because the broker has no peer"
     if broker.profile.replicates:

@@ -51,7 +51,7 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def read_new_records(self) -> JournalTail:
-        """Read the new records of the agent's journal. They are counted by kind.
+        """Read the new records of the agent's journal, and count them by kind.
 
         New records were written since the last call. Returns this JournalTail.
         """
@@ -127,7 +127,7 @@ class AgentProcess:
         self.config.write_text(f"[agent]\n{text}", encoding="utf-8")
 
     def start(self) -> None:
-        """Start the agent's process. The method does not wait for it.
+        """Start the agent's process without waiting until it is connected.
 
         If setpriv is installed, the process is killed when the thread that started it ends.
         """
@@ -140,7 +140,7 @@ class AgentProcess:
             )
 
     def stop(self, timeout: float = DRAIN + 40.0) -> None:
-        """Stop the agent's process by SIGTERM. Wait until it has ended.
+        """Stop the agent's process by SIGTERM, and wait until it has ended.
 
         The agent empties its outbox first. Before it ends, the agent sends its barriers: messages after its events,
         which prove that these arrived. Raises AgentError when the agent does not end within ``timeout`` seconds, or

@@ -56,7 +56,7 @@ class LabDatabase:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the lab's database server. Wait until it accepts connections.
+        """Start the lab's database server, and wait until it accepts connections.
 
         A server that runs stays as it is. Missing ``databases`` are created.
         """
@@ -85,7 +85,7 @@ class LabDatabase:
             processes.terminate_processes([process], grace=0)
 
     def kill(self) -> None:
-        """Kill the lab's database server. Its sessions are also killed, as by a power cut.
+        """Kill the lab's database server and its sessions, as a power cut does.
 
         The server recovers at its next start.
         """

@@ -34,7 +34,7 @@ from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
-from activemq_fleet.lab.load_spec import load_spec, stomp_load_spec
+from activemq_fleet.lab.load_spec import make_load_spec, stomp_load_spec
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus
@@ -161,7 +161,7 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
         fleet = lab.client_fleet
         stomp = replace(stomp_load_spec(fleet, fleet.pairs[pair], _RATE), name=f"{pair}-stomp")
-        specs = {"MQTT": load_spec(fleet, fleet.pairs[pair], _RATE), "STOMP": stomp}
+        specs = {"MQTT": make_load_spec(fleet, fleet.pairs[pair], _RATE), "STOMP": stomp}
         generators = [make_load_generator(spec, directory, sockets) for spec in specs.values()]
         for generator in generators:
             stack.callback(generator.__exit__)

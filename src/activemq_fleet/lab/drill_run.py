@@ -34,7 +34,7 @@ from activemq_fleet.lab.drill_files import (
 )
 from activemq_fleet.lab.drill_reach import require_reachable_nodes
 from activemq_fleet.lab.load_process import specs_to_json
-from activemq_fleet.lab.load_spec import LoadSpec, load_spec, supports_mqtt_agents
+from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
@@ -52,7 +52,7 @@ _CORRECT = "Correct this error, and run the drill again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
-    """The plan of a drill (faults injected under load). It has the pair of each fault, and the event rate.
+    """The plan of a drill (faults injected under load): the pair of each fault, and the event rate.
 
     ``order`` has the pairs in the order of the faults; ``rate`` is in events per second on each pair.
     ``single_fault_pairs`` are the pairs whose node stays stopped after a fault, so that a pair gets only one fault.
@@ -67,7 +67,7 @@ class DrillPlan:
 
     @property
     def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the drilled pairs. Faults are injected into these pairs.
+        """The names of the drilled pairs: the pairs into which faults are injected.
 
         Each name is listed once.
         """
@@ -107,14 +107,14 @@ class DrillRun:
 
     @classmethod
     def begin(cls, plan: DrillPlan, fleet: Fleet, directory: Path, parent_pid: int) -> DrillRun:
-        """Begin a drill (faults injected under load). Return the running drill.
+        """Begin a drill (faults injected under load), and return the running drill.
 
         The load on the pairs of its plan is started. The load runs on this machine; events flow when this returns. The
         load ends with the process ``parent_pid``. Raises InputError, before anything is written, where this machine
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
-        specs = [load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
+        specs = [make_load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
         require_reachable_nodes([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
@@ -210,7 +210,7 @@ class DrillRun:
             )
 
     def record_fault(self, fault: Fault) -> Fault:
-        """Record a fault that the drill has injected. Return the fault.
+        """Record a fault that the drill has injected, and return the fault.
 
         The fault is written to ``faults.json``. Its field ``void`` is set if too few events flowed for it to count.
         """
@@ -235,7 +235,7 @@ class DrillRun:
         notes: tuple[str, ...] = (),
         scrapes: Callable[[float, float], bytes] | None = None,
     ) -> DrillResult:
-        """Finish the drill and judge it. Return its result with the verdict, such as ``clean``.
+        """Finish and judge the drill, and return its result with the verdict, such as ``clean``.
 
         The function ends the load, and accounts for every event. ``skew`` is the number of seconds by which the clocks
         of the brokers' hosts and of this machine may differ. ``scrapes`` returns the scrapes of Prometheus between two

@@ -30,7 +30,7 @@ def lab_fleet(layout: LabLayout) -> Fleet:
 
 
 def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], timeout: float) -> FleetStatus:
-    """Return the status of a lab's brokers. They are queried for it.
+    """Query the brokers of a lab, and return their status.
 
     The brokers in ``hosts`` are queried; the status is about the hosts in ``chosen``. A broker that does not answer
     within ``timeout`` seconds is unreachable. It delays no other broker.

@@ -25,13 +25,13 @@ _LOOKS_AT_LOCK = 20.0  # a broker without a guard checks every 2 s, and closes i
 
 @dataclass(frozen=True, slots=True)
 class FreezeResult:
-    """The result of freezing an active broker. A frozen broker is like a paused virtual machine.
+    """The result of freezing an active broker: the takeover by its peer, and the end of the frozen broker.
 
-    The broker was resumed after the takeover by its peer. Times are in seconds. ``served_after``: from the release of
-    the lock until ``successor`` served; None if no lock was released, or the other node did not take over.
-    ``ended_after``: from the thaw until the frozen broker was gone; None where it still ran after 20 s, with ``serves``
-    if it also answered then. ``two_masters``: the sentence that names both nodes if both could write to the store in
-    force after the thaw.
+    A frozen broker is like a paused virtual machine. The broker was resumed after the takeover by its peer. Times are
+    in seconds. ``served_after``: from the release of the lock until ``successor`` served; None if no lock was released,
+    or the other node did not take over. ``ended_after``: from the thaw until the frozen broker was gone; None
+    where it still ran after 20 s, with ``serves`` if it also answered then. ``two_masters``: the sentence that names
+    both nodes if both could write to the store in force after the thaw.
     """
 
     host: str
@@ -66,7 +66,7 @@ class FreezeResult:
 def freeze_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker. Like a paused virtual machine, it is resumed later.
+    """Freeze an active broker like a paused virtual machine, and resume it later.
 
     The function returns the result. The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s
     after the takeover by its peer. Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not

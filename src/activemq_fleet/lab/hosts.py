@@ -87,7 +87,7 @@ class LabBrokers:
         return self.data_directory(broker) / LOG
 
     def observe_broker(self, broker: Broker, *, timeout: float = LAB_PROBE) -> BrokerSnapshot:
-        """Observe a broker of the lab. Return a snapshot of its state.
+        """Observe a broker of the lab, and return a snapshot of its state.
 
         The state comes from the broker's process, its log and its connectors. The function sends a message to the
         broker, which must return within ``timeout`` seconds.
@@ -110,7 +110,7 @@ class LabBrokers:
         return BrokerSnapshot(conclusion.state, broker_run, process, run, conclusion.reason, evidence.process)
 
     def observe_all_brokers(self) -> dict[str, BrokerSnapshot]:
-        """Observe all brokers of the lab. Return snapshots of their states.
+        """Observe all brokers of the lab, and return snapshots of their states.
 
         The snapshots are by inventory name, in the order of the inventory.
         """
@@ -132,10 +132,10 @@ class LabBrokers:
                 ) from None
         return self._configurations[key]
 
-    def store_generation_access(self, broker: Broker) -> StoreAccess:
-        """Return which generation (numbered directory) of its fenced store a broker writes to, and the newest one.
+    def writable_and_newest_generation(self, broker: Broker) -> StoreAccess:
+        """Return which numbered copy (generation) of a fenced store a broker can write to, and which is the newest.
 
-        The result has the generation to which the broker can write, and the newest generation, which is in force.
+        The newest generation is the one in force.
         """
         shared = str(broker.shared_store_directory)
         process = self.running_process(broker)
@@ -184,7 +184,7 @@ class LabBrokers:
         return process is not None and listens_on_any_address(process.pid, [(self.loopback_address(broker.host), port)])
 
     def installed_version(self, broker: Broker) -> str | None:
-        """Return the installed version of a broker's files. It is None if nothing is installed."""
+        """Return the installed version of a broker's files; None if nothing is installed."""
         try:
             return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
         except OSError:

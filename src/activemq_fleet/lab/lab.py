@@ -17,7 +17,7 @@ from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
-from activemq_fleet.lab.operations import recorded_operation
+from activemq_fleet.lab.operations import record_operation_begin_and_end
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.preparation import install_broker_files, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
@@ -157,7 +157,7 @@ class Lab(ReadOnlyLab):
     def up(
         self, *, timeout: float = LAB_READY, fresh: bool = False, prometheus: bool = False
     ) -> tuple[HostStatus, ...]:
-        """Start all brokers of the lab. Wait until they are ready and all links are up.
+        """Start all brokers of the lab, and wait until they are ready and all links are up.
 
         Returns the status of the brokers. Brokers that run with another configuration are restarted. ``fresh`` begins
         with empty stores; ``timeout`` is for each broker, and for all links together. If anything fails while brokers
@@ -193,7 +193,7 @@ class Lab(ReadOnlyLab):
         return self.status()
 
     def down(self) -> int:
-        """Stop every process of the lab. Its addresses are released.
+        """Stop every process of the lab, and release its addresses.
 
         Stores and logs stay. Returns the number of processes that ran; 0 where there is no lab.
         """
@@ -214,7 +214,7 @@ class Lab(ReadOnlyLab):
     # -- one host -----------------------------------------------------------------------------
 
     def start(self, host: str, *, timeout: float = LAB_READY, wait: bool = True) -> None:
-        """Start a stopped broker of the lab. Wait until it is ready.
+        """Start a stopped broker of the lab, and wait until it is ready.
 
         With ``wait`` false it returns at once. A pure master counts as ready when its slave may attach, because it is
         never ready alone. Raises LabError for a broker that runs already or does not start.
@@ -267,7 +267,7 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Crash a broker of the lab. Only its Java process is killed, as by the out-of-memory killer.
+        """Crash a broker of the lab: kill only its Java process, as the out-of-memory killer does.
 
         The process gets SIGKILL. Returns its time, in epoch seconds. A guard outlives the process, records the death
         and ends; without a guard this is ``kill``.
@@ -310,7 +310,7 @@ class Lab(ReadOnlyLab):
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
     def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Record an operation on a host's broker. The operation lasts as long as a ``with`` block.
+        """Record an operation on a host's broker that lasts as long as a ``with`` block.
 
         The operation is recorded on both nodes of the host's pair. Returns the context manager, which records begin and
         end.
@@ -324,7 +324,7 @@ class Lab(ReadOnlyLab):
     def _record_operation(self, operation: str, hosts: Sequence[str]) -> AbstractContextManager[None]:
         measured = [self.fleet.broker(host) for host in hosts]
         labels = {broker.host: broker.metric_labels for broker in measured if broker.settings.metrics}
-        return recorded_operation(self._layout, hosts, operation, self._progress, labels)
+        return record_operation_begin_and_end(self._layout, hosts, operation, self._progress, labels)
 
     def _prepare(self, *, metrics: bool = False) -> tuple[VariableSubstitution, ...]:
         if self._read is None:

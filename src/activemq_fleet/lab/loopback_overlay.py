@@ -143,19 +143,19 @@ def loopback_variables(
     return overlays
 
 
-def apply_overlay(hosts: Variables, over: Variables) -> dict[str, dict[str, Any]]:
-    """Return inventory variables by host, in which the overlay ``over`` replaces or adds values."""
-    return {host: {**variables, **over.get(host, {})} for host, variables in hosts.items()}
+def apply_overlay(hosts: Variables, overlay: Variables) -> dict[str, dict[str, Any]]:
+    """Return inventory variables by host, in which an overlay replaces or adds values."""
+    return {host: {**variables, **overlay.get(host, {})} for host, variables in hosts.items()}
 
 
-def list_variable_substitutions(hosts: Variables, over: Variables) -> tuple[VariableSubstitution, ...]:
+def list_variable_substitutions(hosts: Variables, overlay: Variables) -> tuple[VariableSubstitution, ...]:
     """List the inventory variables whose values a lab replaces, with their old and new values.
 
     They are in the order of the lab's hosts; secrets are shown as asterisks.
     """
     return tuple(
         VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
-        for host, variables in over.items()
+        for host, variables in overlay.items()
         for name, value in variables.items()
         if hosts[host].get(name) != value
     )

@@ -14,7 +14,7 @@ from activemq_fleet.node.state import operation_record
 
 
 @contextmanager
-def recorded_operation(
+def record_operation_begin_and_end(
     layout: LabLayout,
     hosts: Collection[str],
     operation: str,

@@ -210,7 +210,7 @@ def _reap(pid: int) -> None:
         del _children[pid]
 
 
-def signal_process_group(process: psutil.Process, number: signal.Signals) -> None:
+def signal_process_group(process: psutil.Process, signal_number: signal.Signals) -> None:
     """Send a signal to the process group of a process.
 
     A process that leads no group gets the signal alone. Nothing happens if the process is gone.
@@ -218,9 +218,9 @@ def signal_process_group(process: psutil.Process, number: signal.Signals) -> Non
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         # The start made a process group; a stray process without a group is signalled alone.
         if os.getpgid(process.pid) == process.pid:
-            os.killpg(process.pid, number)
+            os.killpg(process.pid, signal_number)
         else:
-            process.send_signal(number)
+            process.send_signal(signal_number)
 
 
 def freeze_or_resume_process(process: psutil.Process, frozen: bool) -> None:

@@ -93,7 +93,7 @@ class ReadOnlyLab:
         if brokers[0].shared_store_directory is None:
             return ""
         looks = [
-            two_masters_message({broker.host: self._hosts.store_generation_access(broker) for broker in brokers})
+            two_masters_message({broker.host: self._hosts.writable_and_newest_generation(broker) for broker in brokers})
             for _ in range(2)
         ]
         return looks[0] and looks[1]

@@ -36,7 +36,7 @@ class _GivenUpError(Exception):
 
 
 class FleetStartup:
-    """A starter of a lab's stopped brokers, which starts them and waits for them in the order that each pair requires.
+    """A starter of brokers: it starts a lab's stopped brokers in the order that each pair requires, and waits for them.
 
     ``timeout`` is for each broker, in seconds. ``loading`` returns whether a broker's process is still loading its
     configuration.

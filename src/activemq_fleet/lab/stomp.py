@@ -240,7 +240,7 @@ class StompPublisher:
 
 
 def send_until_accepted(send: Callable[[], None], hang_up: Callable[[], None], *, to: str, timeout: float) -> int:
-    """Call a function that sends a message until a broker accepts it, and return the number of calls.
+    """Call the function ``send`` repeatedly until a broker accepts its message, and return the number of calls.
 
     ``hang_up`` is called after each failure, so that the next call connects to another broker. Raises LabError, naming
     ``to``, when no broker accepts the message within ``timeout`` seconds.

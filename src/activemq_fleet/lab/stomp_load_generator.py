@@ -39,7 +39,7 @@ class EventJournalWriter:
         self._lock = threading.Lock()
 
     def add_record(self, kind: str, **fields: Any) -> None:
-        """Append a record about a sent or received message to an event journal.
+        """Append a record about a sent or received message to the event journal.
 
         The record has the kind, the further fields and the current time.
         """
@@ -49,7 +49,7 @@ class EventJournalWriter:
             self._file.write(json.dumps({**head, "kind": kind, **fields}) + "\n")
 
     def event_id(self, seq: int) -> str:
-        """Return the id ``OWNER:EPOCH:SEQ`` of a message from the journal's owner, built from its sequence number."""
+        """Return the id ``OWNER:EPOCH:SEQ`` of the message with a sequence number from the journal's owner."""
         return f"{self._owner}:{self._epoch}:{seq}"
 
 

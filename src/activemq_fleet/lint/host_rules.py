@@ -319,7 +319,7 @@ def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
 
         facts: {java_options: [-Xmx512m]}
     """
-    if not host.broker.profile.shares_store_directory:
+    if not host.broker.ha_profile.shares_store_directory:
         return
     if _LOCKING_OFF in host.broker.java_options:
         yield Problem(
@@ -351,7 +351,7 @@ def lease_host_without_clock_sync(host: HostView) -> Iterator[Problem]:
         broker: {ha: shared-jdbc}
         facts: {clock_synchronised: true}
     """
-    if host.broker.profile.has_database_lease and host.facts.clock_synchronised is False:
+    if host.broker.ha_profile.has_database_lease and host.facts.clock_synchronised is False:
         yield Problem(
             "the clock of the host is not synchronized: a node with a wrong clock can acquire the database lease of "
             "the active node"
@@ -470,7 +470,7 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
         facts: {pair: orders-mq01}
     """
     deployed, wanted = host.facts.pair, host.broker.pair
-    if deployed and wanted and deployed != wanted and host.broker.profile.has_peer:
+    if deployed and wanted and deployed != wanted and host.broker.ha_profile.has_peer:
         yield Problem(
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",

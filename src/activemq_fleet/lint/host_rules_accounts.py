@@ -56,7 +56,7 @@ def account_ids_differ_on_shared_store(host: HostView) -> Iterator[Problem]:
     """
     broker, facts, peer = host.broker, host.facts, host.peer
     is_first = broker.peer is not None and broker.host < broker.peer
-    is_shared = broker.profile.shares_store_directory and broker.owner is not None and broker.uid is None
+    is_shared = broker.ha_profile.shares_store_directory and broker.owner is not None and broker.uid is None
     is_known = facts.account_exists is not None and peer.account_exists is not None
     is_one_machine = facts.boot is not None and facts.boot == peer.boot
     if not (is_first and is_shared and is_known) or is_one_machine or _have_same_id(facts, peer):
@@ -96,7 +96,7 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None,
     ``last_step`` is the instruction after the commands.
     """
     broker = host.broker
-    is_shared = broker.profile.shares_store_directory and broker.peer is not None
+    is_shared = broker.ha_profile.shares_store_directory and broker.peer is not None
     where = f"{broker.host} and {broker.peer}" if is_shared else broker.host
     directories = " ".join(dict.fromkeys([broker.base, *([broker.directory] if broker.directory else [])]))
     commands = [

@@ -28,7 +28,7 @@ class HostView:
 
         It is None without a shared store directory, and if the type is not known.
         """
-        return self.facts.store_filesystem if self.broker.profile.shares_store_directory else None
+        return self.facts.store_filesystem if self.broker.ha_profile.shares_store_directory else None
 
     @property
     def store_description(self) -> str:

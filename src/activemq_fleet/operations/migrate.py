@@ -111,7 +111,7 @@ def draining_pairs_by_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str
     return {
         host: broker.pair
         for host, broker in brokers.items()
-        if not broker.profile.replicates and any(link.target in wanted for link in broker.links)
+        if not broker.ha_profile.replicates and any(link.target in wanted for link in broker.links)
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.findings import Finding, join_sentences
+from activemq_fleet.findings import Finding, join_problem_and_remedy
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
 from tests.rule_examples import complete
@@ -159,4 +159,4 @@ def test_finding_without_a_line_names_only_its_file() -> None:
     ],
 )
 def test_problem_and_remedy_are_sentences(problem: str, remedy: str, expected: str) -> None:
-    assert join_sentences(problem, remedy) == expected
+    assert join_problem_and_remedy(problem, remedy) == expected
