@@ -164,7 +164,7 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
     shared.write_uncopied_messages(1, [{"message": "m"}])
     _, text = shown(tmp_path)
     assert (
-        "generation 1 (the copy of the store of one takeover): the broker of this copy has ended, and only this copy"
+        "generation 1 (the copy of the store of one takeover): the broker of this copy has stopped, and only this copy"
         in text
     )
     assert "generation 2 (the copy of the store of one takeover): the pair uses this copy, which the following" in text

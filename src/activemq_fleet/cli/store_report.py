@@ -69,7 +69,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
 def _state(generation: dict[str, Any]) -> str:
     if generation["in_force"]:
         return "the pair uses this copy, which the following lines describe"
-    ended = "the broker of this copy " + ("has ended" if generation["ended"] else "may still run")
+    ended = "the broker of this copy " + ("has stopped" if generation["ended"] else "may still run")
     kept = ", and only this copy holds some messages (activemq-fleet store behind lists them)"
     kept = kept if generation["kept"] else ""
     return f"{ended}{kept}"

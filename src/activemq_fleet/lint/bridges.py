@@ -38,8 +38,8 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
     for uri in link.uri_attribute().find_uris_by_scheme("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
-                f"the masterslave: URI lists {count_with_noun(len(uri.parts), 'broker')}, but requires a master and "
-                "a slave: the broker does not start",
+                f"the masterslave: URI lists {count_with_noun(len(uri.parts), 'broker')}, but requires both nodes "
+                "of a pair: the broker with this link does not start",
                 "uri",
                 "masterslave:",
             )
