@@ -148,13 +148,13 @@ def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
 
 
 def propose_naming_without_pairs(
-    names: Sequence[str], pairs: NamingProposal | None, *, are_brokers: bool = False
+    names: Sequence[str], pair_proposal: NamingProposal | None, *, are_brokers: bool = False
 ) -> NamingProposal | None:
     """Propose a naming convention for brokers without a peer, from their host names.
 
-    Return the convention that matches the most names. Each of them is node a of its pair. Returns None if ``pairs``,
-    the proposal of pairs, matches as many names and does not depend on odd and even numbers. ``are_brokers``: all names
-    are names of brokers, so a convention that matches any name is allowed.
+    Return the convention that matches the most names. Each of them is node a of its pair. Returns None if
+    ``pair_proposal``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
+    ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
     """
     numbered = [label for name in names if (label := _label(name)).number_index is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]
@@ -168,7 +168,11 @@ def propose_naming_without_pairs(
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
             best = NamingProposal(naming, tuple(identities))
-    sure = pairs and not pairs.naming.parity and len(pairs.identities) >= len(best.identities if best else ())
+    sure = (
+        pair_proposal
+        and not pair_proposal.naming.parity
+        and len(pair_proposal.identities) >= len(best.identities if best else ())
+    )
     return None if sure else best
 
 

@@ -85,7 +85,7 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
     if not select and not ignore:
         return _EVERY_RULE
     stopping = tuple(rule.id for rule in rules_of_scope() if rule.refuses)
-    return RuleSelection.of(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
+    return RuleSelection.from_prefixes(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
 def cached_schema(release: Release) -> Schema:

@@ -61,7 +61,7 @@ class ReplaceableBridge:
 
         Their form is that of brokers outside the inventory in ``activemq_links``.
         """
-        tls = any("ssl" in transport.scheme for transport in Uri.parse(self.node.get("uri")).transports)
+        tls = any("ssl" in transport.scheme for transport in Uri.parse(self.node.get("uri")).transport_uris)
         return [("ssl://" if tls else "") + join_host_port(*address) for address in self.addresses]
 
 
@@ -98,12 +98,12 @@ def _inexpressible_part(connector: NetworkConnector) -> str:
     The reason is a clause.
     """
     uri = Uri.parse(connector.uri)
-    if uri.scheme not in ("static", "masterslave", "simple") or not uri.transports:
+    if uri.scheme not in ("static", "masterslave", "simple") or not uri.transport_uris:
         return (
             f"the uri {connector.uri!r} of the bridge names no hosts with static:, masterslave: or simple:, which "
             "activemq_links requires"
         )
-    for transport in uri.transports:
+    for transport in uri.transport_uris:
         if not (transport.host and transport.port and is_openwire(transport.scheme)):
             return f"the uri of the bridge has {transport.text!r}, which is not a host and port of OpenWire"
     if not is_valid_value("network_options", uri.options):
@@ -138,7 +138,7 @@ def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> R
         name=connector.name,
         node=node,
         kind=kind,
-        addresses=tuple((transport.host, transport.port) for transport in uri.transports),
+        addresses=tuple((transport.host, transport.port) for transport in uri.transport_uris),
         duplex=connector.duplex is True,
         ttl=_ttl(connector),
         include=connector.include,

@@ -98,7 +98,7 @@ def master_connector_element(document: AdoptedDocument) -> ComparedElement | Non
 def pure_master_address(document: AdoptedDocument) -> tuple[str, int] | None:
     """Return the address (host, port) of the master to which a pure slave connects, or None."""
     connector = master_connector_element(document)
-    dialled = Uri.parse(connector.get("remoteURI")).transports if connector else ()
+    dialled = Uri.parse(connector.get("remoteURI")).transport_uris if connector else ()
     return next(((transport.host, transport.port) for transport in dialled if transport.host and transport.port), None)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint.files import prevents_broker_start
+from activemq_fleet.lint.files import rule_prevents_broker_start
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
@@ -43,8 +43,8 @@ def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None
         if _key_of(finding) not in in_force:
             _leave_out_cause(proposal, finding, findings_of)
     remaining = _blocking_findings(proposal, findings_of)
-    _note_impossible_files(proposal, [finding for finding in remaining if prevents_broker_start(finding.rule)])
-    _waive(proposal, [finding for finding in remaining if not prevents_broker_start(finding.rule)])
+    _note_impossible_files(proposal, [finding for finding in remaining if rule_prevents_broker_start(finding.rule)])
+    _waive(proposal, [finding for finding in remaining if not rule_prevents_broker_start(finding.rule)])
 
 
 def note_remaining_check_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:

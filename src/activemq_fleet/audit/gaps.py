@@ -10,7 +10,7 @@ from activemq_fleet.audit.journal_lines import JournalFileSummary
 from activemq_fleet.audit.journals import JournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
-from activemq_fleet.logs.rolled_files import missing_rolled_files
+from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.printable import count_with_noun
 
@@ -33,7 +33,7 @@ def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterab
     gaps += [
         InputGap(host, problem)
         for host, file_names in sorted(names.items())
-        for problem in missing_rolled_files(file_names)
+        for problem in missing_rolled_file_messages(file_names)
     ]
     unread = sorted(
         (summary for summary in logs if summary.unread),

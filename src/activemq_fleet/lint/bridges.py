@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.bridges_options import uri_text_from_option_on
+from activemq_fleet.lint.bridges_options import uri_text_starting_at_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
@@ -81,7 +81,7 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
             continue
         if attempts is not None:
             cause = f"maxReconnectAttempts={attempts}"
-            part = uri_text_from_option_on(link, "uri", failover_uri, "maxReconnectAttempts")
+            part = uri_text_starting_at_option(link, "uri", failover_uri, "maxReconnectAttempts")
         else:
             cause = f"no maxReconnectAttempts={wanted}"
             part = failover_uri.text
@@ -125,7 +125,7 @@ def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
                 f"maxReconnectAttempts=0 means unlimited attempts in ActiveMQ {link.document.release.text}: "
                 "after a failover the broker does not rebuild the bridge"
             )
-            part = uri_text_from_option_on(link, "uri", failover_uri, "maxReconnectAttempts")
+            part = uri_text_starting_at_option(link, "uri", failover_uri, "maxReconnectAttempts")
             yield link.problem(message, "uri", part, severity=_worse_for_duplex(link))
 
 
@@ -161,7 +161,7 @@ def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
             yield link.problem(message, "uri", failover_uri.text)
         elif randomize.lower() == "true":
             message = f"the failover: URI of this link has randomize=true: {_RANDOM_ORDER}"
-            yield link.problem(message, "uri", uri_text_from_option_on(link, "uri", failover_uri, "randomize"))
+            yield link.problem(message, "uri", uri_text_starting_at_option(link, "uri", failover_uri, "randomize"))
 
 
 def _failovers(link: Element) -> Iterator[Uri]:
@@ -269,7 +269,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
                 f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that "
                 f"{'fails' if attempts == 1 else 'fail'} within seconds, the broker disables the link until it restarts"
             )
-            part = uri_text_from_option_on(link, "uri", discovery_uri, "maxReconnectAttempts")
+            part = uri_text_starting_at_option(link, "uri", discovery_uri, "maxReconnectAttempts")
             has_failover = any(discovery_uri.find_uris_by_scheme("failover"))
             yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
 
@@ -362,7 +362,7 @@ def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
     """
-    for peer in link.uri_attribute().transports:
+    for peer in link.uri_attribute().transport_uris:
         if peer.host.lower().endswith(".invalid"):
             yield link.problem(
                 f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
@@ -384,4 +384,4 @@ def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Eleme
 
 
 def _peer_addresses(link: Element) -> set[tuple[str, int]]:
-    return {(peer.host, peer.port) for peer in link.uri_attribute().transports if not has_placeholder(peer.text)}
+    return {(peer.host, peer.port) for peer in link.uri_attribute().transport_uris if not has_placeholder(peer.text)}

@@ -37,7 +37,7 @@ _IGNORED = "the broker ignores the option"
 _CANNOT_CONNECT = "the broker cannot open the connection"
 
 
-def uri_text_from_option_on(node: Element, attribute: str, uri: Uri, option: str) -> str:
+def uri_text_starting_at_option(node: Element, attribute: str, uri: Uri, option: str) -> str:
     """Return the rest of a URI attribute's value, from one of the URI's options on.
 
     Problems are located at this part. The result is the whole rest, because an earlier URI of the value may contain the
@@ -158,7 +158,7 @@ def non_numeric_listener_option(connector: Element) -> Iterator[Problem]:
     uri = listener_uri(connector)
     for option, value in uri.options.items():
         if option.rpartition(".")[2] in _NUMBERS and not _NUMBER.fullmatch(value):
-            part = uri_text_from_option_on(connector, "uri", uri, option)
+            part = uri_text_starting_at_option(connector, "uri", uri, option)
             message = (
                 f"the option {option}={value} of connector {connector.get('name')} is not a whole number: "
                 "the broker ignores the option"
@@ -249,7 +249,7 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
     fix = f"write {correct} in place of {option}" if correct and correct != option else ""
     if _is_attribute(node, option) and not correct.lower().endswith(option.lower()):
         fix, correct = f"remove {option} from the URI, and set it as an attribute of <{node.name}>", ""
-    part = uri_text_from_option_on(node, attribute, uri, option)
+    part = uri_text_starting_at_option(node, attribute, uri, option)
     edits: tuple[TextEdit, ...] = ()
     if (
         fix

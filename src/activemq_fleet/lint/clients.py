@@ -198,7 +198,7 @@ def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
                           uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
     for link in document.network_connectors:
-        for transport in link.uri_attribute().transports:
+        for transport in link.uri_attribute().transport_uris:
             for option in options_that_disable_inactivity_monitor(transport):
                 message = (
                     f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "

@@ -189,7 +189,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(
-    name: str,
+    rule_id: str,
     severity: Severity,
     *,
     each: str = "",
@@ -214,12 +214,12 @@ def rule(
         def check_elements(document: Document) -> Iterator[Problem]:
             return chain.from_iterable(map(check, document.elements_named(*elements)))
 
-        if name in _RULES:
-            msg = f"two rules are called {name}"
+        if rule_id in _RULES:
+            msg = f"two rules are called {rule_id}"
             raise ValueError(msg)
         checked = check_elements if each else check
         words = tuple(needs.split()), tuple(texts.split())
-        _RULES[name] = Rule(name, severity, scope, checked, releases, refuses, elements, *words)
+        _RULES[rule_id] = Rule(rule_id, severity, scope, checked, releases, refuses, elements, *words)
         return check
 
     return register

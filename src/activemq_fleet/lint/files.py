@@ -167,10 +167,10 @@ def without_duplicate_findings(findings: Iterable[Finding]) -> list[Finding]:
     """
     places = {finding: _place(finding) for finding in findings}
     edits = {place: f.edits for f, place in places.items() if f.rule == SCHEMA_RULE and f.edits}
-    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and prevents_broker_start(f.rule)}
+    refused = {place for f, place in places.items() if f.rule != SCHEMA_RULE and rule_prevents_broker_start(f.rule)}
     reported = {(f.rule, place) for f, place in places.items()}
     return [
-        replace(f, edits=edits[place]) if place in edits and not f.edits and prevents_broker_start(f.rule) else f
+        replace(f, edits=edits[place]) if place in edits and not f.edits and rule_prevents_broker_start(f.rule) else f
         for f, place in places.items()
         if not (f.rule == SCHEMA_RULE and place in refused) and (_STRONGER.get(f.rule), place) not in reported
     ]
@@ -180,9 +180,9 @@ def _place(finding: Finding) -> tuple[str, str | None, int | None, int | None]:
     return finding.host, finding.file, finding.line, finding.column
 
 
-def prevents_broker_start(name: str) -> bool:
+def rule_prevents_broker_start(rule_id: str) -> bool:
     """Return whether a broker with a finding of the given lint rule fails to start."""
-    return name in all_rules_by_id() and all_rules_by_id()[name].refuses
+    return rule_id in all_rules_by_id() and all_rules_by_id()[rule_id].refuses
 
 
 def parse_xml_tolerantly(data: bytes) -> XmlDocument:
@@ -271,7 +271,7 @@ class ReleaseView:
 
 
 def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return which kind of ports the bytes of an activemq.xml expose: ports for OpenWire, other ports or none.
+    """Return the kind of ports that an activemq.xml, given as bytes, exposes: ports for OpenWire, other ports or none.
 
     The result is ``openwire``, ``other ports``, ``no port`` or ``no broker``. The result is also ``openwire`` where the
     ports are not known: for a template, for a file that is not XML, and for a file that imports one with brokers or one

@@ -92,7 +92,7 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
     for use in client_failover_uris(view):
         listed = {
             listed_broker.host: listed_broker
-            for t in use.uri.transports
+            for t in use.uri.transport_uris
             if (listed_broker := view.broker_at(t.host, t.port))
         }
         for broker in listed.values():

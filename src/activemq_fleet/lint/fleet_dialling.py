@@ -249,7 +249,7 @@ def _balancer_problems(view: FleetView, balancer: Balancer) -> Iterator[Problem]
 
 def _client_list_problems(view: FleetView) -> Iterator[Problem]:
     for use in client_failover_uris(view):
-        for transport in use.uri.transports:
+        for transport in use.uri.transport_uris:
             if not is_openwire(transport.scheme):  # of a client of another protocol, which sends no more about itself
                 continue
             refusal = _refusal_of(view, transport.host, transport.port, "ssl" in transport.scheme)

@@ -136,7 +136,7 @@ def _limits_of_link(
                 yield broker, limits[broker.host][announced.name]
         return
     uri = link.node.uri_attribute() if link.node else Uri.parse(link.connector.uri)
-    for transport in uri.transports if uri else ():
+    for transport in uri.transport_uris if uri else ():
         listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
         if listener:
             both_ends = [limits[listener.broker.host][listener.connector.name]]

@@ -120,12 +120,12 @@ class FleetBridges:
                 else:
                     self.multicast[broker.group].append(bridge)
 
-    def bridges_of_pair(self, unit: str) -> Sequence[LintedLink]:
+    def bridges_of_pair(self, pair_or_broker: str) -> Sequence[LintedLink]:
         """Return the network bridges that the brokers of a pair, or a single broker, open to others.
 
         Equal links of the two nodes count once.
         """
-        return [bridge for broker in self._units[unit] for bridge in self.of_broker.get(broker.host, ())]
+        return [bridge for broker in self._units[pair_or_broker] for bridge in self.of_broker.get(broker.host, ())]
 
     @cached_property
     def bridges_by_source_and_target(self) -> Mapping[tuple[str, str], Sequence[LintedLink]]:

@@ -52,7 +52,7 @@ def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("N038", "warning", scope="fleet")
-def duplex_peer_loss_detected_late(view: FleetView) -> Iterator[Problem]:
+def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     """A pair's duplex link connects to a listener that detects a lost connection late.
 
     Why: after a failover the other node of the pair opens the same link again. The broker with this connector still

@@ -32,7 +32,7 @@ class HostView:
 
     @property
     def store_description(self) -> str:
-        """The text that names a broker's message store in lint findings: its directory, or "the store" without one."""
+        """The text that names a broker's message store in lint findings: its directory, if any, or "the store"."""
         return self.broker.directory or "the store"
 
     @property

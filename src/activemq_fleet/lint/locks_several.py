@@ -10,7 +10,7 @@ from activemq_fleet.lint.locks_signs import sharing_reason_of_store
 
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
-def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Problem]:
+def mkahadb_with_pattern_and_per_destination(mkahadb: Element) -> Iterator[Problem]:
     """An mKahaDB has a store for a queue or topic and a perDestination store: only the broker's first start succeeds.
 
     Why: once the stores exist on the disk, the broker opens the store of the queue or topic twice. Its start fails with
@@ -35,7 +35,7 @@ def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Probl
           </filteredPersistenceAdapters>
         </mKahaDB>
     """
-    stores = several.descendants("filteredKahaDB")
+    stores = mkahadb.descendants("filteredKahaDB")
     if any(store.has_attribute("queue") or store.has_attribute("topic") for store in stores):
         for store in stores:
             if store.boolean_attribute("perDestination", False):
@@ -47,7 +47,7 @@ def mkahadb_with_pattern_and_per_destination(several: Element) -> Iterator[Probl
 
 
 @rule("L036", "error", each="mKahaDB", releases="5.6.0 !5.13.0")
-def shared_mkahadb_on_5_12_or_older(several: Element) -> Iterator[Problem]:
+def shared_mkahadb_on_5_12_or_older(mkahadb: Element) -> Iterator[Problem]:
     """The nodes of a pair share an mKahaDB on 5.12 or older.
 
     Why: before 5.9 only the stores inside the mKahaDB have locks. From 5.9 to 5.12 a node that loses the lock does not
@@ -65,13 +65,13 @@ def shared_mkahadb_on_5_12_or_older(several: Element) -> Iterator[Problem]:
 
         <mKahaDB directory="${activemq.data}/kahadb"/>
     """
-    why = sharing_reason_of_store(several)
+    why = sharing_reason_of_store(mkahadb)
     if why is not None:
         text = (
             f"the nodes of a pair share this mKahaDB ({why.reason}), but its lock is unreliable in ActiveMQ "
-            f"{several.document.release.text}: both nodes can become active"
+            f"{mkahadb.document.release.text}: both nodes can become active"
         )
         fix = "upgrade to 5.13 or later, or use one <kahaDB> instead of <mKahaDB>"
-        if several.document.broker is not None:
+        if mkahadb.document.broker is not None:
             fix = "upgrade to 5.13 or later, or remove by_destination from activemq_kahadb"
-        yield several.problem(text, severity=None if why.certain else "warning", fix=fix)
+        yield mkahadb.problem(text, severity=None if why.certain else "warning", fix=fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
-from activemq_fleet.lint.bridges_options import uri_text_from_option_on
+from activemq_fleet.lint.bridges_options import uri_text_starting_at_option
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.network_demand import AUTHENTICATION
@@ -65,7 +65,7 @@ def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
             "whose URI sets no group"
         )
         message += other_lines_suffix(other for other, *_ in in_default)
-        part = uri_text_from_option_on(node, attribute, uri, "group") if "group" in uri.options else uri.text
+        part = uri_text_starting_at_option(node, attribute, uri, "group") if "group" in uri.options else uri.text
         yield node.problem(message, attribute, part)
 
 
@@ -116,7 +116,7 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
             "broker"
         )
         yield node.problem(
-            message, attribute, uri_text_from_option_on(node, attribute, uri, "group") if announced else uri.text
+            message, attribute, uri_text_starting_at_option(node, attribute, uri, "group") if announced else uri.text
         )
 
 

@@ -368,7 +368,7 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
     for link in broker.descendants("networkConnector"):
         dialled = [
             part.host
-            for part in link.uri_attribute().transports
+            for part in link.uri_attribute().transport_uris
             if link.literal_value("uri") and part.host and part.port
         ]
         away = next((host for host in dialled if not is_loopback(host)), "")

@@ -22,9 +22,9 @@ Check = Callable[[bytes], Sequence[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class WithheldRepair:
-    """A repair of a finding that was withheld (not applied).
+    """A withheld repair: a repair of a finding that was not applied, because it would cause another finding.
 
-    It would cause ``error``, a finding that the file does not have.
+    The other finding is ``error``.
     """
 
     finding: Finding

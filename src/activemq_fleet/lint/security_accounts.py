@@ -185,15 +185,15 @@ def configured_accounts(document: Document) -> Iterator[ClearTextAccount]:
         yield from _jmx_accounts(document)
 
 
-def is_weak_account(node: Element, password_attribute: str) -> bool:
+def is_weak_account(element: Element, password_attribute: str) -> bool:
     """Return whether an account in activemq.xml has a weak (default or guessable) password.
 
-    ``node`` is the element of the account, and ``password_attribute`` is the attribute with its password. Rules S004
-    (default) and S050 (guessable) report such accounts.
+    ``element`` is the XML element of the account, and ``password_attribute`` is the attribute with its password. Rules
+    S004 (default) and S050 (guessable) report such accounts.
     """
-    for user_attribute, attribute in _LOGINS.get(node.name, ()):
+    for user_attribute, attribute in _LOGINS.get(element.name, ()):
         if attribute == password_attribute:
-            user, password = node.get(user_attribute), node.get(attribute)
+            user, password = element.get(user_attribute), element.get(attribute)
             return is_default_credential(user, password) or is_guessable_credential(user, password)
     return False
 

@@ -59,7 +59,7 @@ def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
 
 @once_per_document
 def console_import_elements(document: Document) -> list[tuple[Element, str]]:
-    """Return the ``<import>`` elements of an XML file that import the web console's file, with the file's path.
+    """Return the ``<import>`` elements of an XML file that import the web console's file, each with the imported path.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
     has "jetty" in it.

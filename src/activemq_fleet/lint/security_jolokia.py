@@ -59,7 +59,7 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
 
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
-def jolokia_connectors_rejected_by_release(document: Document) -> Iterator[Problem]:
+def links_added_over_jolokia_rejected(document: Document) -> Iterator[Problem]:
     """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
     Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker

@@ -22,7 +22,7 @@ class RuleSelection:
     ignore: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def from_prefixes(
         cls,
         select: Sequence[str],
         ignore: Sequence[str],
@@ -30,7 +30,7 @@ class RuleSelection:
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     ) -> RuleSelection:
-        """Return the selection of lint rules for prefixes of ids, such as ``N,L010``.
+        """Return the selection of the lint rules whose ids begin with given prefixes, such as ``N,L010``.
 
         The method raises InputError for a word with which no rule's id begins. ``groups`` maps names to several rules
         each.
@@ -45,13 +45,13 @@ class RuleSelection:
                     )
         return cls(chosen, ignored)
 
-    def includes_rule(self, name: str) -> bool:
+    def includes_rule(self, rule_id: str) -> bool:
         """Return whether the selection by id prefixes (``--select`` and ``--ignore``) includes a lint rule.
 
         The longer prefix takes precedence, as in ``--select N --ignore N010``.
         """
-        chosen = max((len(word) for word in self.select if name.startswith(word)), default=-1)
-        ignored = max((len(word) for word in self.ignore if name.startswith(word)), default=-1)
+        chosen = max((len(word) for word in self.select if rule_id.startswith(word)), default=-1)
+        ignored = max((len(word) for word in self.ignore if rule_id.startswith(word)), default=-1)
         return chosen > ignored if self.select else ignored < 0
 
 

@@ -65,12 +65,12 @@ def apply_suppressions(
     known: Iterable[str],
     selection: RuleSelection = EVERY_RULE,
 ) -> tuple[Finding, ...]:
-    """Mark findings as waived that suppression comments in their files cover.
+    """Mark as waived the findings that suppression comments in their files cover.
 
-    Return them, and findings about unusable comments. ``contents`` are the files by the path that findings have.
-    ``known`` are the ids of all rules. A comment that suppresses nothing is a finding, unless its rule did not check
-    the file: ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and there
-    is one.
+    Return all findings, and findings about unusable comments. ``contents`` are the files by the path that findings
+    have. ``known`` are the ids of all rules. A comment that suppresses nothing is a finding, unless its rule did not
+    check the file: ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and
+    there is one.
     """
     rules = frozenset(known)
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}

@@ -134,7 +134,7 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    for transport in link.uri_attribute().transports:
+    for transport in link.uri_attribute().transport_uris:
         for option in options_that_disable_inactivity_monitor(transport):
             text = (
                 f"with {option}, this link waits indefinitely for a broker that accepts the connection and sends "
@@ -176,7 +176,7 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 
 
 @rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5", texts="soWriteTimeout")
-def write_timeout_without_tls_handshake(document: Document) -> Iterator[Problem]:
+def write_timeout_excludes_tls_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
     Why: soWriteTimeout applies to messages only. A link to a peer that accepts the connection and then sends nothing

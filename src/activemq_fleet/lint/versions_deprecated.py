@@ -17,7 +17,7 @@ _NEW_NAMES = {
 
 
 @rule("V060", "info", releases="5.7.0")
-def attribute_with_new_name(document: Document) -> Iterator[Problem]:
+def attribute_with_deprecated_name(document: Document) -> Iterator[Problem]:
     """An attribute has a deprecated name, and the release has a new name with the same effect.
 
     Why: a later release may remove the deprecated name. A broker of that release does not start with this file. For

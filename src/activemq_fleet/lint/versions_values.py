@@ -26,7 +26,7 @@ class _NumberType:
     property_bits: int
 
     @property
-    def largest_number(self) -> int:
+    def largest_parsed_number(self) -> int:
         """The largest number that a release parses in a size such as ``64 mb``, before the unit is applied.
 
         In the example the number is 64.
@@ -44,12 +44,12 @@ class _NumberType:
         half = 1 << (self.bits - 1)
         return (product + half) % (2 * half) - half
 
-    def overflows_property(self, result: int) -> bool:
-        """Return whether a size in bytes overflows a property, whose Java type is smaller.
+    def overflows_property(self, size: int) -> bool:
+        """Return whether a size in bytes is too large for the Java type of the property that takes it.
 
         Spring then rejects the size.
         """
-        return not -self.largest_property_bytes - 1 <= result <= self.largest_property_bytes
+        return not -self.largest_property_bytes - 1 <= size <= self.largest_property_bytes
 
 
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
@@ -261,9 +261,9 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
         return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
-    if number > kind.largest_number:
+    if number > kind.largest_parsed_number:
         before = ", before it applies the unit" if match[2] else ""
-        return f"{subject} is too large: the broker accepts numbers of at most {kind.largest_number}{before}"
+        return f"{subject} is too large: the broker accepts numbers of at most {kind.largest_parsed_number}{before}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
         return f"{subject} is too large: the maximum is {kind.largest_property_bytes} bytes"
     return ""

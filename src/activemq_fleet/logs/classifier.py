@@ -112,12 +112,9 @@ def _known(release: str | None) -> Release | None:
         return None
 
 
-def is_written_by_release(entry: LogMessageKind, release: Release) -> bool:
-    """Return whether brokers of a release write log messages of a kind, at any level.
-
-    ``entry`` is the kind.
-    """
-    releases = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", entry.releases)
+def is_written_by_release(kind: LogMessageKind, release: Release) -> bool:
+    """Return whether brokers of a release write log messages of a kind, at any level."""
+    releases = re.sub(r"\([^()]*(?:\([^()]*\)[^()]*)*\)", "", kind.releases)
     ranges = [match for match in _RANGE.finditer(releases) if "." in match["first"]]
     if not ranges:
         return True

@@ -85,9 +85,9 @@ class LogScanner:
         self._kinds = classifier_for_release(source.release)
 
     def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
-        """Scan a chunk of a log file, and yield an Arrow row for each of its log records, in record batches.
+        """Scan a chunk of a log file, and yield Arrow record batches with a row for each log record in the chunk.
 
-        They have the schema ``SCHEMA``. A record batch has a few megabytes. ``after`` is the rest of the last record,
+        The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``after`` is the rest of the last record,
         from the next file; it is added to the record, and its lines are not counted.
         """
         begins, console = record_layout_of(chunk)
@@ -113,7 +113,7 @@ class LogScanner:
 
 
 def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool]:
-    """Return the pattern with which a log's records begin, and whether the log is console output, from a chunk of it.
+    """Return the layout of a log chunk: the pattern with which its records begin, and whether it is console output.
 
     The pattern is that of the first record's layout. The layout is the console's only where no line has a date: within
     a log file such lines are text that was logged.

@@ -33,7 +33,7 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class RecordBounds:
-    """The bounds of log records in a chunk: the byte offsets at which they and their parts begin and end.
+    """The bounds of log records in a chunk: the byte offsets at which the records and their parts begin and end.
 
     An array has an entry per record. ``edges`` holds ten offsets a record: begin and end of time, message, logger,
     thread and stack. ``lines`` is the line, from 0, at which each record begins; ``bare`` is True where logger and

@@ -36,7 +36,7 @@ class LogFile:
 
 
 def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
-    """Yield an Arrow row for each log record in the log files of one host, in record batches.
+    """Yield Arrow record batches with a row for each log record in the log files of one host.
 
     The record batches are yielded file by file. The files are given with their contents. Files without a place have to
     be all files of the host. The columns are those of ``event_batches.SCHEMA``, before them ``host``, ``file`` and
@@ -53,7 +53,7 @@ def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterat
 
 
 def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Yield an Arrow row for each log record of one log file, in record batches.
+    """Yield Arrow record batches with a row for each log record of one log file.
 
     The file's content is given in pieces of whole records. The columns are those of ``event_batches_of_host``.
     """

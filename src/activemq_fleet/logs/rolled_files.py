@@ -91,7 +91,7 @@ def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSo
     """
     rolls = [RolledFile(file, _second(beginning.first, source.zone)) for file, beginning in beginnings.items()]
     counts_up = _counts_up(source.release)
-    order = rolls_in_order(rolls, counts_up=counts_up)
+    order = rolled_files_oldest_first(rolls, counts_up=counts_up)
     places = {roll.file: PlaceAmongLogFiles(at) for at, roll in enumerate(order)}
     for at, (before, roll) in enumerate(pairwise(order), 1):
         roll_beginning = beginnings[roll.file]
@@ -103,7 +103,7 @@ def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSo
     return places
 
 
-def rolls_in_order(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> list[RolledFile]:
+def rolled_files_oldest_first(rolls: Iterable[RolledFile], *, counts_up: bool = False) -> list[RolledFile]:
     """Return the rolled log files of a host, the oldest first.
 
     log4j 1 gives the newest of the rolled files the number 1, log4j 2 the oldest: the times of their first records show
@@ -138,7 +138,7 @@ def is_direct_successor(rolls: Sequence[RolledFile], at: int, *, counts_up: bool
     return previous.roll_number in (None, 1) or up
 
 
-def missing_rolled_files(files: Iterable[str]) -> list[str]:
+def missing_rolled_file_messages(files: Iterable[str]) -> list[str]:
     """Return a message for each rolled log file that is missing from a host's log files.
 
     The numbers in the given file names show it.

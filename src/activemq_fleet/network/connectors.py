@@ -142,7 +142,7 @@ def _connects_to_one(uri: str) -> bool:
 
 def _dialled(uri: Uri) -> Iterator[tuple[Address, bool]]:
     """Yield each address of a URI at which a broker can listen, and whether the broker connects to it with TLS."""
-    for transport in uri.transports:
+    for transport in uri.transport_uris:
         if protocol_name_of_scheme(transport.scheme) == "openwire":
             try:
                 yield (

@@ -65,7 +65,7 @@ class Uri:
         return (part for part in self.uri_and_nested_uris() if part.scheme in schemes)
 
     @cached_property
-    def transports(self) -> tuple[Uri, ...]:
+    def transport_uris(self) -> tuple[Uri, ...]:
         """The transport URIs to which a composite URI connects.
 
         They are its innermost parts that have a scheme.

@@ -183,6 +183,6 @@ def decide_drill_step(request: OperationRequest) -> Decision:
                 "broker with fewer client connections, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
-    return request.decide_and_show_notes(
+    return request.show_notes_and_return_step(
         next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)
     )

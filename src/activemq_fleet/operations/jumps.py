@@ -57,35 +57,43 @@ class ReleaseChangeEffects:
 
 
 def release_change_effects(
-    old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts, *, holder: Release | None = None
+    old_release: Release,
+    wanted: Release,
+    old_store: StoreFacts,
+    new_store: StoreFacts,
+    *,
+    holder: Release | None = None,
 ) -> ReleaseChangeEffects:
     """Return the changes that another ActiveMQ release brings to a pair, the reason for a refusal, and the rollback.
 
-    ``now`` and ``then`` are the stores before and after. ``holder`` is the release that has the store open, which of
-    the two nodes of a pair is the active one's (a standby has opened nothing); without it, ``old_release``.
+    ``old_store`` and ``new_store`` are the stores before and after the change. ``holder`` is the release that has the
+    store open, which of the two nodes of a pair is the active one's (a standby has opened nothing); without it,
+    ``old_release``.
     """
     holder = holder or old_release
-    back = downgrade_possibility_of_store(old_release, wanted, now, then)
+    back = downgrade_possibility_of_store(old_release, wanted, old_store, new_store)
     return ReleaseChangeEffects(
         old_release.text,
         wanted.text,
-        next(_refusals(holder, wanted, now, then), ""),
+        next(_refusals(holder, wanted, old_store, new_store), ""),
         tuple(_changes(old_release, wanted)),
         back,
         _rollback_text(old_release, wanted, back, is_closed=back == "closed" and holder is wanted),
     )
 
 
-def downgrade_possibility_of_store(old_release: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Back:
+def downgrade_possibility_of_store(
+    old_release: Release, wanted: Release, old_store: StoreFacts, new_store: StoreFacts
+) -> Back:
     """Return the possibility of a downgrade: whether an old release can use a newer release's message store.
 
     The result is ``open``, ``rebuilds`` or ``closed``. The store is used as it is (``open``), with a new index
     (``rebuilds``), or not at all. A store of JDBC has no index: its rows are read as long as both use one OpenWire
     version.
     """
-    if now.kind == _JDBC:
-        return "open" if _openwire(old_release, now) == _openwire(wanted, then) else "closed"
-    if now.kind not in _KAHADB or old_release.kahadb_reads < wanted.kahadb_version:
+    if old_store.kind == _JDBC:
+        return "open" if _openwire(old_release, old_store) == _openwire(wanted, new_store) else "closed"
+    if old_store.kind not in _KAHADB or old_release.kahadb_reads < wanted.kahadb_version:
         return "closed"
     return "rebuilds" if old_release.kahadb_version < wanted.kahadb_version else "open"
 

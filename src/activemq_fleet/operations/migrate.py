@@ -432,7 +432,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.decide_and_show_notes(step)["step"], "counts": counts}}
+    return {"step": {**request.show_notes_and_return_step(step)["step"], "counts": counts}}
 
 
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:

@@ -69,10 +69,10 @@ def host_rule_findings(request: OperationRequest) -> Decision:
 
 
 def without_ports_of_old_broker(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
-    """Return a host's facts without the ports of a manually started broker in ``activemq_home``, and a warning.
+    """Return (FACTS, WARNING): a host's facts without the ports of a manually started broker, which the warning names.
 
-    The warning names these ports; it is empty if there are none. With --check, the broker that an adopted inventory
-    describes may run until the playbook starts its successor.
+    The broker runs from ``activemq_home``. The warning is empty if there are no such ports. With --check, the broker
+    that an adopted inventory describes may run until the playbook starts its successor.
     """
     old = [taken for taken in machine.taken_ports if taken.pid in machine.home_processes]
     if not old:

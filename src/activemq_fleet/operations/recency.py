@@ -182,13 +182,10 @@ class PurePairNodeStore:
         first = min(positions)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
-    def journal_indices_of_records(self, brought: Iterable[int]) -> list[int]:
-        """Return the positions of records in the journal of a message store: one for each given record key.
-
-        ``brought`` holds the keys; the position is -1 for a record that no longer exists.
-        """
+    def journal_indices_of_records(self, record_keys: Iterable[int]) -> list[int]:
+        """Return, for each given record key, the index of the record in the store journal, or -1 if it is absent."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
-        return [last.get(key, -1) for key in brought]
+        return [last.get(key, -1) for key in record_keys]
 
 
 def _unpacked(host: str, text: str) -> bytes:

@@ -131,7 +131,7 @@ class RunProgress:
             record = self.progress_of_host(host)
             hosts[host] = HostProgress(
                 acted=(*record.acted, step["act"]) if host in step["hosts"] and not waits else record.acted,
-                before=release_and_state_cells(evidence.get(host)) if record.before is None else record.before,
+                before=release_and_state_text(evidence.get(host)) if record.before is None else record.before,
                 counts=tuple(counts.get(host, record.counts)),
             )
         return RunProgress(waited=self.waited + step["seconds"] if waits else 0.0, hosts=hosts)
@@ -164,7 +164,7 @@ class OperationRequest:
         """The facts about every broker of the fleet from its inventory, by host."""
         return self.fleet.brokers
 
-    def decide_and_show_notes(self, step: OperationStep) -> Decision:
+    def show_notes_and_return_step(self, step: OperationStep) -> Decision:
         """Show the notes of an operation's next step to the operator, and return the step as a dictionary."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
@@ -275,7 +275,7 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
 
 
 def dataclass_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return an instance of a dataclass with the values of its fields from mappings.
+    """Return an instance of a dataclass whose field values come from mappings.
 
     ``values`` take precedence over the mappings. A field takes the value of its name in the first mapping that has it,
     else its default. Lists become tuples.
@@ -302,13 +302,13 @@ def outcome_table_lines(
     for host in hosts:
         now, gap = after.get(host), gaps.get(host)
         # The record of a host that was not changed has no release and state from before the run.
-        states = before.get(host) or release_and_state_cells(now), release_and_state_cells(now)
+        states = before.get(host) or release_and_state_text(now), release_and_state_text(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
         rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
     return align_columns(rows)
 
 
-def release_and_state_cells(evidence: BrokerEvidence | None) -> str:
+def release_and_state_text(evidence: BrokerEvidence | None) -> str:
     """Return a broker's release and state as one text, such as ``5.18.3 active``, for an operation's table."""
     if evidence is None:
         return "not known"

@@ -300,7 +300,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
-    return request.decide_and_show_notes(step)
+    return request.show_notes_and_return_step(step)
 
 
 def _node(request: OperationRequest, host: str, peer: str) -> PurePairNode:

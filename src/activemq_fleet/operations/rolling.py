@@ -232,7 +232,7 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 @register_operation("restart")
 def decide_restart_step(request: OperationRequest) -> Decision:
     """Return the next step of a rolling restart."""
-    return request.decide_and_show_notes(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
+    return request.show_notes_and_return_step(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
 
 
 @register_operation("switchover")
@@ -248,7 +248,7 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_rolling_progress(request, "switch")
-    return request.decide_and_show_notes(next_switchover_step(nodes, request.target["to"], run))
+    return request.show_notes_and_return_step(next_switchover_step(nodes, request.target["to"], run))
 
 
 def nodes_and_rolling_progress(

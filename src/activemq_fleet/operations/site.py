@@ -23,7 +23,7 @@ from activemq_fleet.operations.requests import (
     outcome_table_lines,
     read_evidence_by_host,
     register_operation,
-    release_and_state_cells,
+    release_and_state_text,
 )
 from activemq_fleet.operations.rolling import RollingProgress, RollingStep, nodes_by_pair, step_for_node
 
@@ -233,7 +233,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.decide_and_show_notes(next_site_step(nodes, run, unseen))
+    return request.show_notes_and_return_step(next_site_step(nodes, run, unseen))
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
@@ -254,7 +254,7 @@ def summarize_site_run(request: OperationRequest) -> Decision:
         host: RunProgress.from_mapping(decision.get("progress", {})) for host, decision in options["decisions"].items()
     }
     records = {host: run.progress_of_host(host) for host, run in runs.items()}
-    before = {host: release_and_state_cells(observed) for host, observed in evidence.items()}
+    before = {host: release_and_state_text(observed) for host, observed in evidence.items()}
     before |= {host: record.before for host, record in records.items() if record.before}
     acts = {
         host: [*(["files"] if result.get("changed") else []), *(records[host].acted if host in records else ())]

@@ -97,8 +97,8 @@ def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
     inner = "tcp://a:1"
     for _ in range(DEEPEST - 1):
         inner = f"failover:({inner})"
-    assert [part.host for part in Uri.parse(inner).transports] == ["a"]
-    assert Uri.parse(f"failover:(failover:({inner}))").transports == ()
+    assert [part.host for part in Uri.parse(inner).transport_uris] == ["a"]
+    assert Uri.parse(f"failover:(failover:({inner}))").transport_uris == ()
 
 
 def test_an_unclosed_comment_after_a_stray_ampersand_is_searched_once() -> None:

@@ -19,9 +19,9 @@ from activemq_fleet.logs.rolled_files import (
     RolledFile,
     is_direct_successor,
     log_beginning_of,
-    missing_rolled_files,
+    missing_rolled_file_messages,
     places_among_log_files,
-    rolls_in_order,
+    rolled_files_oldest_first,
 )
 from tests.log_reading import LINES, Row
 
@@ -242,17 +242,19 @@ def names(rolls: list[RolledFile]) -> list[str]:
 def test_files_are_put_in_the_order_in_which_they_were_written(
     rolls: list[tuple[str, int | None]], order: list[str]
 ) -> None:
-    assert names(rolls_in_order(RolledFile(f"activemq.log{name}", first) for name, first in rolls)) == order
+    assert names(rolled_files_oldest_first(RolledFile(f"activemq.log{name}", first) for name, first in rolls)) == order
 
 
 def test_without_times_the_release_tells_in_which_direction_files_are_counted() -> None:
     rolls = [RolledFile(f"activemq.log{name}") for name in ("", ".1", ".2")]
-    assert names(rolls_in_order(rolls, counts_up=True)) == [".1", ".2", ""]
+    assert names(rolled_files_oldest_first(rolls, counts_up=True)) == [".1", ".2", ""]
 
 
 def test_a_file_that_is_missing_between_others_is_named() -> None:
-    rolls = rolls_in_order(RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""]))
-    assert missing_rolled_files(roll.file for roll in rolls) == [
+    rolls = rolled_files_oldest_first(
+        RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""])
+    )
+    assert missing_rolled_file_messages(roll.file for roll in rolls) == [
         "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it from the host "
         "again"
     ]
@@ -265,6 +267,6 @@ def test_before_the_file_that_is_written_came_number_1_or_the_highest(up: bool) 
 
 
 def test_rolled_files_without_the_one_that_is_written_lack_it() -> None:
-    assert missing_rolled_files(["activemq.log.2", "activemq.log.1"]) == [
+    assert missing_rolled_file_messages(["activemq.log.2", "activemq.log.1"]) == [
         "the log file activemq.log is missing, so the newest events are unknown: collect it from the host again"
     ]
