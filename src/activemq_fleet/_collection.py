@@ -16,7 +16,7 @@ _FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
 def collections_search_path() -> list[str]:
-    """Return the search path for Ansible collections: a list with the directory that holds ``ansible_collections``.
+    """Return the search path with which Ansible finds this collection: at most one directory.
 
     The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
     ``make setup`` has prepared. Empty where there is neither: then Ansible's own search decides.

@@ -165,14 +165,14 @@ def allows_replay_over_bridges(document: AdoptedDocument) -> bool:
 
 
 def link_ttl_setting(link: Link) -> Ttl:
-    """Return the TTL of a planned network link as the setting that ``activemq_links`` has for it."""
+    """Return the TTL of a planned network link as the value of its setting in ``activemq_links``."""
     if link.network_ttl is not None:
         return link.network_ttl
     return SplitTtl(consumer=link.consumer_ttl or 1, message=link.message_ttl or -1)
 
 
 def ttl_as_setting(ttl: Ttl) -> int | dict[str, int]:
-    """Return a network TTL as the value of a setting in YAML."""
+    """Return a network TTL as a value that YAML can represent: a number, or a mapping of two numbers."""
     return ttl.model_dump() if isinstance(ttl, SplitTtl) else ttl
 
 

@@ -73,7 +73,7 @@ class TopItems(Generic[_T]):
             self._kept = self.first_items()
 
     def add_items_of_collector(self, other: TopItems[_T]) -> None:
-        """Add the items of another collector of top items to the collector.
+        """Add the items of another collector of top items to this one.
 
         The kept items and the counts of all items are merged.
         """

@@ -265,12 +265,12 @@ def _gravity(delivery: Delivery) -> tuple[int, str]:
 
 
 @lru_cache(1 << 14)
-def topic_filter_matches(wanted: str, topic: str) -> bool:
+def topic_filter_matches(topic_filter: str, topic: str) -> bool:
     """Return whether an MQTT topic filter matches a topic.
 
-    ``wanted`` is the filter; MQTT 3.1.1, section 4.7, defines the match.
+    ``topic_filter`` is the filter; MQTT 3.1.1, section 4.7, defines the match.
     """
-    filter_levels, topic_levels = wanted.split("/"), topic.split("/")
+    filter_levels, topic_levels = topic_filter.split("/"), topic.split("/")
     if "#" in filter_levels:
         filter_levels = filter_levels[: filter_levels.index("#")]
         topic_levels, is_long = topic_levels[: len(filter_levels)], len(topic_levels) >= len(filter_levels)

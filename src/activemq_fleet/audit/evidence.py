@@ -168,13 +168,13 @@ class Incident:
         return "/".join([self.kind, self.host, when, *([self.mark] if self.mark else [])])
 
 
-def new_incident(kind: IncidentKind, node: PairNode, advised: Remedy, **known: Any) -> Incident:
+def new_incident(kind: IncidentKind, node: PairNode, advised_remedy: Remedy, **known: Any) -> Incident:
     """Return a new incident of a kind on a host.
 
-    Remedy and rules are those of ``advised``; other attributes are given by name.
+    Remedy and rules are those of ``advised_remedy``; other attributes are given by name.
     """
     about = {"host": node.host, "group": node.group, "pair": node.pair}
-    return Incident(**{"kind": kind, **about, "remedy": advised.remedy, "rules": advised.rules, **known})
+    return Incident(**{"kind": kind, **about, "remedy": advised_remedy.remedy, "rules": advised_remedy.rules, **known})
 
 
 def seconds_between(began: datetime | None, ended: datetime | None) -> float | None:

@@ -279,7 +279,7 @@ def journal_host_by_agent(
 def journal_epochs_of_files(
     files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
 ) -> tuple[dict[EpochKey, JournalEpoch], dict[EpochKey, int]]:
-    """Return the epochs (lifetimes of an agent's store) of all journal files, by agent and epoch.
+    """Return the epochs (lifetimes of an agent's store) in all journal files, by the agent and the epoch's id.
 
     The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_of`` is what
     ``journal_host_by_agent`` returns; without it every line counts.

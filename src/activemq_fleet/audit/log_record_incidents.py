@@ -93,7 +93,7 @@ def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvide
 
 
 def incident_of_series(
-    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, advised: advice.Remedy
+    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, remedy: advice.Remedy
 ) -> Incident:
     """Return the incident that a series of similar log records shows.
 
@@ -103,7 +103,7 @@ def incident_of_series(
     return new_incident(
         kind,
         node,
-        advised,
+        remedy,
         began=began,
         ended=ended,
         seconds=seconds_between(began, ended),

@@ -73,10 +73,10 @@ class LogFileSummary:
         return {**asdict(self), "problems": sorted(self.problems)}
 
     @classmethod
-    def from_dict(cls, known: Mapping[str, Any]) -> LogFileSummary:
+    def from_dict(cls, summary: Mapping[str, Any]) -> LogFileSummary:
         """Return the summary of a log file from its JSON dictionary, which ``to_dict`` returned.
 
         Raises TypeError for another dictionary.
         """
-        times = [SortedSample(seen, tuple(values)) for seen, values in known["times"]]
-        return cls(**{**known, "problems": set(known["problems"]), "times": times})
+        times = [SortedSample(seen, tuple(values)) for seen, values in summary["times"]]
+        return cls(**{**summary, "problems": set(summary["problems"]), "times": times})

@@ -27,14 +27,14 @@ class UnexplainedRecords:
     last: datetime
 
 
-def unexplained_records(host: str, signs: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
+def unexplained_records(host: str, evidence: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
     """Yield the records in a host's log that no incident explains.
 
     They are warnings and errors. Warnings are included only if they repeat. Each wording comes once.
     """
     by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
-    for sign in signs:
-        by_wording.setdefault((sign.fields["what"], sign.fields["who"]), []).append(sign)
+    for record in evidence:
+        by_wording.setdefault((record.fields["what"], record.fields["who"]), []).append(record)
     for (level, _), records in by_wording.items():
         count = sum(record.count for record in records)
         if level != "WARN" or count >= WARNINGS:

@@ -119,22 +119,22 @@ def judged_events(
     records: Iterable[EventRecordWithPosition],
     judge: DeliveryJudge,
     figures: EventFigures,
-    horizons: EvidenceEnds | None,
+    evidence_ends: EvidenceEnds | None,
 ) -> Iterator[JudgedEvent]:
     """Yield each event in records of agents' event journals with its delivery outcome.
 
-    Each event is counted in ``figures``. With ``horizons`` None every outcome is final.
+    Each event is counted in ``figures``. With ``evidence_ends`` None every outcome is final.
     """
     last: dict[str, datetime] = {}
 
     def watched() -> Iterator[EventRecordWithPosition]:
         for record in records:
-            if horizons and record.ts is not None:
+            if evidence_ends and record.ts is not None:
                 last[record.event_id] = max(record.ts, last.get(record.event_id, record.ts))
             yield record
 
     for event in events_from_records(watched()):
         for outcome, deliveries in judge.outcomes_with_deliveries([event]):
             figures.count_event(outcome, deliveries)
-            is_final = horizons is None or horizons.is_event_final(last.pop(event.event_id, None))
+            is_final = evidence_ends is None or evidence_ends.is_event_final(last.pop(event.event_id, None))
             yield JudgedEvent(outcome, deliveries, is_final)

@@ -64,12 +64,12 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         ) from None
 
 
-def with_baseline_waived(findings: Iterable[Finding], known: Counter[Fingerprint]) -> tuple[Finding, ...]:
+def with_baseline_waived(findings: Iterable[Finding], known_findings: Counter[Fingerprint]) -> tuple[Finding, ...]:
     """Return the findings of a check, with those waived that a baseline lists.
 
-    Each is waived as often as ``known`` lists it.
+    Each is waived as often as ``known_findings`` lists it.
     """
-    left = known.copy()
+    left = known_findings.copy()
     marked = []
     for finding in findings:
         fingerprint = _fingerprint(finding)

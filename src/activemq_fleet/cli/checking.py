@@ -259,7 +259,7 @@ def write_report_file(path: Path, text: str) -> None:
 
 
 def report_on_error(error: FleetError, subject: str) -> CheckReport:
-    """Return the report of ``activemq-fleet check`` on an error that made its input unusable.
+    """Return a report of ``activemq-fleet check`` that lists an error in its input as findings.
 
     There is a finding for each problem; ``subject`` names the input.
     """
