@@ -86,7 +86,7 @@ def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, A
     elif what != "stay":
         result |= fault_injection.inject_fault(base, unit, what, parameters["again"])
     elif unit:
-        fault_injection.cancel_return_timer(unit)
+        fault_injection.cancel_recovery_timer(unit)
     return result
 
 

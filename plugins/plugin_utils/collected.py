@@ -69,7 +69,7 @@ def staging_directory(directory: str, host: str) -> Iterator[str]:
 
 
 def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack an archive of a host's evidence, and replace the host's directory of evidence by it.
+    """Unpack an archive of a host's evidence, and replace the content of the host's evidence directory.
 
     It is unpacked in the staging directory ``place``; ``target`` is the host's directory. Adds ``host.json``. Raises
     AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far more than ``limit`` bytes,

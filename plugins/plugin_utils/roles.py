@@ -8,10 +8,10 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import impo
 
 
 def has_preferred_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
-    """Return whether a host name is, by the naming pattern, that of a pair's preferred master or slave.
+    """Return whether a host has the given preferred role in its pair, by its name and the naming pattern.
 
-    ``role`` is the role that is compared, ``master`` or ``slave``. Raises AnsibleFilterError for a name that is no text
-    or a pattern that is invalid.
+    ``role`` is ``master`` or ``slave``. Raises AnsibleFilterError for a name that is no text or a pattern that is
+    invalid.
     """
     naming = import_library_module("naming")
     with raise_as_filter_error(role, name):

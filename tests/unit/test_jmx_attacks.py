@@ -34,7 +34,7 @@ def query_outcome(jvm: HostileJvm, timeout: float = TIMEOUT) -> object:
 
     def run() -> None:
         try:
-            server = jmx.MBeanServer(jvm.url, timeout)
+            server = jmx.MBeanServerConnection(jvm.url, timeout)
             outcomes.append([server.mbean_attributes(name, ["QueueSize"]) for name in server.mbean_names("o:*")])
         except Exception as error:  # noqa: BLE001 -- the test compares its kind
             outcomes.append(error)

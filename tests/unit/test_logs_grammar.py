@@ -103,7 +103,7 @@ def test_how_the_text_is_cut_makes_no_difference(cuts: list[int]) -> None:
     for cut in [*sorted(cuts), len(text)]:
         records += parser.feed(text[last:cut])
         last = cut
-    assert [*records, *parser.close()] == list(parse_log(text))
+    assert [*records, *parser.finish_parsing()] == list(parse_log(text))
 
 
 @given(st.text())

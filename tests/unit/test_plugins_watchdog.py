@@ -151,8 +151,8 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
     assert not count.is_action_due(4.0, 60.0)
 
 
-def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleCount:
-    count = hang_detection.SampleCount()
+def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleStreak:
+    count = hang_detection.SampleStreak()
     for moment, (kind, process) in enumerate(looks):
         count = count.with_sample(hang_detection.HangState("active", kind, ""), process, float(moment))
     return count

@@ -30,7 +30,7 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectionTrial:
+class ConnectionTestOutcome:
     """The outcome of a test connection of an agent to one broker.
 
     It holds the steps that succeeded with their seconds, and the problem. ``steps`` are (name, seconds) in their order;
@@ -86,8 +86,8 @@ def raise_for_unsafe_handlers(config: Config) -> None:
         raise ConfigError(*(f"handlers: {problem}" for problem in problems))
 
 
-def try_brokers(config: Config) -> Iterator[ConnectionTrial]:
-    """Try a connection to each broker of an agent's configuration, and yield the outcomes.
+def try_brokers(config: Config) -> Iterator[ConnectionTestOutcome]:
+    """Test a connection to each broker of an agent's configuration, and yield the outcomes.
 
     The brokers are tried one after the other; no running agent is disturbed. Raises ConfigError for TLS files that
     cannot be used.
@@ -107,7 +107,7 @@ class _Attempt:
         self._topic = canary_topic("", f"{config.agent}-check")
         self._steps: list[tuple[str, float]] = []
 
-    def run(self, tls: ssl.SSLContext | None) -> ConnectionTrial:
+    def run(self, tls: ssl.SSLContext | None) -> ConnectionTestOutcome:
         session = Session(
             self._broker, self._config, client_id=self._name, clean=True,
             on_event=self._events.put, conn=self._number, tls=tls,
@@ -117,10 +117,10 @@ class _Attempt:
             self._connect()
             self._round_trip(session)
         except AgentError as error:
-            return ConnectionTrial(self._broker, tuple(self._steps), self._explained(str(error)))
+            return ConnectionTestOutcome(self._broker, tuple(self._steps), self._explained(str(error)))
         finally:
             session.close(orderly=True)
-        return ConnectionTrial(self._broker, tuple(self._steps))
+        return ConnectionTestOutcome(self._broker, tuple(self._steps))
 
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
@@ -160,14 +160,14 @@ class _Attempt:
         if wait_for_event(self._events, Suback, began + limit, slow).refused:
             raise AgentError(
                 f"the broker {self._broker.name} rejects the subscription to the topic {self._topic}: let "
-                f"{self._config.login} read and write this topic in the broker's ACL"
+                f"{self._config.login_text} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = (
             f"the broker {self._broker.name} accepts the test message on the topic {self._topic}, but does not "
-            f"deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login} read this topic, and "
-            "that the store is not full"
+            f"deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_text} read this topic, "
+            "and that the store is not full"
         )
         while wait_for_event(self._events, MessageReceived, began + limit, lost).payload != body:
             pass

@@ -46,7 +46,7 @@ def agent_cli(context: click.Context, path: Path) -> None:
     context.obj = path
 
 
-@agent_cli.command()
+@agent_cli.command("run")
 @click.option(
     "--drop-expired",
     is_flag=True,
@@ -54,7 +54,7 @@ def agent_cli(context: click.Context, path: Path) -> None:
     "and the command requeue sends them again",
 )
 @click.pass_obj
-def run(path: Path, drop_expired: bool) -> int:
+def run_agent(path: Path, drop_expired: bool) -> int:
     """Run the agent until SIGTERM."""
     config = _config(path)
     if drop_expired:
@@ -64,10 +64,10 @@ def run(path: Path, drop_expired: bool) -> int:
     return Service(config).run()
 
 
-@agent_cli.command()
+@agent_cli.command("check")
 @click.pass_obj
-def check(path: Path) -> int:
-    """Show the configuration that is in effect, and try every broker; exit with 0 if at least one serves, else 1."""
+def show_config_and_test_brokers(path: Path) -> int:
+    """Show the effective configuration, and test each broker; exit with 0 if at least one test passes, else 1."""
     config = _config(path)
     from activemq_agent.check import check_dedupe_period, effective_config_lines, raise_for_unsafe_handlers, try_brokers
 
@@ -76,11 +76,11 @@ def check(path: Path) -> int:
     check_dedupe_period(config)
     raise_for_unsafe_handlers(config)
     click.echo("")
-    serves = False
-    for trial in try_brokers(config):
-        click.echo(trial.connection_outcome_line)
-        serves = serves or trial.problem is None
-    return 0 if serves else 1
+    passed = False
+    for outcome in try_brokers(config):
+        click.echo(outcome.connection_outcome_line)
+        passed = passed or outcome.problem is None
+    return 0 if passed else 1
 
 
 @agent_cli.command()
@@ -123,11 +123,11 @@ def print_status(path: Path, form: str) -> None:
         click.echo(f"{name:{width}}  {text}".rstrip())
 
 
-@agent_cli.command()
+@agent_cli.command("requeue")
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="send every expired event again")
 @click.pass_obj
-def requeue(path: Path, ids: tuple[str, ...], everything: bool) -> None:
+def requeue_expired(path: Path, ids: tuple[str, ...], everything: bool) -> None:
     """Send the expired events with the given IDS again, or all of them. They keep their event ids."""
     if bool(ids) == everything:
         raise click.UsageError(

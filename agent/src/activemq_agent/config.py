@@ -104,8 +104,8 @@ class Config:
             object.__setattr__(self, "socket", self.state_directory / "agent.sock")
 
     @property
-    def login(self) -> str:
-        """The login of the agent at brokers, as text for messages."""
+    def login_text(self) -> str:
+        """The login of the agent at brokers as text for messages, such as ``the user 'agent'``."""
         return f"the user {self.username!r}" if self.username else "clients without a user name"
 
     @property

@@ -86,7 +86,7 @@ class HandlerRunner:
 
     @property
     def last_loop_start(self) -> float:
-        """The time at which the message handlers' loop last began, that of the slowest worker thread.
+        """The time at which the slowest worker thread for message handlers last began an iteration of its loop.
 
         The time is that of ``clock``. A worker whose handler is within its time limit counts as beginning its loop now.
         """

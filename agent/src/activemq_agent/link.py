@@ -120,7 +120,7 @@ class AgentConnection:
         self._machine = ConnectionStateMachine(len(config.urls), config.policy, draw, numbers)
         self._open_session = options.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
-        self._login = config.login
+        self._login = config.login_text
         # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
         self._canary_qos = 0 if role == "subscriber" else 1
         self._store = store
@@ -137,9 +137,9 @@ class AgentConnection:
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
     def put_in_queue(self, item: Any) -> None:
-        """Queue an object, such as a callback or a wake-up marker, for the loop of the agent's connection to yield.
+        """Queue an object, such as a callback, which the next iteration of the agent's connection loop yields.
 
-        ``run_once`` yields it. This may be called from any thread.
+        That is the next ``run_once``. This method may be called from any thread.
         """
         self._queue.put(item)
 

@@ -23,7 +23,7 @@ LONGEST_VALUE = 200
 
 
 class Log(Protocol):
-    """A log of an agent: the methods of a structlog logger that the agent calls."""
+    """The interface of an agent's log: the methods of a structlog logger that the agent calls."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
     def warning(self, event: str, **fields: Any) -> Any: ...

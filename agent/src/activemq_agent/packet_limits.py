@@ -49,7 +49,7 @@ class ReceiveBudget:
     """A budget of received bytes: a limit on the bytes of received MQTT messages in memory.
 
     All connections of the publisher or of the subscriber share it. The receiver of a message keeps the object that
-    ``hold`` returns with the message; when the last reference to that object goes, its bytes no longer count.
+    ``hold_bytes`` returns with the message; when the last reference to that object goes, its bytes no longer count.
     """
 
     def __init__(self, limit: int = MOST_RECEIVED) -> None:
@@ -58,8 +58,8 @@ class ReceiveBudget:
         self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
-    def hold(self, size: int) -> HeldBytes:
-        """Hold bytes of the budget of received messages in memory, as long as the returned object is referenced."""
+    def hold_bytes(self, size: int) -> HeldBytes:
+        """Count bytes toward the budget of received messages, as long as the returned object is referenced."""
         self._released.append(-size)
         return HeldBytes(size, self._released)
 
@@ -75,7 +75,7 @@ class ReceiveBudget:
 
 
 class HeldBytes:
-    """The bytes of one received message in memory, which count for a budget (``ReceiveBudget``).
+    """The bytes of one received message in memory, which count toward the limit of a ``ReceiveBudget``.
 
     They count as long as this object is referenced.
     """

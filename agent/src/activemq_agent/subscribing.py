@@ -100,7 +100,7 @@ class Subscriber:
         self._up_at = 0.0
 
     @property
-    def full_filters(self) -> tuple[str, ...]:
+    def filters_with_full_inbox(self) -> tuple[str, ...]:
         """The topic filters whose part of the agent's inbox is full.
 
         Their messages stay at the broker.
@@ -185,7 +185,7 @@ class Subscriber:
             if topic_filter not in self.refused:
                 self._log.error(
                     f"the broker {broker} rejects the subscription to the topic filter {topic_filter}: let "
-                    f"{self._config.login} read these topics in the broker's ACL",
+                    f"{self._config.login_text} read these topics in the broker's ACL",
                     topic=topic_filter,
                     broker=broker,
                 )

@@ -31,8 +31,8 @@ def try_one(
     config = make_config(
         directory, urls=(Endpoint("127.0.0.1", port, tls=tls),), tls=AgentTlsSettings(ca=ca), policy=policy
     )
-    (trial,) = try_brokers(config)
-    return trial.connection_outcome_line
+    (outcome,) = try_brokers(config)
+    return outcome.connection_outcome_line
 
 
 def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:

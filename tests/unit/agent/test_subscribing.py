@@ -171,7 +171,7 @@ def test_a_full_topic_is_not_acknowledged_and_stalls_only_itself(bench_of: Calla
     bench.come(6, topic="b/E")
     bench.turn()
     assert bench.conn.acked == [1, 2, 6]
-    assert bench.subscriber.full_filters == ("a/#",)
+    assert bench.subscriber.filters_with_full_inbox == ("a/#",)
 
 
 def test_what_found_no_room_is_stored_in_its_order_as_soon_as_there_is(bench_of: Callable[..., Bench]) -> None:
@@ -186,7 +186,7 @@ def test_what_found_no_room_is_stored_in_its_order_as_soon_as_there_is(bench_of:
         bench.turn(1.1)
     assert handled == [b"1", b"2", b"3", b"4", b"5"]
     assert bench.conn.acked == [1, 2, 3, 4, 5]
-    assert bench.subscriber.full_filters == ()
+    assert bench.subscriber.filters_with_full_inbox == ()
 
 
 def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(

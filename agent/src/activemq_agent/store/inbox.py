@@ -89,7 +89,7 @@ def _is_known(transaction: Transaction, event_id: str) -> bool:
 
 def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, topic: str, **fields: Any) -> None:
     """Write a journal record of a received message, with its ``rx_id`` if it has no event id."""
-    rx_id = transaction.counters.received_message_id(rx) if event_id is None else None
+    rx_id = transaction.counters.make_received_message_id(rx) if event_id is None else None
     transaction.add_journal_record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
 
 

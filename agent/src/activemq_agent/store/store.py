@@ -90,9 +90,9 @@ class Store:
 
     @property
     def is_alive(self) -> bool:
-        """Whether an agent's store is alive, that is, the thread that writes to it.
+        """Whether an agent's store is alive, that is, its writer thread is running.
 
-        Without it, calls would wait indefinitely.
+        Without this thread, calls would wait indefinitely.
         """
         return self._writer.is_alive()
 
@@ -150,7 +150,7 @@ class Store:
         return future
 
     def outgoing_events(self, limit: int, after: int = 0) -> list[OutgoingEvent]:
-        """Return outgoing events of an agent's outbox, at most ``limit``, from after a position.
+        """Return the next outgoing events of an agent's outbox, at most ``limit``, after a position.
 
         Expired events are left out. They are in sending order.
         """
@@ -235,7 +235,7 @@ class Store:
         rows = self._reader.undamaged_rows(
             "inbox", "lane = ? AND rx > ?", lane, after, limit=limit, most_bytes=most_bytes
         )
-        rx_id = self._writer.committed_counters.received_message_id
+        rx_id = self._writer.committed_counters.make_received_message_id
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
     def begin_attempt(self, rx: int) -> int:

@@ -45,8 +45,8 @@ class StoreCounters:
         """Return a copy of the counters of an agent's store, from which a failed transaction restores them."""
         return deepcopy(self)
 
-    def received_message_id(self, rx: int) -> str:
-        """Return the id that an agent gives to a received message that came without an id.
+    def make_received_message_id(self, rx: int) -> str:
+        """Make the id that an agent assigns to a received message without an event id.
 
         It is ``AGENT:EPOCH:rxNUMBER``.
         """

@@ -93,11 +93,11 @@ class Record:
 
 
 class IncrementalLogParser:
-    """A parser of a broker's log.
+    """A parser that receives a broker's log piece by piece, and returns the records that each piece completes.
 
-    The log is fed piece by piece. The log may still be growing. With ``stacks`` (the default) a record is returned when
-    the next record begins, or at ``close``. Without, a record is returned as soon as its first part is complete, and
-    its stack trace is dropped, for callers that watch a live log.
+    The log may still be growing. With ``stacks`` (the default) a record is returned when the next record begins, or at
+    ``finish_parsing``. Without, a record is returned as soon as its first part is complete, and its stack trace is
+    dropped, for callers that watch a live log.
     """
 
     def __init__(self, *, stacks: bool = True) -> None:
@@ -125,7 +125,7 @@ class IncrementalLogParser:
         for line in lines:
             yield from self._take(line.removesuffix("\n").removesuffix("\r"))
 
-    def close(self) -> list[Record]:
+    def finish_parsing(self) -> list[Record]:
         """Parse the unfinished rest of a broker's log at its end, and return the log records in it."""
         done = list(self.feed_lines([self._rest])) if self._rest else []
         self._rest = ""
@@ -170,4 +170,4 @@ def parse_log(source: str | Iterable[str], *, stacks: bool = True) -> Iterator[R
     """
     parser = IncrementalLogParser(stacks=stacks)
     yield from parser.feed_lines(source.split("\n") if isinstance(source, str) else source)
-    yield from parser.close()
+    yield from parser.finish_parsing()

@@ -44,7 +44,7 @@ def secret_free_value_end(text: str, start: int, end: int) -> int:
 
 
 def logger_and_thread_start(text: str, start: int, end: int) -> int:
-    """Return the start of the logger and thread that end a log record, in a text that contains the record.
+    """Return the position in a text at which the logger and thread start, the last fields of a log record.
 
     A note on a cut line also counts. Both begin before ``end``.
     """

@@ -31,7 +31,7 @@ class ListenerOfOtherAccountError(OSError):
 
 @dataclass(frozen=True)
 class ExpectedBroker:
-    """The expected broker of a connection, which is verified before a login is sent.
+    """The broker that is expected at the other end of a connection, and verified before a login is sent to it.
 
     ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown. ``pid``:
     the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on this

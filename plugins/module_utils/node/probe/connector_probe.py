@@ -185,7 +185,7 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
 
 
 def can_probe_protocol(scheme: str) -> bool:
-    """Return whether a probe of a connector can use the protocol of its URI scheme, and test more than the port."""
+    """Return whether a probe can test the protocol of a connector's URI scheme, and not only the open port."""
     return protocol_name_of_scheme(scheme) in ("mqtt", *_PROTOCOLS)
 
 

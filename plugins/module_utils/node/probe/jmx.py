@@ -63,7 +63,7 @@ class _Remote:
     id: bytes
 
 
-class MBeanServer:
+class MBeanServerConnection:
     """A JMX connection to the MBean server of a JVM.
 
     It is made by its local connector address; the caller closes it. ``timeout``: seconds from now for all calls

@@ -31,7 +31,7 @@ from ..process.proc import (
 )
 from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 from .deadline_socket import DeadlineSocket
-from .jmx import JmxError, MBeanServer, object_name_properties
+from .jmx import JmxError, MBeanServerConnection, object_name_properties
 
 _DOMAIN = "org.apache.activemq"
 _WAIT = 5.0
@@ -103,9 +103,9 @@ class _Jvm:
     root: int
 
     def path_in_jvm_tmp(self, name: str) -> str:
-        """Return the path of a file in the /tmp that a JVM sees, whose name ends with the JVM's pid.
+        """Return the path of a file in the /tmp directory of a JVM: ``name`` and the JVM's pid, as in ``.java_pid42``.
 
-        An example is ``.java_pid``. The pid is the one within the JVM's container.
+        Both the directory and the pid are those within the JVM's container.
         """
         inside = (proc_status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
         return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
@@ -114,7 +114,7 @@ class _Jvm:
 def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
     process = jvm.process
     try:
-        with closing(MBeanServer(_address(jvm, deadline), _left(jvm, deadline))) as server:
+        with closing(MBeanServerConnection(_address(jvm, deadline), _left(jvm, deadline))) as server:
             named = [(name, object_name_properties(name)) for name in server.mbean_names(f"{_DOMAIN}:{pattern}")]
             wanted = [(name, known, wished) for name, known in named if (wished := view(known))][:most]
             return [{**known, **server.mbean_attributes(name, attributes)} for name, known, attributes in wanted]

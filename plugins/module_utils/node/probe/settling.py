@@ -32,12 +32,12 @@ def is_loading_configuration(process: Process) -> bool | None:
     Returns None where its JVM returns no thread dump.
     """
     try:
-        return is_loading_in_thread_dump(fetch_thread_dump(process))
+        return thread_dump_shows_loading(fetch_thread_dump(process))
     except (NodeError, OSError):
         return None
 
 
-def is_loading_in_thread_dump(dump: str) -> bool:
+def thread_dump_shows_loading(dump: str) -> bool:
     """Return whether a thread dump of a broker shows that it is still loading its configuration.
 
     Pure.

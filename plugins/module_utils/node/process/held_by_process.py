@@ -22,7 +22,7 @@ LISTENING, _ESTABLISHED = "0A", "01"
 _TABLES = ("tcp", "tcp6")
 
 
-def listens_on_any_address(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
+def listens_on_one_of_addresses(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
     """Return whether a process, or another process of its account, listens on one of the given addresses.
 
     The network namespace is that of the process. The account is compared instead of the descriptors, because a reader

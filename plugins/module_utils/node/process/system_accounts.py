@@ -35,7 +35,7 @@ _TICK = 1.0
 
 
 class AccountError(NodeError):
-    """An error for an operating-system account that does not exist, or as which a function could not run.
+    """An error of an operating-system account: it does not exist, or a function could not run as this account.
 
     Its process may also have ended without a result.
     """
@@ -121,7 +121,7 @@ def account_for_path(path: str, user: str | None = None) -> SystemAccount:
 
 
 def account_for_rename_in(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return as which account to rename files in a directory: the present one if only it can write, else ``account``.
+    """Return the account to rename files in a directory as: ``account``, or the current one if only it can write there.
 
     ``account`` is also returned for a directory that is missing or denies access.
     """

@@ -84,7 +84,7 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
 
 
 def combine_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
-    """Combine a broker's message counts from JMX and from its store's journal: the higher number of both counts.
+    """Combine a broker's message counts from JMX and from its store's journal, by the higher count of the two.
 
     ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
     could be missing.

@@ -44,8 +44,8 @@ _ATTEMPT = 60
 
 
 @dataclass(frozen=True)
-class EvidenceSources:
-    """The evidence of a broker's state, and the sources from which it was gathered, such as log records.
+class EvidenceWithSources:
+    """The evidence of a broker's state, and the sources from which the evidence was gathered, such as log records.
 
     ``deployed`` is the configuration that the process was started with, ``records`` are those of that process.
     ``watchdog`` holds the properties that systemd shows of the watchdog's unit; empty without systemd.
@@ -72,7 +72,7 @@ def gather_broker_state(base: str, unit: str | None, wait: float = 0, wanted: tu
 
 def gather_state_and_sources(
     base: str, unit: str | None, wait: float = 0, wanted: tuple[str, ...] = (), pids: Collection[int] | None = None
-) -> tuple[dict[str, Any], EvidenceSources]:
+) -> tuple[dict[str, Any], EvidenceWithSources]:
     """Gather the state of a broker (such as active or standby), and the sources of its evidence, such as log records.
 
     The state is the result of ``gather_broker_state``. ``pids`` are the processes to search, by default all.
@@ -131,7 +131,7 @@ def _is_hopeless(first: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
 
 def _gather_now(
     layout: ConfigurationPaths, unit: str | None, recent: float, pids: Collection[int] | None
-) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceSources]:
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]], EvidenceWithSources]:
     """Return the broker's current state, a function that gathers the rest of the result, which takes longer, and the
     sources of both.
     """
@@ -192,7 +192,7 @@ def _gather_now(
             "taken_ports": taken_ports(ports, process, unit),
         }
 
-    return result, gather_rest, EvidenceSources(evidence, deployed, records, watchdog)
+    return result, gather_rest, EvidenceWithSources(evidence, deployed, records, watchdog)
 
 
 def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:

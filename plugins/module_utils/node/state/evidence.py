@@ -245,7 +245,7 @@ class StoreMarkerEvidence:
 
     @classmethod
     def from_module_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
-        """Create the evidence about a store's marker, its pair's name in a file, from the result of ``store_marker``.
+        """Create the evidence about a store's marker from the result of the module ``store_marker``.
 
         Raises NodeError.
         """

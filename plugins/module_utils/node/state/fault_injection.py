@@ -36,7 +36,7 @@ def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str,
     layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
     if unit and again:
-        _start_return_timer(unit, act, again)
+        _start_recovery_timer(unit, act, again)
     at = time.time()
     if unit and act == "stop":
         _systemctl("stop", unit)
@@ -58,7 +58,7 @@ def resume_frozen_broker(base: str, unit: str | None) -> dict[str, Any]:
     return {"at": time.time(), "changed": was_frozen}
 
 
-def cancel_return_timer(unit: str) -> None:
+def cancel_recovery_timer(unit: str) -> None:
     """Cancel the systemd timer that would start or resume a broker after an injected fault.
 
     It is the timer for the broker of ``unit``.
@@ -104,7 +104,7 @@ def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
         listeners = read_deployed_configuration(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
-    return bool(held_by_process.listens_on_any_address(process.pid, [listener.address for listener in listeners]))
+    return bool(held_by_process.listens_on_one_of_addresses(process.pid, [listener.address for listener in listeners]))
 
 
 def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:
@@ -137,9 +137,9 @@ def _timer_name(unit: str) -> str:
     return f"{unit.rpartition('.')[0] or unit}-fleet-drill"
 
 
-def _start_return_timer(unit: str, act: str, seconds: int) -> None:
+def _start_recovery_timer(unit: str, act: str, seconds: int) -> None:
     then = ["kill", "--signal=SIGCONT", unit] if act == "pause" else ["start", unit]
-    cancel_return_timer(unit)
+    cancel_recovery_timer(unit)
     command = ["systemd-run", "--collect", f"--unit={_timer_name(unit)}", f"--on-active={seconds}", "systemctl", *then]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -132,8 +132,8 @@ _GO_ON = "Continue the process with kill -CONT, or kill it so that systemd resta
 
 
 @dataclass(frozen=True)
-class SampleCount:
-    """The count of a watchdog's successive samples of a broker that had the same result.
+class SampleStreak:
+    """A streak of a watchdog's samples of a broker: the count of successive samples with the same result.
 
     The samples have the same classification of the same process. ``who``: pid and start time; ``since``: time of the
     first sample; ``told``: time of the last log line about it.
@@ -145,15 +145,15 @@ class SampleCount:
     since: float = 0.0
     told: float | None = None
 
-    def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleCount:
-        """Return the watchdog's count of successive samples of a broker with the same result, after one more sample.
+    def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleStreak:
+        """Return the streak of a watchdog's samples of a broker after one more sample.
 
-        It is increased if the kind of hang state and the process are the same, else reset to 1. ``now``: seconds
+        Its count is increased if the kind of hang state and the process are the same, else reset to 1. ``now``: seconds
         of a monotonic clock.
         """
         who = (process.pid, process.started) if process else None
         if who != self.who or hang_state.kind != self.kind:
-            return SampleCount(who, hang_state.kind, 1, now)
+            return SampleStreak(who, hang_state.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:

@@ -74,7 +74,7 @@ class Watchdog:
         self._kills = kills
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
-        self._count = hang_detection.SampleCount()
+        self._count = hang_detection.SampleStreak()
         self._read: tuple[str | None, DeployedConfiguration] | None = None
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
