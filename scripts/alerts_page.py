@@ -63,7 +63,8 @@ def _page() -> Iterator[str]:
     for alert in ALERTS:
         wait = scale_durations(alert.wait, 1)
         wait = "immediately" if wait == "0s" else wait
-        yield f"| [{alert.name}](#{alert.anchor}) | {alert.severity} | {wait} | {'yes' if alert.planned else 'no'} |\n"
+        link, planned = f"[{alert.name}](#{alert.documentation_anchor})", "yes" if alert.planned else "no"
+        yield f"| {link} | {alert.severity} | {wait} | {planned} |\n"
     for alert in ALERTS:
         yield f"\n## {alert.name}\n{alert.meaning}\n\nWhat to do: {alert.todo}\n\n```promql\n{alert.promql()}\n```\n"
 

@@ -19,7 +19,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, Panel, substitute_grafana_variables
 from activemq_fleet.reports import pages
-from activemq_fleet.reports.charts import Chart, tick_interval_seconds
+from activemq_fleet.reports.charts import SvgChart, tick_interval_seconds
 from activemq_fleet.reports.pages import utc_time_text
 from scripts.pictures import DIRECTORY
 from tests.integration.agents import Agent, Load, write_fleet
@@ -104,11 +104,11 @@ def _page(lab: Lab, began: float, ended: float) -> str:
     return pages.ENVIRONMENT.from_string(_PAGE).render(began=began, ended=ended, sections=sections)
 
 
-def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> Chart:
+def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> SvgChart:
     """Return one panel as a chart: a line a series, over the legend of their last values."""
     series = list(_series(panel, lab, began, ended))[:_MOST]
     highest = max((value for _, points in series for _, value in points), default=0.0) or 1.0
-    chart = Chart(panel.title, began, ended)
+    chart = SvgChart(panel.title, began, ended)
     chart.add_text_label(chart.left, chart.height + 12, panel.title, css="pair", anchor="start")
     chart.height += 20
     bottom = chart.height + _PLOT

@@ -180,7 +180,7 @@ def _agree(routes: Routes, lab: Lab, tag: str, down: str | None) -> list[str]:
         if active is not None:
             lab.wait_state(active.host, "active")
             at[name] = active.host
-    for bridge in routes.network.open_bridges(at, down):
+    for bridge in routes.network.bridges_opened_by_pairs(at, down):
         if not bridge.back:
             lab.wait_bridge(bridge.host, at[bridge.target])
     if len(at) < 2:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.render.monitoring.prometheus import HOSTS, PrometheusSettings, prometheus_files
+from activemq_fleet.render.monitoring.prometheus import HOSTS, PrometheusSettings, prometheus_and_grafana_files
 from activemq_fleet.topology import build_fleet
 from tests.integration.monitored import has_prometheus as has_prometheus
 from tests.integration.waiting import until
@@ -125,7 +125,7 @@ def prometheus(tmp_path: Path, forged: list[str]) -> Iterator[Prometheus]:
     }
     fleet = build_fleet(hosts, {})
     settings = PrometheusSettings(interval="1s", pace=0.05, alertmanager="127.0.0.1:1")
-    files = prometheus_files(fleet, {broker.host: "0" * 12 for broker in fleet.brokers}, settings)
+    files = prometheus_and_grafana_files(fleet, {broker.host: "0" * 12 for broker in fleet.brokers}, settings)
     with serving([lambda: "jvm_x 1\n", lambda: "", lambda: attackers_page(forged)]) as ports:
         for path, content in files.items():
             target = tmp_path / path

@@ -17,10 +17,10 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.logs.event_batches import SCHEMA, LogScanner, LogSource
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF
-from activemq_fleet.spark.audit_job import read_log_events
+from activemq_fleet.spark.audit_job import read_and_write_log_events
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_audit_inputs
-from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, scan_logs
+from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, map_log_events
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import LINES
 
@@ -43,7 +43,7 @@ def lay(directory: Path, host: str, files: dict[str, bytes], **about: str | None
 
 def events(spark: SparkSession, inputs: AuditInputs) -> DataFrame:
     """Every event, as tasks read them."""
-    return scan_logs(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
+    return map_log_events(spark, inputs, inputs.files_of_kind("log"), lambda batches: batches, EVENTS_SCHEMA)
 
 
 def rows_of(frame: DataFrame) -> list[Row]:
@@ -155,7 +155,7 @@ def test_what_workers_write_themselves_is_what_spark_writes(
         if way == "spark":
             monkeypatch.setattr(JobOutput, "_workers_directory", lambda _: None)
         with JobOutput(spark, str(tmp_path / way)) as output:
-            read = read_log_events(spark, output, inputs)
+            read = read_and_write_log_events(spark, output, inputs)
             output.commit()
         place = tmp_path / way / "events"
         footers = {pq.read_metadata(path).metadata[_FOOTER] for path in place.iterdir()}
@@ -177,7 +177,7 @@ def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, 
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
     with JobOutput(spark, str(tmp_path / "out")) as output:
-        assert read_log_events(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
+        assert read_and_write_log_events(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
         assert output.row_counts_by_dataset == {"events": 0}
 
 

@@ -192,7 +192,7 @@ def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
     for alert in ALERTS:
         assert f"\n## {alert.name}\n" in page
         (rule,) = (rule for rule in written if rule.get("alert") == alert.name)
-        assert rule["annotations"]["runbook_url"] == f"https://wiki.example.com/alerts#{alert.anchor}"
+        assert rule["annotations"]["runbook_url"] == f"https://wiki.example.com/alerts#{alert.documentation_anchor}"
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
 
 

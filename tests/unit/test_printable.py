@@ -34,7 +34,7 @@ from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
 from activemq_fleet.reports.audit import audit_html_page
-from activemq_fleet.spark.progress import Progress
+from activemq_fleet.spark.progress import SparkProgressDisplay
 
 HOSTILE = [
     "red\x1b[31m",
@@ -134,7 +134,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
 @pytest.mark.parametrize("said", HOSTILE)
 def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
     stream = io.StringIO()
-    progress = Progress(stream, enabled=True, is_terminal=False)
+    progress = SparkProgressDisplay(stream, enabled=True, is_terminal=False)
     with progress.show_phase(said):
         pass
     assert is_harmless(stream.getvalue())

@@ -39,7 +39,7 @@ def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker
 
 
 def unit(of: Broker) -> str:
-    return service.unit_and_environment_files(of)[service.systemd_unit_path(of)].decode()
+    return service.unit_and_environment_files(of)[service.systemd_unit_relative_path(of)].decode()
 
 
 def values(text: str, key: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_two_instances_on_one_machine_share_no_path_but_home_and_store() -> None
     spec["o-mq01-b.example.com"] |= {"activemq_instance": "activemq-b", "activemq_port_offset": 10}
     first, second = build_fleet(spec, {}).brokers
 
-    assert service.systemd_unit_path(first) != service.systemd_unit_path(second)
+    assert service.systemd_unit_relative_path(first) != service.systemd_unit_relative_path(second)
     shared = set(re.findall(r"/var/lib/\S+", unit(first))) & set(re.findall(r"/var/lib/\S+", unit(second)))
     assert shared == set()
 
@@ -438,7 +438,7 @@ def test_the_watchdog_is_told_what_the_broker_is() -> None:
 @pytest.mark.parametrize("off", ["off", False])
 def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
     of = broker(watchdog=off)
-    assert service.watchdog_unit_path(of) is None
+    assert service.watchdog_unit_relative_path(of) is None
     assert not [path for path in service.unit_and_environment_files(of) if "watchdog" in path]
 
 

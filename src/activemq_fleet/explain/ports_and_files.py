@@ -7,9 +7,9 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
 from activemq_fleet.render.service import (
     broker_directory_paths,
-    environment_file_path,
-    systemd_unit_path,
-    watchdog_unit_path,
+    environment_file_relative_path,
+    systemd_unit_relative_path,
+    watchdog_unit_relative_path,
 )
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import Broker, Connector, Fleet
@@ -119,13 +119,13 @@ def files_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     where, settings = broker_directory_paths(broker), broker.settings
     extra_files = {extra.path: position for position, extra in enumerate(settings.extra_files)}
     uses = _PURPOSES | {
-        environment_file_path(broker): "Java heap size, Java options, directories",
-        systemd_unit_path(broker): "the service unit",
+        environment_file_relative_path(broker): "Java heap size, Java options, directories",
+        systemd_unit_relative_path(broker): "the service unit",
     }
-    if watchdog := watchdog_unit_path(broker):
+    if watchdog := watchdog_unit_relative_path(broker):
         uses[watchdog] = f"the service unit of the watchdog, which {_WATCHES[settings.watchdog]}"
     if settings.service == "systemd":
-        uses[systemd_unit_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
+        uses[systemd_unit_relative_path(broker)] += f", linked from /etc/systemd/system/{settings.instance}.service"
     entries = [
         variable_entry(settings, "base", "below", where.current, why="a symbolic link to the installed version"),
         variable_entry(

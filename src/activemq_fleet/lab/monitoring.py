@@ -26,7 +26,7 @@ from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import configuration_fingerprint
-from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_files
+from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files
 
 PACE = 0.05
 """The factor by which a lab shortens the durations of alerts, so that a cause of a minute fires after 3 seconds."""
@@ -109,13 +109,13 @@ class Monitoring:
         fleet = self._state.fleet()
         fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
-        surroundings = PrometheusSettings(
+        settings = PrometheusSettings(
             interval,
             join_host_port(*self.program_address("alertmanager")),
             pace,
             join_host_port(*self.program_address("node-exporter")),
         )
-        for path, content in prometheus_files(fleet, fingerprints, surroundings).items():
+        for path, content in prometheus_and_grafana_files(fleet, fingerprints, settings).items():
             write_file_atomically(self._layout.directory / path, content)
         for broker in fleet.brokers:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password

@@ -16,7 +16,7 @@ from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
     Network,
     RefusedConnector,
-    changed_connectors_by_host,
+    connectors_of_brokers_with_fragments,
     has_network_connector_fragments,
 )
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
@@ -138,7 +138,9 @@ class FleetView:
         }
         if not touched and not any(connector.uses_tls for b in self.brokers for connector in b.connectors):
             return ()
-        return tuple(Network(self.fleet, changed_connectors_by_host(self.fleet, touched), as_planned=True).refused)
+        return tuple(
+            Network(self.fleet, connectors_of_brokers_with_fragments(self.fleet, touched), as_planned=True).refused
+        )
 
 
 def _is_changed_by_hand(broker: Broker) -> bool:

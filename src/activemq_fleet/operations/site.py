@@ -171,8 +171,8 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
 
 
 @register_operation("roll")
-def decide_brokers_to_roll_out(request: OperationRequest) -> Decision:
-    """Return the brokers to roll out, which a run of the playbook site must start or restart.
+def decide_brokers_to_start_or_restart(request: OperationRequest) -> Decision:
+    """Return the brokers that a run of the playbook site must start or restart.
 
     They are returned with their pairs. ``configured``: of every broker whose files were installed. ``options``: the
     hosts of the play, ``all``, and those of them that are not lost, ``remaining``. Raises RefusalError for lost ones.

@@ -38,7 +38,7 @@ class ObservedSharedStore:
 
 
 def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return, by pair, the hosts that write and check the marker file of the pair's shared store.
+    """Return the hosts that write and check the marker file of each pair's shared store, by pair.
 
     The store has no marker yet, and the first host writes it. ``sizes`` is the number of nodes of each pair. Raises
     RefusalError with one line for each pair whose store may not be used.
@@ -114,7 +114,7 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 
 @register_operation("stores", read=StoreMarkerEvidence.from_module_result)
-def decide_store_markers(request: OperationRequest) -> Decision:
+def decide_store_marker_hosts(request: OperationRequest) -> Decision:
     """Return the hosts that write or check the marker files of shared stores.
 
     A marker file assigns a store to its pair. Raises RefusalError for an unusable store.

@@ -55,41 +55,41 @@ class TargetHostsAndPairs:
 
 
 def resolve_target(
-    places: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
+    fleet_hosts: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
 ) -> TargetHostsAndPairs:
-    """Return the hosts and pairs on which an operation on brokers acts, from the names that the operator specified.
+    """Return the hosts and pairs on which an operation acts, given the names that the operator specified.
 
     The names are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its
     first label. ``reach`` are the hosts that the run may touch, so that a limit which leaves out a node of the target
     is refused. ``to`` defaults to every pair's preferred master. Raises InputError with one line: an unknown name (with
     the nearest one), an ambiguous one, a node that is not of the target, or a limit that cuts it.
     """
-    if not places:
+    if not fleet_hosts:
         raise InputError(
             "the inventory has no brokers. Check that the host names match activemq_naming_pattern, and that -i names "
             "the directory with the hosts"
         )
-    kind, chosen = _find(places, name)
-    wanted = {place.pair for place in places if place.host in chosen}
-    pairs = {pair: _nodes(places, pair) for pair in sorted(wanted)}
+    kind, chosen = _find(fleet_hosts, name)
+    wanted = {entry.pair for entry in fleet_hosts if entry.host in chosen}
+    pairs = {pair: _nodes(fleet_hosts, pair) for pair in sorted(wanted)}
     hosts = tuple(host for nodes in pairs.values() for host in nodes)
     if reach is not None:
         _check_reach(pairs, reach, name)
-    masters = {place.pair: place.host for place in places if place.role == "master" and place.pair in wanted}
+    masters = {entry.pair: entry.host for entry in fleet_hosts if entry.role == "master" and entry.pair in wanted}
     return TargetHostsAndPairs(
         kind=kind,
         name=name,
         hosts=hosts,
         chosen=tuple(host for host in hosts if host in chosen),
         pairs=pairs,
-        to=_named_node(places, pairs, to) if to else masters,
+        to=_named_node(fleet_hosts, pairs, to) if to else masters,
     )
 
 
-def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
+def _find(fleet_hosts: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
     if not name:
-        return "fleet", {place.host for place in places}
-    hosts = {place.host for place in places if name in (place.host, _label(place.host))}
+        return "fleet", {entry.host for entry in fleet_hosts}
+    hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _label(entry.host))}
     if len(hosts) > 1:
         raise InputError(
             f"activemq_target is {name}, but {len(hosts)} hosts have this name. Set it to one of "
@@ -97,23 +97,23 @@ def _find(places: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "gr
         )
     if hosts:
         return "host", hosts
-    if in_pair := {place.host for place in places if place.pair == name}:
+    if in_pair := {entry.host for entry in fleet_hosts if entry.pair == name}:
         return "pair", in_pair
-    if in_group := {place.host for place in places if place.group == name}:
+    if in_group := {entry.host for entry in fleet_hosts if entry.group == name}:
         return "group", in_group
-    known = {part for place in places for part in (place.host, _label(place.host), place.pair, place.group)}
+    known = {part for entry in fleet_hosts for part in (entry.host, _label(entry.host), entry.pair, entry.group)}
     raise InputError(
         f"activemq_target is {name}, which is not a group, pair or host of the inventory. {_near(name, known)}"
     )
 
 
-def _named_node(places: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
+def _named_node(fleet_hosts: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
     matching_hosts = {host for host in known if to in (host, _label(host))}
     if len(matching_hosts) == 1:
         host = matching_hosts.pop()
-        return {place.pair: host for place in places if place.host == host}
-    if any(to in (place.host, _label(place.host)) for place in places):
+        return {entry.pair: host for entry in fleet_hosts if entry.host == host}
+    if any(to in (entry.host, _label(entry.host)) for entry in fleet_hosts):
         raise InputError(
             f"activemq_to is {to}, which is not a node of the pairs that activemq_target selects. Set activemq_to to "
             f"one of {', '.join(sorted(known))}"
@@ -137,9 +137,9 @@ def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], nam
     )
 
 
-def _nodes(places: Sequence[TargetHost], pair: str) -> tuple[str, ...]:
-    nodes = [place for place in places if place.pair == pair]
-    return tuple(place.host for place in sorted(nodes, key=lambda place: (place.role != "master", place.host)))
+def _nodes(fleet_hosts: Sequence[TargetHost], pair: str) -> tuple[str, ...]:
+    nodes = [entry for entry in fleet_hosts if entry.pair == pair]
+    return tuple(entry.host for entry in sorted(nodes, key=lambda entry: (entry.role != "master", entry.host)))
 
 
 def _label(host: str) -> str:
@@ -184,11 +184,11 @@ def decide_target(request: OperationRequest) -> Decision:
     play.
     """
     options = request.options
-    places = [
+    fleet_hosts = [
         TargetHost(host, broker.pair, broker.group, broker.role)
         for host, broker in request.broker_facts_by_host.items()
     ]
-    target = resolve_target(places, options.get("name") or "", options.get("to") or "", options.get("reach"))
+    target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
     since = run_start_seconds(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
@@ -201,14 +201,14 @@ def decide_log_collection(request: OperationRequest) -> Decision:
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
     host, pair or group to collect from; an empty name is the whole fleet.
     """
-    places = [
+    fleet_hosts = [
         TargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()
         if host not in request.broker_facts_by_host
     ]
-    places += [
+    fleet_hosts += [
         TargetHost(host, broker.pair, broker.group, broker.role)
         for host, broker in request.broker_facts_by_host.items()
     ]
-    target = resolve_target(places, request.options.get("name") or "")
+    target = resolve_target(fleet_hosts, request.options.get("name") or "")
     return {"hosts": list(target.chosen), "time": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())}

@@ -31,7 +31,7 @@ LinkEntry = tuple[LinkSettings, str, int]
 
 @dataclass
 class RestOfFleetFacts:
-    """The facts about the rest of a fleet that one component (hosts that are planned together) depends on.
+    """The facts about the rest of a fleet on which the plan of one component (hosts planned together) depends.
 
     ``stores`` maps each store to the first pair or single broker that uses it. ``findings`` are those about unknown
     ends of links, and about the hosts of the component in the inventory.

@@ -59,7 +59,7 @@ class Profile:
 
     @property
     def shares_store(self) -> bool:
-        """Whether both nodes of a pair share one message store with a high-availability profile.
+        """Whether the two nodes of a pair share one message store in this high-availability profile.
 
         The node with the lock or lease is active, and the other waits.
         """
@@ -67,7 +67,7 @@ class Profile:
 
     @property
     def has_peer(self) -> bool:
-        """Whether a node has a peer that takes over from it in the high-availability profile.
+        """Whether each broker has a peer in this high-availability profile: another node that can take over from it.
 
         With profile ``none`` each broker serves alone.
         """

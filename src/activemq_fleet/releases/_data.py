@@ -221,7 +221,7 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
 
 @lru_cache(maxsize=1024)
 def known_bean_class(name: str) -> BeanClass | None:
-    """Return the releases and properties that are known of a bean's Java class, or None for an unknown class.
+    """Return what is known about a bean's Java class (releases, properties), or None for an unknown class.
 
     They are from bean_classes.toml, and may be those of the class's package.
     """

@@ -17,7 +17,7 @@ def parse_version(text: str) -> Version:
 
 
 class VersionSpan(NamedTuple):
-    """A set of ActiveMQ versions that have a feature.
+    """A span of ActiveMQ versions, for example all versions that have a feature.
 
     It consists of periods, each from its first version in every branch up to an end. One floor a maintained branch: a
     fix in 5.18.4 and 6.1.0 is in 5.19 but not in 6.0, which had branched before.
@@ -41,7 +41,7 @@ class VersionSpan(NamedTuple):
         return cls(tuple(periods))
 
     def includes(self, version: Version) -> bool:
-        """Return whether an ActiveMQ version is in the span of versions that have a feature."""
+        """Return whether the span of versions includes an ActiveMQ version."""
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def versions_in_words(self) -> str:

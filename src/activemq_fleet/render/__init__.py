@@ -215,11 +215,11 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
     measured = [broker for broker in fleet.brokers if broker.settings.metrics]
     if not measured:
         return {}
-    from activemq_fleet.render.monitoring import prometheus_files
+    from activemq_fleet.render.monitoring import prometheus_and_grafana_files
 
     # Of a host that is an agent or a balancer, too, the tree holds more than the broker's files.
     shared = {agent.host for agent in fleet.agents} | {balancer.host for balancer in fleet.balancers}
-    return prometheus_files(
+    return prometheus_and_grafana_files(
         fleet,
         {
             broker.host: jmx_exporter.configuration_fingerprint(

@@ -24,7 +24,10 @@ _NOTE = "# Made by activemq.fleet from activemq_jmx: change it in the inventory.
 
 
 def management_context_values(broker: Broker) -> dict[str, Any]:
-    """Return the attributes of a broker's managementContext element (JMX), and whether it requires a login or TLS."""
+    """Return the template values of a broker's managementContext element (JMX): attributes, login and TLS.
+
+    The keys ``asks`` and ``tls`` are whether JMX requires a login and TLS.
+    """
     jmx, offset = broker.settings.jmx, broker.settings.port_offset
     if jmx is None:
         return {"attributes": (("createConnector", "false"),), "asks": False, "tls": False}

@@ -205,12 +205,12 @@ _BEANS = {
 
 
 def exporter_configuration_files(
-    broker: Broker, secrets: SecretSource, others: Mapping[str, bytes]
+    broker: Broker, secrets: SecretSource, other_files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
     """Return the configuration files of a broker's Prometheus JMX exporter, by path.
 
-    There are none with ``activemq_metrics: false``. ``others`` are the broker's other files with secrets hidden: their
-    fingerprint is a label of ``activemq_configuration_info``.
+    There are none with ``activemq_metrics: false``. ``other_files`` are the broker's other files with secrets hidden:
+    their fingerprint is a label of ``activemq_configuration_info``.
     """
     settings = broker.settings
     if not settings.metrics:
@@ -225,7 +225,7 @@ def exporter_configuration_files(
         if tls
         else "",
         beans=_allowed_beans(broker),
-        rules=(*_fact_rules(broker, configuration_fingerprint(others)), *_series_rules(broker)),
+        rules=(*_fact_rules(broker, configuration_fingerprint(other_files)), *_series_rules(broker)),
     )
     return {METRICS: content}
 

@@ -105,8 +105,8 @@ def broker_directory_paths(broker: Broker) -> BrokerPaths:
     return BrokerPaths(home, base, current, f"{current}/conf", f"{base}/data")
 
 
-def environment_file_path(broker: Broker) -> str:
-    """Return the relative path of a broker's environment file.
+def environment_file_relative_path(broker: Broker) -> str:
+    """Return the path of a broker's environment file, relative to the directory of its rendered files.
 
     It is ``etc/default/INSTANCE``, ``bin/env`` or ``bin/setenv``.
     """
@@ -114,13 +114,19 @@ def environment_file_path(broker: Broker) -> str:
     return f"{name}/{broker.settings.instance}" if name == "etc/default" else name
 
 
-def systemd_unit_path(broker: Broker) -> str:
-    """Return the relative path of a broker's systemd unit, ``systemd/INSTANCE.service``."""
+def systemd_unit_relative_path(broker: Broker) -> str:
+    """Return the path of a broker's systemd unit, relative to the directory of its rendered files.
+
+    It is ``systemd/INSTANCE.service``.
+    """
     return f"systemd/{broker.settings.instance}.service"
 
 
-def watchdog_unit_path(broker: Broker) -> str | None:
-    """Return the relative path of the systemd unit of a broker's watchdog, or None without a watchdog."""
+def watchdog_unit_relative_path(broker: Broker) -> str | None:
+    """Return the path of the systemd unit of a broker's watchdog, relative to the directory of its rendered files.
+
+    It is None without a watchdog.
+    """
     off = broker.settings.watchdog == "off"
     return None if off else f"systemd/{watchdog_service_name(broker.settings.instance)}.service"
 
@@ -130,11 +136,11 @@ def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
 
     Paths are relative. The log configuration is included; none of the files holds a secret.
     """
-    watchdog = watchdog_unit_path(broker)
+    watchdog = watchdog_unit_relative_path(broker)
     return {
         **{f"conf/{name}": _log_configuration(name) for name in _log_files(broker).values()},
-        environment_file_path(broker): _environment_file(broker),
-        systemd_unit_path(broker): _unit_file(broker),
+        environment_file_relative_path(broker): _environment_file(broker),
+        systemd_unit_relative_path(broker): _unit_file(broker),
         **({watchdog: _watchdog_file(broker)} if watchdog else {}),
     }
 
@@ -353,7 +359,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "mounts": " ".join((where.base, *store)),
         "user": settings.user,
         "directory": where.data,
-        "environment_file": f"{where.current}/{environment_file_path(broker)}",
+        "environment_file": f"{where.current}/{environment_file_relative_path(broker)}",
         "before": [" ".join(map(escape_systemd_word, command)) for command in commands_before_start(broker)],
         "mend_store": " ".join(map(escape_systemd_word, repair_store_command(broker))),
         # With "refuse" a start that would lose messages fails with the reason.
@@ -392,12 +398,12 @@ def _description(what: str, broker: Broker) -> str:
     return escape_systemd_value(" ".join(text.split()))
 
 
-def protect_home_value(used: tuple[str, ...]) -> str:
+def protect_home_value(used_paths: tuple[str, ...]) -> str:
     """Return the value of ``ProtectHome`` for a systemd unit that uses the given paths.
 
     It is read-only if a path is in a home directory.
     """
-    return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used) else "yes"
+    return "read-only" if any(f"{path}/".startswith(_HOMES) for path in used_paths) else "yes"
 
 
 def _watchdog_file(broker: Broker) -> bytes:

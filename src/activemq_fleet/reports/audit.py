@@ -18,7 +18,7 @@ from activemq_fleet.audit.result import AuditResult, audit_headline, incident_no
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
+from activemq_fleet.reports.charts import SvgChart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_html_page, utc_time_text
 
 _GRAVE = frozenset(
@@ -40,78 +40,80 @@ class ChartSection:
 
     title: str
     note: Callable[[AuditReportData], str]
-    charts: tuple[Callable[[AuditReportData], Chart | None], ...]
+    charts: tuple[Callable[[AuditReportData], SvgChart | None], ...]
     legend: tuple[tuple[str, str], ...] = ()
 
 
-def audit_html_page(result: AuditResult, picture: AuditReportData) -> str:
+def audit_html_page(result: AuditResult, report_data: AuditReportData) -> str:
     """Return the report of an audit of brokers' logs as an HTML page."""
-    takeovers = [incident.seconds for incident in _shown_takeovers(picture) if incident.seconds is not None]
-    drawn = [(section, section.note(picture), [chart(picture) for chart in section.charts]) for section in SECTIONS]
+    takeovers = [incident.seconds for incident in _shown_takeovers(report_data) if incident.seconds is not None]
+    drawn = [
+        (section, section.note(report_data), [chart(report_data) for chart in section.charts]) for section in SECTIONS
+    ]
     return render_html_page(
         "audit.html.j2",
         kind="Audit",
         word={"findings": "with findings"}.get(result.verdict, result.verdict),
-        period=picture.times,
+        period=report_data.times,
         result=result,
-        picture=picture,
+        report_data=report_data,
         headline=audit_headline(result),
         longest_takeover=max(takeovers, default=None),
-        longest_downtime=_longest_downtime(picture),
+        longest_downtime=_longest_downtime(report_data),
         downtime_text=downtime_text,
         incident_nouns=incident_nouns,
         incident_classes=dict.fromkeys(_GRAVE, "bad") | dict.fromkeys(("takeover", "demotion"), "change"),
-        unserved=_longest_unserved(picture),
+        unserved=_longest_unserved(report_data),
         sections=[(section, note, list(filter(None, charts))) for section, note, charts in drawn],
     )
 
 
-def _longest_downtime(picture: AuditReportData) -> str:
+def _longest_downtime(report_data: AuditReportData) -> str:
     """Return the bounds of the longest proved downtime of a pair at a takeover as text; empty if none is known."""
     known = [
         (takeover.downtime_min, takeover.downtime_max)
-        for takeover in _shown_takeovers(picture)
+        for takeover in _shown_takeovers(report_data)
         if takeover.downtime_min is not None and takeover.downtime_max is not None
     ]
     return downtime_text(*max(known)) if known else ""
 
 
-def _longest_unserved(picture: AuditReportData) -> list[tuple[UnservedPeriod, str]]:
+def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod, str]]:
     """Return the longest times without an active node by scrapes, each with the incident that explains it."""
-    if picture.scraped is None:
+    if report_data.scraped is None:
         return []
-    shown = picture.incidents.shown_incidents
+    shown = report_data.incidents.shown_incidents
     numbers = {
         incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
         for number, incident in enumerate(shown, 1)
     }
-    longest = sorted(picture.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
+    longest = sorted(report_data.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
     incidents = [(period, incident_near_period(period, shown)) for period in longest]
     return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
 
 
-def _shown_takeovers(picture: AuditReportData) -> list[Incident]:
-    return [incident for incident in picture.incidents.shown_incidents if incident.kind == "takeover"]
+def _shown_takeovers(report_data: AuditReportData) -> list[Incident]:
+    return [incident for incident in report_data.incidents.shown_incidents if incident.kind == "takeover"]
 
 
-def _chart_over_time(title: str, picture: AuditReportData) -> Chart:
-    return Chart(title, picture.times.began.timestamp(), picture.times.ended.timestamp())
+def _chart_over_time(title: str, report_data: AuditReportData) -> SvgChart:
+    return SvgChart(title, report_data.times.began.timestamp(), report_data.times.ended.timestamp())
 
 
-def timeline_chart(picture: AuditReportData) -> Chart | None:
+def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a timeline chart of the hosts' states for the report of an audit of brokers' logs.
 
     It shows the numbers of incidents and of log lines.
     """
-    if not picture.hosts:
+    if not report_data.hosts:
         return None
-    chart = _chart_over_time("Timeline of the fleet", picture)
-    numbered = enumerate(picture.incidents.shown_incidents, 1)
+    chart = _chart_over_time("Timeline of the fleet", report_data)
+    numbered = enumerate(report_data.incidents.shown_incidents, 1)
     timed = [
         (at, number, incident) for number, incident in numbered if (at := incident.began or incident.ended) is not None
     ]
     timed.sort(key=lambda entry: entry[:2])
-    for pair, members in groupby(picture.hosts, key=lambda host: host.pair or host.host):
+    for pair, members in groupby(report_data.hosts, key=lambda host: host.pair or host.host):
         hosts = {host.host: host.spans for host in members}
         incidents = [entry for entry in timed if entry[2].host in hosts]
         top = chart.add_pair_name(pair)
@@ -121,11 +123,11 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
             for span in end_active_spans_at_takeovers(spans, lost):
                 ended = f" to {utc_time_text(span.ended)}" if span.ended else ""
                 tooltip = f"{host}: {span.state} from {utc_time_text(span.began)}{ended}"
-                until = span.ended or picture.times.ended
+                until = span.ended or report_data.times.ended
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
-        if picture.scraped:
-            add_scrape_row(chart, picture.scraped, pair)
+        if report_data.scraped:
+            add_scrape_row(chart, report_data.scraped, pair)
         for at, number, incident in incidents:
             tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
             shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0
@@ -133,17 +135,17 @@ def timeline_chart(picture: AuditReportData) -> Chart | None:
                 "incident", at.timestamp(), str(number), tooltip, top, shaded_until
             )
         chart.height += 9
-    _add_lines(chart, picture)
+    _add_lines(chart, report_data)
     return _add_time_axis(chart)
 
 
-def _add_lines(chart: Chart, picture: AuditReportData) -> None:
+def _add_lines(chart: SvgChart, report_data: AuditReportData) -> None:
     """Add bars for the numbers of all log lines, of warnings and of errors to a chart.
 
     Their height grows with the square root, so that small numbers are visible too.
     """
     chart.add_row_name(chart.height + 10, "lines in logs", "warnings, errors")
-    slices = picture.lines.line_counts_by_slice
+    slices = report_data.lines.line_counts_by_slice
     most = max((counts.all for counts in slices), default=1)
     chart.height += 26
     for counts in slices:
@@ -159,13 +161,13 @@ def _add_lines(chart: Chart, picture: AuditReportData) -> None:
     chart.height += 4
 
 
-def _add_column(chart: Chart, kind: str, began: datetime, height: float, tooltip: str) -> None:
+def _add_column(chart: SvgChart, kind: str, began: datetime, height: float, tooltip: str) -> None:
     """Add a column as wide as a slice of time, above the chart's height."""
     width = (chart.right - chart.left) / BUCKETS
     chart.add_rect(kind, chart.horizontal_position(began.timestamp()), chart.height - height, width, height, tooltip)
 
 
-def _add_time_axis(chart: Chart) -> Chart:
+def _add_time_axis(chart: SvgChart) -> SvgChart:
     """Return the chart with an axis of times in UTC."""
     length = chart.ended - chart.began
     step = tick_interval_seconds(length, 9)
@@ -176,17 +178,17 @@ def _add_time_axis(chart: Chart) -> Chart:
     )
 
 
-def _event_rate_chart(picture: AuditReportData) -> Chart | None:
+def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a chart of the number of handled events, and their duration, in each slice of time.
 
     The scale of durations is logarithmic.
     """
-    slices = picture.events.event_slices
+    slices = report_data.events.event_slices
     if not slices:
         return None
-    chart = _chart_over_time("Handled events and their latency", picture)
+    chart = _chart_over_time("Handled events and their latency", report_data)
     most = max(event_slice.handled for event_slice in slices)
-    seconds = (picture.times.ended - picture.times.began).total_seconds()
+    seconds = (report_data.times.ended - report_data.times.began).total_seconds()
     chart.add_row_name(20, "events handled", f"up to {most * BUCKETS / max(seconds, 1e-6):,.0f} per second")
     chart.height = 78
     for event_slice in slices:
@@ -198,7 +200,7 @@ def _event_rate_chart(picture: AuditReportData) -> Chart | None:
     return _add_time_axis(chart)
 
 
-def _add_latencies(chart: Chart, slices: Sequence[EventTimeSlice]) -> None:
+def _add_latencies(chart: SvgChart, slices: Sequence[EventTimeSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event has both a known time of acceptance and a known time of handling"
@@ -232,11 +234,11 @@ def _power_of_ten(seconds: float | None) -> float:
     return math.log10(max(1e-3, seconds or 0.0) * 1000)
 
 
-def _latency_chart(picture: AuditReportData) -> Chart | None:
+def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a histogram of the latencies of events, by powers of two of milliseconds."""
-    if not picture.events.event_slices:
+    if not report_data.events.event_slices:
         return None
-    chart, counts = Chart("Latency of events", 0, 1), picture.events.handling_durations.counts_by_power_of_two
+    chart, counts = SvgChart("Latency of events", 0, 1), report_data.events.handling_durations.counts_by_power_of_two
     chart.add_row_name(32, "number of events", "by latency")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -259,15 +261,15 @@ def _power_of_two(power: int) -> str:
     return duration_text(float(f"{2.0**power / 1000:.2g}"))
 
 
-def _longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
+def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a chart of the longest times without a handled event.
 
     They are shown for each subscriber. Vertical lines mark takeovers.
     """
-    silences = picture.events.silences.first_items() if picture.events.messages else []
+    silences = report_data.events.silences.first_items() if report_data.events.messages else []
     if not silences:
         return None
-    chart = _chart_over_time("Longest times without a handled event", picture)
+    chart = _chart_over_time("Longest times without a handled event", report_data)
     by_subscriber: dict[str, list[SubscriberSilence]] = {}
     for silence in silences:
         by_subscriber.setdefault(silence.subscriber, []).append(silence)
@@ -287,24 +289,24 @@ def _longest_event_gaps_chart(picture: AuditReportData) -> Chart | None:
                     right if fits else left, chart.height + 10, length, anchor="start" if fits else "end"
                 )
         chart.height += 22
-    for takeover in _shown_takeovers(picture):
+    for takeover in _shown_takeovers(report_data):
         if at := takeover.began or takeover.ended:
             x = chart.horizontal_position(at.timestamp())
             chart.add_line("incident-line", x, 6, x, chart.height)
     return _add_time_axis(chart)
 
 
-def _timeline_note(picture: AuditReportData) -> str:
+def _timeline_note(report_data: AuditReportData) -> str:
     note, left = (
         "Numbers mark the incidents below. Where no bar is drawn, no log shows the state of the broker.",
-        picture.hosts_left,
+        report_data.hosts_left,
     )
     more = f" {left} more {'host is' if left == 1 else 'hosts are'} not drawn; hosts with incidents come first."
     return note + more if left else note
 
 
-def _latency_note(picture: AuditReportData) -> str:
-    took = picture.events.handling_durations
+def _latency_note(report_data: AuditReportData) -> str:
+    took = report_data.events.handling_durations
     if not took.counts_by_power_of_two:
         return ""
     half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))
@@ -320,7 +322,7 @@ SECTIONS = (
     ChartSection(
         "Timeline",
         _timeline_note,
-        (timeline_chart,),
+        (audit_timeline_chart,),
         (
             ("s-active", "active"),
             ("s-standby", "standby"),

@@ -18,8 +18,8 @@ _NAME = 23  # characters of a name that have room
 _DIGIT = 3.6  # half the width of a digit of a mark's number
 
 
-class Chart(Canvas):
-    """A chart in SVG over a horizontal scale of seconds.
+class SvgChart(Canvas):
+    """A chart drawn as SVG, with a horizontal axis in seconds.
 
     It is drawn row by row downwards. ``height`` is where the next row begins; ``title`` describes the chart to screen
     readers.
@@ -32,7 +32,7 @@ class Chart(Canvas):
         self._free = 0.0  # where the number of the last mark ends
 
     @property
-    def markup(self) -> Markup:
+    def svg_markup(self) -> Markup:
         """The SVG markup of the chart.
 
         It has every element, with every text escaped.
@@ -99,7 +99,7 @@ class Chart(Canvas):
             self.add_text_label(x, top + 11, number, f"{kind}-number")
             self._free = x + half
 
-    def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> Chart:
+    def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> SvgChart:
         """Add the time axis to the chart: grid lines, labels and a caption.
 
         They are behind the other shapes. The chart is returned.
@@ -115,7 +115,7 @@ class Chart(Canvas):
         return self
 
 
-def add_scrape_row(chart: Chart, scraped: ScrapedAvailability, pair: str) -> None:
+def add_scrape_row(chart: SvgChart, scraped: ScrapedAvailability, pair: str) -> None:
     """Add a row to a timeline chart: the times in which scrapes of a pair's metrics showed an active node, or none."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:

@@ -8,7 +8,7 @@ from statistics import median
 
 from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.reports.charts import Chart, add_scrape_row, tick_interval_seconds
+from activemq_fleet.reports.charts import SvgChart, add_scrape_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_html_page
 
 _FAULTS = {
@@ -34,7 +34,7 @@ def drill_html_page(result: DrillResult) -> str:
         fault_name=_FAULTS[result.conditions.what],
         silence=_longest_and_median(_sorted_known(fault.silence for fault in counted)),
         takeover=_longest_and_median(_sorted_known(fault.takeover for fault in counted)),
-        timeline=timeline_chart(result),
+        timeline=drill_timeline_chart(result),
         distribution=_duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
         accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.total_counts),
@@ -55,12 +55,12 @@ def _longest_and_median(values: list[float]) -> tuple[float | None, float | None
     return (values[-1], median(values)) if values else (None, None)
 
 
-def timeline_chart(result: DrillResult) -> Chart:
+def drill_timeline_chart(result: DrillResult) -> SvgChart:
     """Return a timeline chart of a drill (a failover test with injected faults).
 
     It has the hosts' states, the faults' numbers, and the flow of events per pair.
     """
-    chart = Chart("Timeline of the fleet", result.began, result.ended)
+    chart = SvgChart("Timeline of the fleet", result.began, result.ended)
     hosts = [list(spans) for _, spans in groupby(result.spans, key=lambda span: span.host)]
     for account in result.accounts:
         members = [spans for spans in hosts if spans[0].pair == account.pair]
@@ -82,7 +82,7 @@ def timeline_chart(result: DrillResult) -> Chart:
     return chart.add_axis(labels, "minutes and seconds since the drill began")
 
 
-def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> None:
+def _add_flow_and_faults(chart: SvgChart, faults: Sequence[Fault], top: float) -> None:
     """Add a row in which a pair's events flow but for the silences after faults, and the numbers of the faults."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "events", anchor="end")
     chart.add_bar("flow", chart.began, chart.ended, height=8)
@@ -101,7 +101,7 @@ def _add_flow_and_faults(chart: Chart, faults: Sequence[Fault], top: float) -> N
             chart.add_vertical_mark_through_pair_rows("fault", fault.at, str(fault.number), tooltip, top)
 
 
-def _duration_chart(faults: Sequence[Fault]) -> Chart:
+def _duration_chart(faults: Sequence[Fault]) -> SvgChart:
     """Return a chart of the durations of a drill's faults in seconds.
 
     It has a row for each measure, a dot for each fault, the median and the longest.
@@ -117,7 +117,7 @@ def _duration_chart(faults: Sequence[Fault]) -> Chart:
     longest = max((values[-1] for values in known if values), default=1.0)
     step = next((step for step in (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300) if longest / step <= 10), 600)
     ticks = [(number * step, f"{number * step:g}") for number in range(int(longest / step) + 2)]
-    chart = Chart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
+    chart = SvgChart("Downtime", 0.0, ticks[-1][0], left=226, right=830)
     for (name, source, _), values in zip(measures, known, strict=True):
         columns = [int(chart.horizontal_position(value) / _DOT) for value in values]
         y = chart.height = chart.height + max(36, _DOT * max(map(columns.count, columns), default=0) + 6)

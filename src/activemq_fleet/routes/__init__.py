@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.routes.answers import MessageReachAnswer, Routes
-from activemq_fleet.routes.bridges import changed_connectors_by_host
+from activemq_fleet.routes.bridges import connectors_of_brokers_with_fragments
 from activemq_fleet.routes.route_findings import route_findings
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
@@ -26,11 +26,13 @@ def routes_without_refused_links(
     not know, or change what it knows. Hosts and ports of their URIs are looked up in the fleet.
     Raises InputError for a document that is no XML.
     """
-    return Routes(fleet, changed_connectors_by_host(fleet, documents) if documents else {}, as_planned=as_planned)
+    return Routes(
+        fleet, connectors_of_brokers_with_fragments(fleet, documents) if documents else {}, as_planned=as_planned
+    )
 
 
 def find_routes(fleet: Fleet) -> Routes:
-    """Return an object that answers whether messages from one broker of a fleet reach a consumer at another.
+    """Find the routes of messages between the brokers of a fleet, and return them.
 
     Links that ``activemq_xml_fragments`` define are included. ``Routes.reaches(source, target)`` answers whether
     messages from one broker reach a consumer at another one, within the TTL and also while one broker is down; names

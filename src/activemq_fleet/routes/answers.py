@@ -112,7 +112,10 @@ class Routes:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
         state = self.bridges_while_down(names, None, wanted)
-        source_number, target_number = state.number_by_pair[source_unit.name], state.number_by_pair[target_unit.name]
+        source_number, target_number = (
+            state.graph_number_by_pair[source_unit.name],
+            state.graph_number_by_pair[target_unit.name],
+        )
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
             state = self.bridges_while_down(names, dead, wanted)
         if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
@@ -133,7 +136,7 @@ class Routes:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
-        place = healthy_state.number_by_pair.get(unit.name, source)
+        place = healthy_state.graph_number_by_pair.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
@@ -169,18 +172,19 @@ class Routes:
         a peer wait for its restart, and its consumers stop with it.
         """
         names = self._component[self.pair_or_single_broker(host).name]
-        return tuple((names[source], names[target]) for _, source, target in self.routes_cut_by_death_of(host))
+        return tuple((names[source], names[target]) for _, source, target in self.routes_lost_without(host))
 
-    def routes_cut_by_death_of(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield the routes between pairs that the death of a broker cuts.
+    def routes_lost_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
+        """Yield the routes from one pair to another on which messages no longer arrive without the broker of ``host``.
 
-        Each is (had another route, source, target). Source and target are numbers of pairs.
+        Each is (had another route, source, target). Source and target are numbers of pairs. Messages arrive with all
+        brokers up.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
         healthy = self.bridges_while_down(names)
-        number = healthy.number_by_pair[unit.name]
+        number = healthy.graph_number_by_pair[unit.name]
         for source, before in enumerate(
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
         ):
@@ -251,7 +255,7 @@ class Routes:
     def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkWithBrokerDown:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
-        bridges = self.network.open_bridges(names, down)
+        bridges = self.network.bridges_opened_by_pairs(names, down)
         if destination:
             bridges = [b for b in bridges if carries_destination(b, destination, self.fleet.broker(b.host).release)]
         active = [units[name].active_broker_without(down) for name in names]

@@ -53,13 +53,13 @@ def has_network_connector_fragments(broker: Broker) -> bool:
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
 
 
-def changed_connectors_by_host(
+def connectors_of_brokers_with_fragments(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
-    """Return the networkConnectors of brokers whose XML fragments change networkConnectors, by host.
+    """Return all networkConnectors of the brokers whose XML fragments add or change networkConnectors, by host.
 
-    Fragments that add networkConnectors count, too. Raises InputError for a document that is no XML, or of a host that
-    is no broker.
+    They are read from the broker's activemq.xml in ``documents``. Raises InputError for a document that is no XML,
+    or of a host that is no broker.
     """
     brokers = {host: fleet.broker(host) for host in documents}
     return {
@@ -109,8 +109,8 @@ class NetworkWithBrokerDown:
     shape: BridgeGraph
 
     @cached_property
-    def number_by_pair(self) -> dict[str, int]:
-        """The number that each pair has in the network's graph of bridges, by name of the pair.
+    def graph_number_by_pair(self) -> dict[str, int]:
+        """The number by which the graph of bridges identifies each pair, by name of the pair.
 
         A broker without a peer counts as a pair. The graph is ``shape``.
         """
@@ -269,8 +269,8 @@ class Network:
         }
         return network_components(peers_by_unit)
 
-    def open_bridges(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
-        """Return all bridges that the given pairs open while the broker ``down`` is dead.
+    def bridges_opened_by_pairs(self, names: Iterable[str], down: str | None = None) -> list[Bridge]:
+        """Return all bridges that the active brokers of the given pairs open while the broker ``down`` is dead.
 
         None means that no broker is dead.
         """
@@ -317,7 +317,7 @@ def _is_active_broker(unit: LinkEnd, broker: Broker, down: str | None) -> bool:
     return broker.host != down and unit.active_broker_without(down) is broker
 
 
-def accepts_clients(unit: LinkEnd, down: str | None) -> bool:
+def accepts_clients(pair: LinkEnd, down: str | None) -> bool:
     """Return whether consumers and producers can connect to a pair while the broker ``down`` is dead."""
-    active = unit.active_broker_without(down)
+    active = pair.active_broker_without(down)
     return active is not None and bool(active.connectors)

@@ -35,20 +35,20 @@ class _State(NamedTuple):
 
 
 def outcome_of_bridge_choices(
-    shape: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
+    graph: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return whether a message always arrives or can get stuck, depending on how brokers choose among bridges.
+    """Return whether a message arrives whichever bridges the brokers choose for it, or gets stuck after some choices.
 
     It is sent at ``source`` to ``target``. ``patience``: how many states of a message to examine before the outcome is
     ``unknown``.
     """
-    if not shape.message_reach_by_broker[source].forked >> target & 1:
+    if not graph.message_reach_by_broker[source].forked >> target & 1:
         return "arrives"
-    walk = _Walk(shape, target, patience)
+    walk = _Walk(graph, target, patience)
     if walk.forwarders_have_direct_bridges(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
-    usually = not (shape.has_ample_ttl and not shape.merges) and walk.may_message_stop(source, usual=True)
+    usually = not (graph.has_ample_ttl and not graph.merges) and walk.may_message_stop(source, usual=True)
     stuck = walk.may_message_stop(source, usual=False)
     if stuck is False:
         return "arrives"

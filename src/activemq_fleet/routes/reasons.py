@@ -10,13 +10,13 @@ from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
 
 
-def unreachable_pair_sentence(unit: LinkEnd, down: str | None) -> str:
+def unreachable_pair_sentence(pair: LinkEnd, down: str | None) -> str:
     """Return a sentence with the reason why no client can connect to a pair while the broker ``down`` is dead."""
-    active = unit.active_broker_without(down)
+    active = pair.active_broker_without(down)
     if active is None:
-        return f"{unit.name} is down: no consumer can connect to it"
+        return f"{pair.name} is down: no consumer can connect to it"
     return (
-        f"{active.identity.short_host_name} has taken over {unit.name} but opens no port: no consumer can connect to it"
+        f"{active.identity.short_host_name} has taken over {pair.name} but opens no port: no consumer can connect to it"
     )
 
 

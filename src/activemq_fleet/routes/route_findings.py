@@ -76,7 +76,7 @@ def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterato
     ):
         return
     for group, units in _group_networked_units(routes, [routes.network.units[name] for name in state.names]).items():
-        numbers = [state.number_by_pair[unit.name] for unit in units]
+        numbers = [state.graph_number_by_pair[unit.name] for unit in units]
         missed = [
             (a, b)
             for a in numbers
@@ -125,7 +125,7 @@ def _stranded_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator
     """Yield a finding for each broker whose failure interrupts routes between other brokers (R002)."""
     for name in state.names:
         unit = routes.network.units[name]
-        stranded = list(routes.routes_cut_by_death_of(unit.preferred_broker.host))
+        stranded = list(routes.routes_lost_without(unit.preferred_broker.host))
         if stranded:
             _, source, target = min(stranded)
             yield _finding(

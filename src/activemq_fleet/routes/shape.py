@@ -96,9 +96,9 @@ class BridgeGraph:
 
     @cached_property
     def forked_demand_masks_by_broker(self) -> tuple[int, ...]:
-        """For each broker, the bit mask of the brokers to which its messages can go over several peers (a fork).
+        """For each broker, the bit mask of the brokers whose demand (subscriptions) it receives from several peers.
 
-        The demand (the subscriptions) of the consumers on these brokers arrives from each of these peers.
+        Messages to such a broker can go over each of these peers: their route forks.
         """
         forked = []
         for bridges in self.bridges_with_demand_by_broker:
@@ -162,7 +162,7 @@ class BridgeGraph:
         return tuple(map(tuple, sources_by_target))
 
     def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return the demand distances of a consumer: over how many bridges its subscription arrives at each broker.
+        """Return for each broker the number of bridges that a consumer's demand (its subscription) crosses to it.
 
         ``consumer`` is the number of its broker. A distance is the smallest number of bridges that the demand crosses.
         Brokers where it does not arrive are left out. Paths through the broker ``avoided`` are ignored.

@@ -75,7 +75,7 @@ class SchemaErrorExplainer:
         self._model = model
 
     def explain_problems(
-        self, document: bytes, root: etree._Element, strangers: Iterable[etree._Element]
+        self, document: bytes, root: etree._Element, misplaced_elements: Iterable[etree._Element]
     ) -> tuple[SchemaProblem, ...]:
         """Explain why an XML document is invalid against the schema: return its problems, sorted by position.
 
@@ -87,7 +87,7 @@ class SchemaErrorExplainer:
             fix = f"write {_root_tag(name)}" if name in ("beans", "broker") else ""
             explained = [_Explanation(root, _root_message(root), fix=fix)]
         else:
-            explained = [self._misplaced_child(root, element) for element in strangers]
+            explained = [self._misplaced_child(root, element) for element in misplaced_elements]
             explained += islice(self._explained(root), _MOST)
         problems = set()
         for reason in explained[:_MOST]:

@@ -36,7 +36,7 @@ NamePart = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class XmlElement:
-    """An XML element to write.
+    """An XML element of an activemq.xml that is to be rendered.
 
     It has its name, attributes and children. ``comment`` is written before it.
     """
@@ -87,7 +87,7 @@ class XmlBean(BaseModel):
 
 
 class KeyRefusingBean(XmlBean):
-    """A Spring bean in a variable, which rejects the keys whose XML attributes another variable sets.
+    """A bean (settings of one XML element) that rejects certain keys: another variable sets their XML attributes.
 
     ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """

@@ -28,7 +28,7 @@ from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_audit_inputs, with_inventory_hosts
-from activemq_fleet.spark.log_events import ONE_PARTITION, scan_logs
+from activemq_fleet.spark.log_events import ONE_PARTITION, map_log_events
 from activemq_fleet.spark.progress import show_phase
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
@@ -67,7 +67,7 @@ def audit(
         with show_phase("listing the files"):
             inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
-            summaries = read_log_events(spark, output, inputs)
+            summaries = read_and_write_log_events(spark, output, inputs)
             result = write_audit(
                 spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
@@ -84,14 +84,14 @@ def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
     return audit_json
 
 
-def read_log_events(
+def read_and_write_log_events(
     spark: SparkSession,
     output: JobOutput,
     inputs: AuditInputs,
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
 ) -> list[LogFileSummary]:
-    """Read the log events of an audit from all its logs, and write them to its output as the dataset ``events``.
+    """Read the events from all logs of an audit, and write them to the audit's output as the dataset ``events``.
 
     Returns a summary of each log file. ``cache`` holds events of an earlier run, which are reused for hosts whose
     fingerprint in ``fingerprints`` (by host) is unchanged.
@@ -99,7 +99,10 @@ def read_log_events(
     with show_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.unchanged_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
-        run, task = partial(scan_logs, spark, inputs, files), partial(_events_and_summaries, by_host=cache is not None)
+        run, task = (
+            partial(map_log_events, spark, inputs, files),
+            partial(_events_and_summaries, by_host=cache is not None),
+        )
         summaries, _ = output.run_task_and_write_rows(run, task, ["events"], ordered=True)
         if cache:
             parts = [part for host in known.values() for part in host.parts]
@@ -134,18 +137,19 @@ def write_audit(
     """Write audit.json, report.html and the datasets of an audit, except ``events``, to the audit's output.
 
     Returns the audit's result. Does not commit ``output``. ``inputs``: the hosts and their files. ``logs``: the result
-    of ``read_log_events``. ``absent``: the gaps that are known already (hosts without files). ``skew``: the largest
-    difference between the clocks of hosts. ``is_growing``: rows are final only where no later evidence is expected.
+    of ``read_and_write_log_events``. ``absent``: the gaps that are known already (hosts without files). ``skew``:
+    the largest difference between the clocks of hosts. ``is_growing``: rows are final only where no later evidence is
+    expected.
     ``scraped``: the availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
     with show_phase("finding incidents"):
         journals = read_journals(spark, output, inputs)
-        horizons = _build_horizons(inputs, logs, journals.last_record_time) if is_growing else None
+        horizons = _build_horizons(inputs, logs, journals.last_journal_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
     times = report_period(
         [sample for log in logs for sample in log.times],
-        [*moments, journals.first_record_time, journals.last_record_time],
+        [*moments, journals.first_journal_record_time, journals.last_journal_record_time],
     )
     with show_phase("settling events"):
         events, missing = judge_deliveries(output, journals, times, horizons)
@@ -166,9 +170,9 @@ def write_audit(
         hosts, hosts_left = time_line_hosts(pair_of, group_of, log_figures.spans, log_figures.incidents.shown_incidents)
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
-        picture = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
+        report_data = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
         output.write_text_file("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        output.write_text_file("report.html", audit_html_page(result, picture))
+        output.write_text_file("report.html", audit_html_page(result, report_data))
     return result
 
 

@@ -62,7 +62,7 @@ def _file_size_settings(name: str) -> dict[str, str]:
 
 
 class JobOutput:
-    """The output of a Spark job: a directory of datasets that appear with one commit.
+    """The output of a Spark job: datasets and text files, which one commit makes visible together.
 
     It is written in a ``with`` block; the output path is unchanged until ``commit``.
     """
@@ -179,8 +179,8 @@ class JobOutput:
         self._record_parts(self.staged_directory, name, [*self.parts[name], *parts])
 
     @property
-    def is_written_by_spark_tasks(self) -> bool:
-        """Whether Spark's tasks write the Parquet files of a job's output, and not Spark itself.
+    def is_written_by_python_tasks(self) -> bool:
+        """Whether Python tasks write the Parquet files of a job's output, instead of Spark's Parquet writer in Java.
 
         They do if Spark runs on this machine, and the output is a directory of it.
         """

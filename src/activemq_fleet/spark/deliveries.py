@@ -75,12 +75,12 @@ class JournalContents:
     host_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def first_record_time(self) -> datetime | None:
+    def first_journal_record_time(self) -> datetime | None:
         """The time of the first record in the agents' journals; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
-    def last_record_time(self) -> datetime | None:
+    def last_journal_record_time(self) -> datetime | None:
         """The time of the last record in the agents' journals; None without records."""
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
@@ -107,7 +107,7 @@ def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -
 def judge_deliveries(
     output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[JournalGap]]:
-    """Judge for each event in the agents' journals whether it was delivered to its subscribers.
+    """Determine for each event in the agents' journals whether it was delivered to its subscribers.
 
     The results are written as datasets to the output. The datasets are ``deliveries`` and ``messages``. Returns the
     figures of all events, and the gaps of the journals. ``times`` is the report's time line; ``horizons``: until when

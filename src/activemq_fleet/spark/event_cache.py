@@ -55,12 +55,12 @@ def has_replaced_files(before: Mapping[str, FileFingerprint], after: Mapping[str
     )
 
 
-def host_fingerprint(host: AuditedHost, marks: Mapping[str, FileFingerprint]) -> str:
+def cached_events_fingerprint(host: AuditedHost, files: Mapping[str, FileFingerprint]) -> str:
     """Return a hash of everything that determines a host's cached log events, such as its log files and release.
 
     The time zone of the host and the version of this package are included.
     """
-    logs = sorted((path, *mark) for path, mark in marks.items() if path.startswith(f"{host.host}/activemq.log"))
+    logs = sorted((path, *mark) for path, mark in files.items() if path.startswith(f"{host.host}/activemq.log"))
     return hashlib.sha256(repr((__version__, host.release, host.timezone, logs)).encode()).hexdigest()
 
 
@@ -76,7 +76,7 @@ class CachedHost(NamedTuple):
 
 
 class EventCache:
-    """A cache of the events that audits have read from the logs of hosts.
+    """A cache of log events: those that earlier audits have read from the logs of hosts.
 
     It is a directory of Parquet files. Its ledger.json lists the files by host. Files that the ledger does not list are
     ignored, because they come from a run that was killed.
@@ -100,7 +100,7 @@ class EventCache:
     def unchanged_hosts(self, fingerprints: Mapping[str, str]) -> dict[str, CachedHost]:
         """Return the cached hosts whose log files have not changed since the cache was written, by name.
 
-        ``fingerprints`` are the current fingerprints of hosts, by name (see ``host_fingerprint``).
+        ``fingerprints`` are the current fingerprints of hosts, by name (see ``cached_events_fingerprint``).
         """
         return {host: cached for host, cached in self._hosts.items() if fingerprints.get(host) == cached.fingerprint}
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.spark.audit_job import read_log_events, shuffle_settings, write_audit
+from activemq_fleet.spark.audit_job import read_and_write_log_events, shuffle_settings, write_audit
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.event_cache import (
     EventCache,
     FileFingerprint,
+    cached_events_fingerprint,
     file_fingerprints,
     has_replaced_files,
-    host_fingerprint,
 )
 from activemq_fleet.spark.inputs import AuditedHost, file_kind, list_audit_inputs, with_inventory_hosts
 from activemq_fleet.spark.paths import local_path
@@ -144,11 +144,11 @@ def _audit_once(
     try:
         inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with JobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
-            local = local_path(out) if output.is_written_by_spark_tasks else None
+            local = local_path(out) if output.is_written_by_python_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}
-            host_fingerprints = {name: host_fingerprint(inputs.hosts[name], fingerprints) for name in names}
-            read = read_log_events(spark, output, inputs, cache, host_fingerprints)
+            host_fingerprints = {name: cached_events_fingerprint(inputs.hosts[name], fingerprints) for name in names}
+            read = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
             write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
             if has_replaced_files(fingerprints, file_fingerprints(root)):
                 return False

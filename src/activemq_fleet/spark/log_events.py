@@ -45,16 +45,17 @@ _WHOLE_PACKED = 1 << 26  # the same for gzip files
 _BEGINNINGS = "path string, head binary, first string"
 
 
-def scan_logs(
+def map_log_events(
     spark: SparkSession,
     inputs: AuditInputs,
     files: Sequence[InputFile],
-    through: Callable[[Batches], Batches],
+    function: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
-    """Return what a function yields from the events of an audit's log files, read with Spark, as a DataFrame.
+    """Apply a function to the events of an audit's log files in Spark, and return its results as a DataFrame.
 
-    The function ``through`` yields batches, whose columns are ``schema``. It is called once for each partition. Events
+    ``function`` maps batches of events to batches with the columns ``schema``. It is called once for each partition.
+    Events
     have the columns ``EVENTS_SCHEMA``, in the order of host, file and line. A file is one row for Spark, and a task
     reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
@@ -70,11 +71,11 @@ def scan_logs(
         return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
 
     frames = [
-        _scan_whole_files(spark, {file.path: log_of(file) for file in chosen}, through, schema)
+        _scan_whole_files(spark, {file.path: log_of(file) for file in chosen}, function, schema)
         for chosen in partitions.files
     ]
     frames += [
-        _scan_file_by_lines(spark, file, log_of(file), through, schema)
+        _scan_file_by_lines(spark, file, log_of(file), function, schema)
         for file in files
         if not _is_read_as_one_row(file)
     ]
@@ -91,12 +92,12 @@ def _is_read_as_one_row(file: InputFile) -> bool:
 
 
 def _scan_whole_files(
-    spark: SparkSession, logs: Mapping[str, LogFile], through: Callable[[Batches], Batches], schema: StructType | str
+    spark: SparkSession, logs: Mapping[str, LogFile], function: Callable[[Batches], Batches], schema: StructType | str
 ) -> DataFrame:
     """Read whole files in one partition. The function carries their metadata, so that no join is needed."""
 
     def scan(batches: Batches) -> Batches:
-        return through(_events_of_files(batches, logs))
+        return function(_events_of_files(batches, logs))
 
     return (
         read_binary_files(spark, list(logs))
@@ -124,14 +125,14 @@ def _scan_file_by_lines(
     spark: SparkSession,
     file: InputFile,
     log: LogFile,
-    through: Callable[[Batches], Batches],
+    function: Callable[[Batches], Batches],
     schema: StructType | str,
 ) -> DataFrame:
     """Read a large file as lines, in one partition."""
     size = None if file.compressed else file.size
 
     def scan(batches: Batches) -> Batches:
-        return through(
+        return function(
             _select_event_columns(event_batches_of_file(log, record_pieces_from_line_batches(batches, size)))
         )
 

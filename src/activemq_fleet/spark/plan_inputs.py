@@ -40,7 +40,7 @@ _ROWS = pa.schema(
 
 @dataclass(frozen=True)
 class HostRecords:
-    """The records of a fleet's hosts, with their variables, which the Spark job ``plan`` reads.
+    """The input of the Spark job ``plan``: a record of each host of a fleet, with the host's variables.
 
     ``frame`` has a row for each host, with its variables as JSON in ``text``. ``form`` is the form of ``text``:
     ``line`` a line of JSON lines, ``table`` a row of CSV or Parquet, ``listed`` variables of ``ansible-inventory

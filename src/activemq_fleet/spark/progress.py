@@ -34,8 +34,8 @@ class TaskCounts:
 
 
 @dataclass
-class Progress:
-    """A display of the progress of a Spark job.
+class SparkProgressDisplay:
+    """A display of a Spark job's progress: its phases and tasks.
 
     It writes to ``stream`` if ``enabled``; on a terminal it overwrites one line. If no task starts for 30 s, it prints
     a warning even if it is not enabled. ``clock`` returns seconds.
@@ -58,7 +58,7 @@ class Progress:
         """
         began = self.clock()
         self._phase = escape_unprintable(name), began
-        self.update(TaskCounts())
+        self.show_task_counts(TaskCounts())
         clear, summary = _CLEAR if self.is_terminal else "", ""
         try:
             yield
@@ -69,8 +69,8 @@ class Progress:
                 if self.enabled:
                     self._write(clear + summary)
 
-    def update(self, tasks: TaskCounts) -> None:
-        """Update the display of the job's progress with the numbers of its tasks.
+    def show_task_counts(self, tasks: TaskCounts) -> None:
+        """Show the numbers of the Spark job's tasks in the progress display.
 
         It shows the current phase, its seconds, and the number of tasks done.
         """
@@ -100,7 +100,7 @@ class Progress:
         self.stream.flush()
 
 
-_current: Progress | None = None
+_current: SparkProgressDisplay | None = None
 
 
 @contextmanager
@@ -122,7 +122,9 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
     """
     global _current
     is_terminal = sys.stderr.isatty()
-    progress = Progress(sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal)
+    progress = SparkProgressDisplay(
+        sys.stderr, enabled=is_terminal if enabled is None else enabled, is_terminal=is_terminal
+    )
     _current, before = progress, _current
     watched = _watch_remote_session if remote else _watch_status_tracker
     try:
@@ -133,7 +135,7 @@ def show_progress(spark: SparkSession, *, remote: bool, enabled: bool | None) ->
 
 
 @contextmanager
-def _watch_status_tracker(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def _watch_status_tracker(spark: SparkSession, progress: SparkProgressDisplay) -> Iterator[None]:
     """Update progress twice a second from the status tracker of this process's session."""
     tracker = spark.sparkContext.statusTracker()
     over = threading.Event()
@@ -141,7 +143,7 @@ def _watch_status_tracker(spark: SparkSession, progress: Progress) -> Iterator[N
     def watch() -> None:
         while not over.wait(_EVERY):
             try:
-                progress.update(_count_tasks(tracker))
+                progress.show_task_counts(_count_tasks(tracker))
             except Exception:  # noqa: BLE001 -- the job itself reports what happened to Spark
                 return
 
@@ -164,12 +166,12 @@ def _count_tasks(tracker: Any) -> TaskCounts:
 
 
 @contextmanager
-def _watch_remote_session(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def _watch_remote_session(spark: SparkSession, progress: SparkProgressDisplay) -> Iterator[None]:
     """Update progress from what the server of Spark Connect reports."""
 
     def handle(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         at_work = [stage for stage in stages or () if not stage.done]
-        progress.update(
+        progress.show_task_counts(
             TaskCounts(
                 done=sum(stage.num_completed_tasks for stage in at_work),
                 running=inflight_tasks,

@@ -149,7 +149,7 @@ def staging_directory_of(out: Path) -> Path:
 
 
 def finish_replacement(out: Path) -> None:
-    """Finish the replacement of an output path that a killed job interrupted.
+    """Finish the replacement of an output directory that was interrupted because its job was killed.
 
     PERSISTENT_ENTRIES are moved back from ``OUT.staged``.
     """

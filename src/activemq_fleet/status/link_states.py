@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encode_object_name_part
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Network, changed_connectors_by_host, has_network_connector_fragments
+from activemq_fleet.routes.bridges import Network, connectors_of_brokers_with_fragments, has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
@@ -57,7 +57,7 @@ def planned_network(fleet: Fleet) -> Network:
         for broker in fleet.brokers
         if has_network_connector_fragments(broker)
     }
-    return Network(fleet, changed_connectors_by_host(fleet, written), as_planned=True)
+    return Network(fleet, connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
 
 
 def expected_peers(

@@ -98,7 +98,7 @@ def test_alerts_link_to_the_site_once_it_has_an_address(monkeypatch: pytest.Monk
     monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
     written = yaml.safe_load(alert_rules_file(None))["groups"][0]["rules"]
     addresses = [rule["annotations"]["runbook_url"] for rule in written if "alert" in rule]
-    assert addresses == [f"https://docs.example.com/alerts.html#{alert.anchor}" for alert in ALERTS]
+    assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]
 
 
 def test_every_topic_that_messages_name_has_a_page() -> None:

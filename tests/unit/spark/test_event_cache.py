@@ -9,7 +9,12 @@ import pytest
 
 from activemq_fleet.audit.aggregates import SortedSample
 from activemq_fleet.audit.log_summaries import LogFileSummary
-from activemq_fleet.spark.event_cache import EventCache, file_fingerprints, has_replaced_files, host_fingerprint
+from activemq_fleet.spark.event_cache import (
+    EventCache,
+    cached_events_fingerprint,
+    file_fingerprints,
+    has_replaced_files,
+)
 from activemq_fleet.spark.inputs import AuditedHost
 from activemq_fleet.spark.task_results import WrittenPart
 
@@ -43,11 +48,11 @@ def test_only_what_events_follow_from_changes_the_digest_of_a_host(logs: Path) -
     (logs / "ab/activemq.log").write_text("another host\n")
     (logs / "a/agent/shop.jsonl").write_text("{}\n{}\n")
     after = file_fingerprints(logs)
-    assert host_fingerprint(HOST, before) == host_fingerprint(HOST, after)
+    assert cached_events_fingerprint(HOST, before) == cached_events_fingerprint(HOST, after)
     for other in (AuditedHost("a", "Europe/Berlin", "5.18.3"), AuditedHost("a", "UTC", "5.5.1")):
-        assert host_fingerprint(other, after) != host_fingerprint(HOST, after)
+        assert cached_events_fingerprint(other, after) != cached_events_fingerprint(HOST, after)
     (logs / "a/activemq.log.1").write_text("rolled\n")
-    assert host_fingerprint(HOST, file_fingerprints(logs)) != host_fingerprint(HOST, after)
+    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, after)
 
 
 def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> None:
@@ -55,7 +60,7 @@ def test_other_bytes_of_the_same_size_and_time_are_another_file(logs: Path) -> N
     time = log.stat().st_mtime_ns
     log.write_text("ONE LINE\n")
     os.utime(log, ns=(time, time))
-    assert host_fingerprint(HOST, file_fingerprints(logs)) != host_fingerprint(HOST, before)
+    assert cached_events_fingerprint(HOST, file_fingerprints(logs)) != cached_events_fingerprint(HOST, before)
 
 
 def test_a_file_that_grew_supersedes_nothing_and_one_that_was_rolled_or_cut_does(logs: Path) -> None:

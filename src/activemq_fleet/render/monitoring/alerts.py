@@ -42,8 +42,8 @@ class Alert:
     planned: bool = False
 
     @property
-    def anchor(self) -> str:
-        """The link anchor of the alert in the page docs/alerts.md."""
+    def documentation_anchor(self) -> str:
+        """The anchor of the alert's section in the page docs/alerts.md, for links to it."""
         return self.name.lower()
 
     def promql(self, pace: float = 1) -> str:

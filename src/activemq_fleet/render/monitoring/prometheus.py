@@ -35,8 +35,8 @@ class PrometheusSettings:
 _PRODUCTION = PrometheusSettings()
 
 
-def prometheus_files(
-    fleet: Fleet, fingerprints: Mapping[str, str], surroundings: PrometheusSettings = _PRODUCTION
+def prometheus_and_grafana_files(
+    fleet: Fleet, fingerprints: Mapping[str, str], settings: PrometheusSettings = _PRODUCTION
 ) -> dict[str, bytes]:
     """Return the configuration, targets and rules for a Prometheus server, and Grafana dashboards, by path.
 
@@ -54,17 +54,15 @@ def prometheus_files(
             brokers=BROKERS,
             agents=AGENTS,
             hosts=HOSTS,
-            shared_node=surroundings.node is not None,
-            interval=surroundings.interval,
-            alertmanager=surroundings.alertmanager,
+            shared_node=settings.node is not None,
+            interval=settings.interval,
+            alertmanager=settings.alertmanager,
             jobs=[(name, login, ca_file) for name, (login, ca_file) in jobs.items()],
         ),
         f"targets/{AGENTS}.json": _targets_file(map(_agent_target, agents)),
-        f"targets/{HOSTS}.json": _targets_file(
-            [(surroundings.node, {})] if surroundings.node else map(_host_target, brokers)
-        ),
-        "rules/activemq.yml": alert_rules_file(brokers[0].settings.metrics_runbook, surroundings.pace),
-        "rules/activemq-planned.yml": _planned_configuration_rules_file(brokers, fingerprints, surroundings),
+        f"targets/{HOSTS}.json": _targets_file([(settings.node, {})] if settings.node else map(_host_target, brokers)),
+        "rules/activemq.yml": alert_rules_file(brokers[0].settings.metrics_runbook, settings.pace),
+        "rules/activemq-planned.yml": _planned_configuration_rules_file(brokers, fingerprints, settings),
         **{f"dashboards/{name}.json": content for name, content in dashboard_files().items()},
     }
     for name, access in jobs.items():
@@ -98,20 +96,20 @@ def alert_rules_file(runbook: str | None, pace: float = 1) -> bytes:
 def _runbook_annotation(alert: Alert, runbook: str | None) -> tuple[str, str]:
     """Return the name and the text of the annotation that leads to an alert's section; a command is no URL."""
     if runbook:
-        return "runbook_url", f"{runbook}#{alert.anchor}"
+        return "runbook_url", f"{runbook}#{alert.documentation_anchor}"
     reference = page_address_or_command("alerts", alert.name)
     return ("runbook_url" if "://" in reference else "runbook"), reference
 
 
 def _planned_configuration_rules_file(
-    brokers: Iterable[Broker], fingerprints: Mapping[str, str], surroundings: PrometheusSettings
+    brokers: Iterable[Broker], fingerprints: Mapping[str, str], settings: PrometheusSettings
 ) -> bytes:
     """Return the file of Prometheus rules that record each broker's planned configuration.
 
     The alert on drift uses them.
     """
     planned = [{**broker.metric_labels, "fingerprint": fingerprints[broker.host]} for broker in brokers]
-    return render_template("prometheus/planned.yml.j2", planned=planned, interval=surroundings.interval)
+    return render_template("prometheus/planned.yml.j2", planned=planned, interval=settings.interval)
 
 
 def _login_and_ca_file(broker: Broker) -> tuple[str, str]:
