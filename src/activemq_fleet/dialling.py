@@ -66,7 +66,7 @@ class ConnectionRefusal:
         return self.kind != "authority"
 
     def reason_sentence(self, dialler: str, acceptor: str) -> str:
-        """Return a sentence with the reason why a broker's listener refuses a connection of another host.
+        """Return a sentence with the reason why a broker's listener refuses a connection from another host.
 
         The sentence names the host that connects and the host that refuses.
         """

@@ -101,9 +101,9 @@ class _Entry:
     score: int
 
     def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
-        """Return the position of the value that a finding reports in an inventory entry, else that of the value's key.
+        """Return the position of the value that a finding reports, or of the value's key, in an inventory entry.
 
-        Without both it is the position of the entry.
+        Without both, return the position of the entry.
         """
         words = {word.strip(".") for word in _WORD.findall(message)}
         attribute, _ = _reported_attribute(origin)

@@ -30,7 +30,7 @@ _format = format_option(help="Output format.")
 
 
 class ReplayError(FleetError):
-    """An error for messages of an old store that could not be replayed to the pair."""
+    """An error for messages of an old generation (copy) of a store that could not be replayed to the pair."""
 
     exit_code = 1
 

@@ -36,12 +36,12 @@ _STAR = (
 class CardStyle:
     """The style of cards in a picture of a fleet; a card shows one broker pair.
 
-    The style has measures in pixels, and fonts. ``usual`` is the release and ``domain`` the domain in the heading. A
+    The style has measures in pixels, and fonts. ``usual_release`` and ``domain`` are those in the group's heading. A
     node's name is ``baseline`` below the top of the node, which is ``node`` high without its details.
     """
 
     detailed: bool
-    usual: str
+    usual_release: str
     domain: str | None
     least_width: float
     title: str
@@ -53,14 +53,14 @@ class CardStyle:
     radius: float
 
     @classmethod
-    def for_detail_level(cls, usual: str, domain: str | None, *, detailed: bool) -> CardStyle:
+    def for_detail_level(cls, usual_release: str, domain: str | None, *, detailed: bool) -> CardStyle:
         """Return the style of the cards of broker pairs for a level of detail.
 
         Cards are detailed if ``detailed`` is true, else compact.
         """
         if detailed:
-            return cls(detailed, usual, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
-        return cls(detailed, usual, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)
+            return cls(detailed, usual_release, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
+        return cls(detailed, usual_release, domain, 118.0, "pair-small", "label", 25.0, 6.0, 16.0, 12.0, 4.0)
 
     @property
     def text_indent(self) -> float:
@@ -78,7 +78,7 @@ class CardStyle:
         if self.detailed:
             return " · ".join(filter(None, (node.preferred_role, node.state)))
         broker = node.broker
-        if node.state or broker.release.text != self.usual:
+        if node.state or broker.release.text != self.usual_release:
             return node.state or broker.release.text
         if broker.address == broker.host:
             return ""

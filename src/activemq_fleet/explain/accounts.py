@@ -130,7 +130,7 @@ def mqtt_urls_for_agent_conf(pair: Pair) -> str:
 
 
 def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
-    """Return the failover agents of a broker's pair: those whose home pair it is."""
+    """Return the failover agents of a broker's pair: the agents whose home pair is this pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
 

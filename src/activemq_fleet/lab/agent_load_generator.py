@@ -95,7 +95,7 @@ class AgentLoadGenerator(LoadGenerator):
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
     def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of events in the background, so that the drill's next fault meets events in flight.
+        """Publish a burst of events in the background, so that events are in flight at the drill's next fault.
 
         ``count`` is the number of events.
         """

@@ -96,7 +96,7 @@ def _promised(path: Path) -> list[str]:
 
 
 def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> Fault:
-    """Return a copy of a drill's fault to which its pair's downtime according to scraped metrics is added.
+    """Return a copy of a drill's fault that includes the downtime of the fault's pair, from scraped metrics.
 
     The downtime is the longest time, in seconds, in which scrapes showed no active node.
     """

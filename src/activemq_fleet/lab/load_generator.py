@@ -62,9 +62,10 @@ class LoadGenerator(ABC):
         """Return whether a load's publisher and subscriber have been connected to their brokers for some seconds."""
 
     def accepted_and_handled_rates(self, moment: float, seconds: float) -> tuple[float, float]:
-        """Return a load's messages per second that brokers accepted and that the subscriber handled, before a moment.
+        """Return a load's rates before a moment: accepted and handled messages per second.
 
-        The rates are those of the ``seconds`` before ``moment``, which is in epoch seconds.
+        Brokers accept messages, and the subscriber handles them. The rates are those of the ``seconds`` before
+        ``moment``, which is in epoch seconds.
         """
         handled = self.subscriber_journal.read_new_records().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
@@ -77,7 +78,7 @@ class LoadGenerator(ABC):
         return self.subscriber_journal.read_new_records().last_record_time("handled")
 
     def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish ``count`` messages in the background, so that the drill's next fault meets messages in flight.
+        """Publish ``count`` messages in the background, so that messages are in flight at the drill's next fault.
 
         Some generators ignore the call.
         """

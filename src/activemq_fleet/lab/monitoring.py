@@ -151,7 +151,7 @@ class Monitoring:
         return series
 
     def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
-        """Run a PromQL query on Prometheus about each second between two times, and return the JSON answer.
+        """Run a PromQL query on Prometheus for each second between two times, and return the JSON answer.
 
         ``began`` and ``ended`` are in epoch seconds.
         """
