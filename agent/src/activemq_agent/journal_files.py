@@ -94,7 +94,7 @@ class JournalFiles:
         return self._directory / f"journal-{number:09}.jsonl", True
 
     def _remove_old(self) -> None:
-        oldest = self._clock.wall().timestamp() - self._keep
+        oldest = self._clock.wall_clock_time().timestamp() - self._keep
         for path in self.files()[:-1]:
             if path.stat().st_mtime >= oldest:
                 break

@@ -21,7 +21,7 @@ class SimulatedClock(Clock):
     def monotonic(self) -> float:
         return self.seconds - self.booted
 
-    def wall(self) -> datetime:
+    def wall_clock_time(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds + self.wall_error)
 
     def boot_id(self) -> str:

@@ -51,7 +51,7 @@ def test_a_file_is_kept_for_seven_days_after_its_last_record(tmp_path: Path) -> 
         for _ in range(3):
             notes(store, 1)
             files.append_new_records()
-        now = clock.wall().timestamp()
+        now = clock.wall_clock_time().timestamp()
         for path, days in zip(files.files(), (7.1, 6.9, 30), strict=True):
             os.utime(path, (now, now - days * 86400))
         files.append_new_records()

@@ -27,7 +27,7 @@ class Clock:
         """
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def wall(self) -> datetime:
+    def wall_clock_time(self) -> datetime:
         """Return the wall-clock time in UTC: the current date and time.
 
         Adjustments of the system clock make it jump.
@@ -65,7 +65,7 @@ class ElapsedTimeCounter:
         self._boot = clock.boot_id()
         self._anchor = last or self._moment(0.0)
         if last and last.boot != self._boot:
-            passed = clock.wall().timestamp() - last.wall
+            passed = clock.wall_clock_time().timestamp() - last.wall
             if passed < 0:
                 _log_step(
                     f"after a reboot, the wall clock of this host is {-passed:.0f} s behind the time that the agent "
@@ -74,7 +74,7 @@ class ElapsedTimeCounter:
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
     def _moment(self, elapsed: float) -> ClockReading:
-        return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall().timestamp())
+        return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall_clock_time().timestamp())
 
     def seconds_since_outbox_creation(self) -> float:
         """Return the elapsed seconds since the creation of an agent's outbox."""

@@ -43,9 +43,9 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane of a topic, which is the part of an agent's inbox for the topic.
+    """Return the lane of a topic: the part of an agent's inbox in which messages of the topic are stored.
 
-    It is the first matching filter, else the topic. A lane has a limit.
+    It has the name of the first topic filter that matches, else of the topic. A lane has a limit.
     """
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 

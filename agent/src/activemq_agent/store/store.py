@@ -73,7 +73,9 @@ class Store:
         try:
             finish_interrupted_salvage(directory)
             reasons = find_damage(directory)
-            damage = salvage_store(directory, agent=agent, reasons=reasons, now=clock.wall()) if reasons else None
+            damage = (
+                salvage_store(directory, agent=agent, reasons=reasons, now=clock.wall_clock_time()) if reasons else None
+            )
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )

@@ -114,7 +114,7 @@ class Transaction:
             "agent": self.counters.agent,
             "epoch": self.counters.epoch,
             "jseq": self.counters.jseq,
-            "ts": self._clock.wall().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
+            "ts": self._clock.wall_clock_time().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
             "kind": kind,
         }
         content.update((name, value) for name, value in fields.items() if value is not None)

@@ -43,7 +43,7 @@ class LogMessageKind:
     releases: str = ""
 
     def can_be_written_by(self, logger: str, thread: str) -> bool:
-        """Return whether a broker's log message with the wording of this kind can be from a given logger and thread.
+        """Return whether a given logger and thread of a broker can write a log message of this kind.
 
         Returns True where both are unknown.
         """

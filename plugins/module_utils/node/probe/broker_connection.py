@@ -31,7 +31,7 @@ class ListenerOfOtherAccountError(OSError):
 
 @dataclass(frozen=True)
 class ExpectedBroker:
-    """The broker that is expected at the other end of a connection, and verified before a login is sent to it.
+    """The description of the broker expected at the other end of a connection, to verify it before a login is sent.
 
     ``account``: the uid that must own a listener on this machine; None where the broker's account is unknown. ``pid``:
     the broker's process, in whose network namespace the listener must be. ``is_local``: the broker runs on this
@@ -50,13 +50,13 @@ NO_ACCOUNT = -1
 
 
 def expected_broker_of_process(process: Process) -> ExpectedBroker:
-    """Return the expected broker for a connection to the broker that runs as a process on this machine."""
+    """Return the description of the broker that runs as a process on this machine, to verify a connection to it."""
     account = uid_of_process(process.pid)
     return ExpectedBroker(NO_ACCOUNT if account is None else account, process.pid, is_local=True)
 
 
 def expected_broker_of_directory(base: str) -> ExpectedBroker:
-    """Return the expected broker of a connection, for the broker that belongs to a directory of this machine."""
+    """Return the description of the broker in a directory of this machine, to verify a connection to it."""
     process = find_broker_process(base)
     if process is not None:
         return expected_broker_of_process(process)

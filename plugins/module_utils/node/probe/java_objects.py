@@ -34,11 +34,8 @@ class JavaObject:
     fields: dict[str, Any] = field(default_factory=dict)
     added: list[Any] = field(default_factory=list)
 
-    def inner_values(self) -> Iterator[Any]:
-        """Yield the inner values of a Java object, such as the elements of a collection.
-
-        Fields are left out.
-        """
+    def values_outside_fields(self) -> Iterator[Any]:
+        """Yield the values of a Java object that are not in its fields, such as the elements of a collection."""
         yield from (value for value in self.added if not isinstance(value, bytes))
 
 

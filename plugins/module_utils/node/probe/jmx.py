@@ -145,7 +145,7 @@ class MBeanServerConnection:
         if isinstance(value, list):
             return [None if isinstance(element, list) else self._plain(element) for element in value]
         if isinstance(value, JavaObject):
-            value = next(value.inner_values(), None) if value.name == "javax.management.ObjectName" else None
+            value = next(value.values_outside_fields(), None) if value.name == "javax.management.ObjectName" else None
         if isinstance(value, (list, JavaObject, bytes)):
             return None
         self._left -= len(value) if isinstance(value, str) else 8
@@ -241,7 +241,7 @@ def _hash_of(method: str) -> bytes:
 def _elements(collection: Any) -> Iterator[JavaObject]:
     """Yield the objects of a Java collection, or of the collection that it wraps."""
     if isinstance(collection, JavaObject):
-        yield from (element for element in collection.inner_values() if isinstance(element, JavaObject))
+        yield from (element for element in collection.values_outside_fields() if isinstance(element, JavaObject))
 
 
 def _remote(stub: Any) -> _Remote:

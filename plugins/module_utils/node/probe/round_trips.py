@@ -109,7 +109,7 @@ def _round(
     return ProbeRound(began, time.time(), None)
 
 
-def summarize_probe_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
+def summarize_probe_rounds(rounds: Iterable[ProbeRound]) -> dict[str, Any]:
     """Summarize rounds of probes of brokers: the time spans in which each address answered, and the interruptions.
 
     The interruptions are ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from
@@ -122,7 +122,7 @@ def summarize_probe_rounds(tries: Iterable[ProbeRound]) -> dict[str, Any]:
     silent: ProbeRound | None = None
     made: ProbeRound | None = None
     trips = 0
-    for made in tries:
+    for made in rounds:
         if made.address is None:
             silent = silent or made
             continue

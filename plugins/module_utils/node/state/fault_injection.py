@@ -26,17 +26,17 @@ _PATIENCE = 90
 _SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGKILL, "pause": signal.SIGSTOP, "stop": signal.SIGTERM}
 
 
-def inject_fault(base: str, unit: str | None, act: str, again: int) -> dict[str, Any]:
+def inject_fault(base: str, unit: str | None, act: str, recover_after: int) -> dict[str, Any]:
     """Inject a fault into the active broker of a host: kill, crash, stop or freeze it.
 
     This is done for a drill. Returns the time ``at`` by the host's clock (epoch seconds) and the ``pid``. If the drill
-    is interrupted, the broker does not stay stopped or frozen: systemd starts or continues it after ``again`` seconds.
-    Raises NodeError if the broker is not active.
+    is interrupted, the broker does not stay stopped or frozen: systemd starts or continues it after ``recover_after``
+    seconds. Raises NodeError if the broker is not active.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
     process = _active_broker(layout, unit)
-    if unit and again:
-        _start_recovery_timer(unit, act, again)
+    if unit and recover_after:
+        _start_recovery_timer(unit, act, recover_after)
     at = time.time()
     if unit and act == "stop":
         _systemctl("stop", unit)

@@ -127,7 +127,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the uid and gid of the user and the group with one name on this machine, and the user's processes.
+    """Return the uid of a user of this machine, the gid of the group with the same name, and the user's processes.
 
     The result also has the names of other accounts to which ``uid`` and ``gid`` belong.
     """
