@@ -19,7 +19,7 @@ from activemq_fleet.render.service import (
     environment_file_relative_path,
     kahadb_directory_in_xml,
     systemd_unit_relative_path,
-    unit_and_environment_files,
+    unit_environment_and_log_files,
 )
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
@@ -70,7 +70,7 @@ def test_a_broker_starts_with_the_variables_of_its_environment_file(
     broker = hosts.fleet.broker(A)
     make_shared_store_directory(broker)
     hosts.launch_process(broker)
-    written = unit_and_environment_files(broker)[environment_file_relative_path(broker)].decode()
+    written = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
     assert seen[0]["ACTIVEMQ_DATA"]
     assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
 
@@ -84,7 +84,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, whole=True)
     broker = hosts.fleet.broker(A)
-    unit = unit_and_environment_files(broker)[systemd_unit_relative_path(broker)].decode()
+    unit = unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     _java, _options, *arguments = shlex.split(line.partition("=")[2])
     assert command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
-from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_seconds
+from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_time
 from tests.support.facts_of_brokers import facts_of_broker
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
@@ -94,8 +94,8 @@ def test_a_limit_that_holds_the_target_is_none_of_its_business() -> None:
 
 def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
-    assert run_start_seconds("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
-    assert run_start_seconds("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
+    assert run_start_time("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
+    assert run_start_time("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
 )
 def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        run_start_seconds(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+        run_start_time(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
 def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:

@@ -39,7 +39,7 @@ def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker
 
 
 def unit(of: Broker) -> str:
-    return service.unit_and_environment_files(of)[service.systemd_unit_relative_path(of)].decode()
+    return service.unit_environment_and_log_files(of)[service.systemd_unit_relative_path(of)].decode()
 
 
 def values(text: str, key: str) -> list[str]:
@@ -93,7 +93,7 @@ def test_two_instances_on_one_machine_share_no_path_but_home_and_store() -> None
 def test_the_environment_file_has_the_name_of_the_release(release: str, path: str) -> None:
     of = broker(release, instance="second", ha="none")
 
-    assert path in service.unit_and_environment_files(of)
+    assert path in service.unit_environment_and_log_files(of)
     assert value(unit(of), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
 
 
@@ -110,7 +110,7 @@ def sourced(data: bytes, name: str, directory: Path) -> str:
 
 def test_a_shell_reads_the_options_from_the_environment_file(tmp_path: Path) -> None:
     of = broker(heap="2g", java_options=["-Dmy.option=1", "-XX:+UseG1GC"])
-    options = sourced(service.unit_and_environment_files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
+    options = sourced(service.unit_environment_and_log_files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
 
     assert tuple(options.split()) == service.java_options(of)
     assert options.startswith("-Xmx2g ")
@@ -122,7 +122,7 @@ def test_no_value_of_the_environment_file_is_anything_but_text(tmp_path: Path) -
     of = broker()
     # The settings refuse such a value: this is about what happens should one get past them.
     evil = of.settings.model_copy(update={"java_home": hostile})
-    data = service.unit_and_environment_files(replace(of, settings=evil))["bin/env"]
+    data = service.unit_environment_and_log_files(replace(of, settings=evil))["bin/env"]
 
     assert sourced(data, "JAVA_HOME", tmp_path) == hostile
     assert [path.name for path in tmp_path.iterdir()] == ["env"]
@@ -130,8 +130,8 @@ def test_no_value_of_the_environment_file_is_anything_but_text(tmp_path: Path) -
 
 
 def test_java_is_named_only_where_it_was_said() -> None:
-    assert b"JAVA" not in service.unit_and_environment_files(broker())["bin/env"]
-    data = service.unit_and_environment_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
+    assert b"JAVA" not in service.unit_environment_and_log_files(broker())["bin/env"]
+    data = service.unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
     assert value(data, "JAVACMD") == '"/opt/jdk/bin/java"'
 
 
@@ -149,7 +149,7 @@ def test_jolokia_gets_its_policy_where_release_ships_it_in_configuration(release
 
 def test_nothing_of_how_a_broker_runs_is_secret() -> None:
     of = broker(ha="shared-jdbc", jdbc=JDBC, users=[{"name": "ops", "password": "sesame", "groups": ["admins"]}])
-    everything = b"".join(service.unit_and_environment_files(of).values())
+    everything = b"".join(service.unit_environment_and_log_files(of).values())
 
     assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in everything]
 
@@ -169,8 +169,8 @@ ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)
     ],
 )
 def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
-    paths = [name for name in service.unit_and_environment_files(broker(release, ha="none")) if "log4j" in name]
-    text = service.unit_and_environment_files(broker(release, ha="none"))[path].decode()
+    paths = [name for name in service.unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
+    text = service.unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
 
     assert paths == [path]
     assert layout in (line.partition("=")[2] for line in text.splitlines())
@@ -387,7 +387,7 @@ def test_a_store_elsewhere_on_the_host_can_be_written() -> None:
 
 
 def test_the_same_broker_gives_the_same_bytes() -> None:
-    assert service.unit_and_environment_files(broker()) == service.unit_and_environment_files(broker())
+    assert service.unit_environment_and_log_files(broker()) == service.unit_environment_and_log_files(broker())
 
 
 # -- Debian's package ----------------------------------------------------------------------------
@@ -411,7 +411,7 @@ def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None
 def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> None:
     of = broker("5.17.2", install="package")
 
-    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= service.unit_and_environment_files(of).keys()
+    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= service.unit_environment_and_log_files(of).keys()
     assert "-Dlog4j.configuration=file:" in unit(of)
     assert "-Dlog4j2.configurationFile=file:" in unit(of)
 
@@ -425,7 +425,7 @@ def test_apt_is_asked_for_this_very_release() -> None:
 
 
 def test_the_watchdog_is_told_what_the_broker_is() -> None:
-    files = service.unit_and_environment_files(broker(watchdog="kill", instance="second"))
+    files = service.unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
     text = files["systemd/second-watchdog.service"].decode()
 
     assert words(value(text, "ExecStart")) == [
@@ -439,7 +439,7 @@ def test_the_watchdog_is_told_what_the_broker_is() -> None:
 def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
     of = broker(watchdog=off)
     assert service.watchdog_unit_relative_path(of) is None
-    assert not [path for path in service.unit_and_environment_files(of) if "watchdog" in path]
+    assert not [path for path in service.unit_environment_and_log_files(of) if "watchdog" in path]
 
 
 def test_no_instance_takes_the_name_of_a_watchdog() -> None:

@@ -28,7 +28,7 @@ from activemq_fleet.operations.requests import (
 
 @dataclass(frozen=True, slots=True)
 class RollingStep(OperationStep):
-    """A step of a rolling operation, which changes one node of a pair of brokers at a time.
+    """A step of a rolling operation, such as the restart of one node of a pair, or a wait.
 
     It is an action on one node of a pair, a wait, or the end. ``peer`` is the node that serves meanwhile, None for a
     single broker. ``was`` is the state of the host before. ``notes`` are warnings. ``accept``: the states of a host
@@ -91,7 +91,7 @@ def next_rolling_step(
     step_of: Callable[[Sequence[ObservedNode]], RollingStep | None],
     done: Callable[[Sequence[Sequence[ObservedNode]]], str],
 ) -> RollingStep:
-    """Return the next step of a rolling operation, which changes one node of a pair at a time.
+    """Return the next step of a rolling operation, such as the restart of one node of a pair, or a wait.
 
     The pairs are not ``pure``; the step is ``wait`` while a problem may still resolve. Otherwise the step is the first
     one that ``step_of`` returns for a pair, or, if it returns none, ``done`` with the text that ``done`` returns for

@@ -52,7 +52,7 @@ def pending_actions(
 
 
 def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
-    """Return notes on skipped nodes, which the playbook site neither starts nor restarts although they require it.
+    """Return notes on the nodes that the playbook site skips although they require a start or restart.
 
     Each note has the reason.
     """

@@ -151,8 +151,8 @@ def _near(name: str, known: Collection[str]) -> str:
     return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
-def run_start_seconds(text: object, now: float) -> dict[str, Any]:
-    """Return the start time of an operation's run in epoch seconds.
+def run_start_time(text: object, now: float) -> dict[str, Any]:
+    """Return the start time of an operation's run, as text and in epoch seconds.
 
     It is ``activemq_since`` of an interrupted run, or ``now``. The result has ``since``, RFC 3339 in UTC with whole
     seconds, and ``since_epoch``, the same in seconds. Raises InputError for text that is no such time, or one that has
@@ -190,7 +190,7 @@ def decide_target(request: OperationRequest) -> Decision:
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
-    since = run_start_seconds(options.get("since"), time.time())
+    since = run_start_time(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 

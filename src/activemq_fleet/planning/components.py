@@ -80,11 +80,11 @@ def partly_set_naming_pattern(facts: Sequence[HostDivisionFacts]) -> str | None:
 
 
 def divide_into_components(
-    facts: Sequence[HostDivisionFacts], today: date, about_inventory: Sequence[Finding] = ()
+    facts: Sequence[HostDivisionFacts], today: date, inventory_findings: Sequence[Finding] = ()
 ) -> FleetDivision:
     """Return the division of a fleet into components of hosts that are planned together.
 
-    ``today`` is the date by which waivers expire. ``about_inventory`` are findings about the inventory. Those about
+    ``today`` is the date by which waivers expire. ``inventory_findings`` are findings about the inventory. Those about
     hosts without a role, and about files, become warnings. Raises FleetError for wrong variables of any host, and for a
     fleet without brokers.
     """
@@ -109,9 +109,9 @@ def divide_into_components(
     component_of = {f"group {group}": joined.get(group, group) for group in groups}
     component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
     rest = _outside_facts_by_component(brokers, links, ends, joined)
-    keys = {host.host: fleet_component_key_of_host(host) for host in facts} if about_inventory else {}
+    keys = {host.host: fleet_component_key_of_host(host) for host in facts} if inventory_findings else {}
     others = []
-    for finding in about_inventory:
+    for finding in inventory_findings:
         if key := keys.get(finding.host):
             rest.setdefault(component_of[key], RestOfFleetFacts()).findings.append(finding)
         else:

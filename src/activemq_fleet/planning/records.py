@@ -98,7 +98,7 @@ def read_listed_host(host: str, text: str, groups: Iterable[str]) -> HostRecord:
 
 
 def parse_ansible_inventory_list(text: str) -> list[tuple[str, str, list[str], int]]:
-    """Parse the output of ``ansible-inventory --list``, and yield its hosts.
+    """Parse the output of ``ansible-inventory --list``, and return its hosts.
 
     Each has a name, variables as JSON, groups, and a position. The groups are those of ROLE_GROUPS, children's hosts
     included; the position is the lowest in any of them, from 0. Raises InputError for any other text.
@@ -192,7 +192,7 @@ def _is_representable(value: object) -> bool:
 
 
 def variables_from_json(text: str) -> dict[str, Any]:
-    """Return the variables of a host from JSON text, which ``variables_to_json`` wrote."""
+    """Return the variables of a host from the JSON text that ``variables_to_json`` wrote."""
     variables: dict[str, Any] = json.loads(text)
     return {name: _decoded_value(value) for name, value in variables.items()} if _MARKED in text else variables
 

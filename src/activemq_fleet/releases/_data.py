@@ -71,7 +71,7 @@ class ReleaseData:
         return f"{line}.{self.lines[line].last_patch}"
 
     def release_attributes(self, line: str, version: Version, release_version: Version, text: str) -> dict[str, Any]:
-        """Return the attributes of :class:`Release`, by name, that the data files give to a version.
+        """Return what the data files contain about a version, as attributes of :class:`Release` by name.
 
         ``version`` is the one whose data is used, ``release_version`` the release's own: a patch that is newer than
         all known ones has the fixes that are published for it.
@@ -182,7 +182,7 @@ class BeanClass:
 
     @property
     def has_known_properties(self) -> bool:
-        """Whether the properties of a Java class of beans are known.
+        """Whether the properties of the Java class are known.
 
         Otherwise only the names in ``renamed`` are known to be wrong.
         """

@@ -95,7 +95,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
     Files without secrets are rendered once.
     """
-    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.unit_and_environment_files(broker)}
+    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.unit_environment_and_log_files(broker)}
     hidden = SecretSource(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}

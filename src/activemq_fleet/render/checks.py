@@ -36,50 +36,52 @@ class HealthCheckStep(NamedTuple):
     value: str
 
 
-def health_check_steps(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> tuple[HealthCheckStep, ...]:
+def health_check_steps(
+    balancer: Balancer, virtual_port: VirtualPort, secrets: SecretSource
+) -> tuple[HealthCheckStep, ...]:
     """Return the steps of a HAProxy health check of a broker, in order.
 
     They are bytes to send and patterns to expect. Bytes that hold a password are ``@activemq_vip_password@`` unless
     revealed.
     """
-    if front.protocol == "openwire":
-        greeting = () if front.greets else (HealthCheckStep("send-binary", _OUR_GREETING),)
+    if virtual_port.protocol == "openwire":
+        greeting = () if virtual_port.greets else (HealthCheckStep("send-binary", _OUR_GREETING),)
         return (*greeting, HealthCheckStep("expect binary", _GREETING))
-    if front.protocol == "mqtt":
+    if virtual_port.protocol == "mqtt":
         return (
-            HealthCheckStep("send-binary", _login_packet(balancer, front, secrets)),
+            HealthCheckStep("send-binary", _login_packet(balancer, virtual_port, secrets)),
             HealthCheckStep("expect rbinary", _CONNACK),
             HealthCheckStep("send-binary", _DISCONNECT),
         )
     return (
-        HealthCheckStep("send-binary", _login_packet(balancer, front, secrets)),
+        HealthCheckStep("send-binary", _login_packet(balancer, virtual_port, secrets)),
         HealthCheckStep("expect rstring", "^(CONNECTED|ERROR)"),
         HealthCheckStep("send-binary", b"DISCONNECT\n\n\0".hex()),
     )
 
 
-def _may_health_check_send_password(balancer: Balancer, front: VirtualPort) -> bool:
+def _may_health_check_send_password(balancer: Balancer, virtual_port: VirtualPort) -> bool:
     """Return whether a HAProxy health check may send its password to a broker.
 
     It may without TLS, or to a broker whose certificate is verified.
     """
-    return not front.tls or balancer.settings.vip_broker_ca is not None
+    return not virtual_port.tls or balancer.settings.vip_broker_ca is not None
 
 
-def _login_packet(balancer: Balancer, front: VirtualPort, secrets: SecretSource) -> str:
+def _login_packet(balancer: Balancer, virtual_port: VirtualPort, secrets: SecretSource) -> str:
     settings = balancer.settings
-    packet = mqtt_connect_packet if front.protocol == "mqtt" else _stomp_connect
-    if settings.vip_username is None or not _may_health_check_send_password(balancer, front):
-        return packet(_client_id(balancer, front), None, None).hex()
+    packet = mqtt_connect_packet if virtual_port.protocol == "mqtt" else _stomp_connect
+    if settings.vip_username is None or not _may_health_check_send_password(balancer, virtual_port):
+        return packet(_client_id(balancer, virtual_port), None, None).hex()
     password = secrets.secret_text("activemq_vip_password", settings.vip_password)
     if not secrets.reveal:
         return password
-    return packet(_client_id(balancer, front), settings.vip_username, password).hex()
+    return packet(_client_id(balancer, virtual_port), settings.vip_username, password).hex()
 
 
-def _client_id(balancer: Balancer, front: VirtualPort) -> str:
+def _client_id(balancer: Balancer, virtual_port: VirtualPort) -> str:
     """Return a client id that each balancer and connector has alone: of two clients with one id a broker drops one."""
-    return "check-" + hashlib.sha256(f"{balancer.host}\0{front.connector}".encode()).hexdigest()[:12]
+    return "check-" + hashlib.sha256(f"{balancer.host}\0{virtual_port.connector}".encode()).hexdigest()[:12]
 
 
 def mqtt_connect_packet(client_id: str, username: str | None, password: str | None) -> bytes:

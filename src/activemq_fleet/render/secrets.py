@@ -16,9 +16,9 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 
 @dataclass(frozen=True, slots=True)
 class SecretSource:
-    """A source of one host's secrets for its rendered files.
+    """The source of the secrets in one host's rendered files: it gives their values, or placeholders.
 
-    It supplies their values with ``reveal``, else ``@variable@``. Errors name ``host``.
+    It gives the values with ``reveal``, else ``@variable@``. Errors name ``host``.
     """
 
     host: str

@@ -131,10 +131,10 @@ def watchdog_unit_relative_path(broker: Broker) -> str | None:
     return None if off else f"systemd/{watchdog_service_name(broker.settings.instance)}.service"
 
 
-def unit_and_environment_files(broker: Broker) -> dict[str, bytes]:
-    """Return the systemd units and the environment file of a broker, by path.
+def unit_environment_and_log_files(broker: Broker) -> dict[str, bytes]:
+    """Return the systemd units, the environment file and the log configuration of a broker, by path.
 
-    Paths are relative. The log configuration is included; none of the files holds a secret.
+    Paths are relative. None of the files holds a secret.
     """
     watchdog = watchdog_unit_relative_path(broker)
     return {

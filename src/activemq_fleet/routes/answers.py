@@ -111,15 +111,15 @@ class Routes:
     ) -> MessageReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
-        state = self.bridges_while_down(names, None, wanted)
+        state = self.network_with_broker_down(names, None, wanted)
         source_number, target_number = (
             state.graph_number_by_pair[source_unit.name],
             state.graph_number_by_pair[target_unit.name],
         )
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
-            state = self.bridges_while_down(names, dead, wanted)
+            state = self.network_with_broker_down(names, dead, wanted)
         if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
-            whole = self.bridges_while_down(names, dead) if wanted else state
+            whole = self.network_with_broker_down(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
             return MessageReachAnswer(
                 "does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name)
@@ -183,7 +183,7 @@ class Routes:
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
-        healthy = self.bridges_while_down(names)
+        healthy = self.network_with_broker_down(names)
         number = healthy.graph_number_by_pair[unit.name]
         for source, before in enumerate(
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
@@ -195,7 +195,7 @@ class Routes:
             if doubtful:
                 lost |= (
                     doubtful
-                    & ~self.bridges_while_down(names, broker.host).shape.message_reach_by_broker[source].arrives
+                    & ~self.network_with_broker_down(names, broker.host).shape.message_reach_by_broker[source].arrives
                 )
             for target in broker_numbers(lost):
                 yield bool(doubtful >> target & 1), source, target
@@ -229,10 +229,10 @@ class Routes:
             raise InputError(f"the argument down is the pair {name}, but must be a single broker: set it to {nodes}")
         return self.fleet.broker(name).host
 
-    def bridges_while_down(
+    def network_with_broker_down(
         self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
     ) -> NetworkWithBrokerDown:
-        """Return the open bridges among pairs of brokers while one broker is down.
+        """Return the network of the given pairs, with its open bridges, while one broker, or none, is down.
 
         ``down`` is that broker, ``names`` are the pairs. The result is cached.
         """
@@ -286,7 +286,7 @@ class Routes:
         for names in self.network.connected_pair_components:
             if len(names) < 2:
                 continue
-            state = self.bridges_while_down(names)
+            state = self.network_with_broker_down(names)
             used: dict[tuple[str, str], bool] = {}
             for bridge, edge, mask in zip(
                 state.bridges, state.shape.edges, state.shape.demand_masks_by_bridge, strict=True

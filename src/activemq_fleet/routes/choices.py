@@ -68,7 +68,7 @@ class _Walk:
         self._bridges: dict[int, list[tuple[int, int]]] = {}
 
     def bridges_forwarding_to_consumer(self, broker: int) -> list[tuple[int, int]]:
-        """Return the bridges from a broker that forward messages to one consumer's broker.
+        """Return the bridges over which a broker forwards messages to one consumer's broker.
 
         Each is (peer, messageTTL). The consumer is on the broker ``target``.
         """

@@ -46,7 +46,7 @@ def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _links_within_pairs_findings(routes)
     for names in routes.network.connected_pair_components:
         if len(names) > 1:
-            state = routes.bridges_while_down(names)
+            state = routes.network_with_broker_down(names)
             yield from _unreached_findings(routes, state)
             yield from _stranded_findings(routes, state)
             yield from _dead_end_findings(routes, state)

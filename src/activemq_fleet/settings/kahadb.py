@@ -133,7 +133,7 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attribute of the store's element, which selects the store's destinations.
+        """Return the first XML attribute of a store's element: the one that selects the store's destinations.
 
         The result is () for the store of all remaining destinations.
         """

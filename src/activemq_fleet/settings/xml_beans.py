@@ -75,11 +75,11 @@ class XmlBean(BaseModel):
     IMPLIED: ClassVar[frozenset[str]] = frozenset()
 
     def element_name(self) -> str:
-        """Return the name of the activemq.xml element as which these settings are written."""
+        """Return the name of the activemq.xml element that is rendered from these settings."""
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the activemq.xml attributes that are written before those of the other settings of an element.
+        """Return the XML attributes that are rendered first in the element of these settings.
 
         Every release has these attributes.
         """
@@ -153,7 +153,7 @@ class NamedDestination(XmlBean):
         return self.name.partition("://")[0]
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attribute of the destination's element, ``physicalName``, which is its name."""
+        """Return the first XML attribute of a destination's element: ``physicalName`` with the destination's name."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
@@ -168,7 +168,7 @@ OneDestination = Annotated[fields.DestinationPattern, AfterValidator(_check_no_w
 
 
 class SwitchableBean(XmlBean):
-    """A bean that ``true`` switches on in the inventory, with all its defaults."""
+    """A bean (settings of one XML element) that the value ``true`` enables with all its defaults."""
 
     @model_validator(mode="before")
     @classmethod
@@ -203,7 +203,7 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attribute of the settings' element, which selects destinations, such as ``queue``."""
+        """Return the first XML attribute of the element: the one that selects destinations, such as ``queue``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)

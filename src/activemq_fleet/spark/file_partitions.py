@@ -31,7 +31,7 @@ class FilePartitions:
 def partition_whole_files(
     files: Sequence[InputFile], is_whole: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
-    """Divide the files that Spark reads whole into partitions of about equal size.
+    """Assign files to partitions of about equal size, but only files that Spark reads as a whole.
 
     Other files are left out. ``is_whole`` returns whether Spark reads a file whole, and not line by line. ``files`` are
     sorted by host and name.
@@ -63,7 +63,7 @@ def _unpacked_size(file: InputFile) -> int:
 
 
 def partition_indexes(sizes: Sequence[int], concurrent_tasks: int = 1) -> list[int]:
-    """Return the index of the partition for each file, by the sizes of the files in bytes.
+    """Return the index of the partition to which each file is assigned, given the sizes of the files in bytes.
 
     Neighbours are together, and partitions are of about equal size. A partition is a task, and in the end a file of the
     dataset: it has 128 MB of logs while that gives no more than 64 partitions, and 2 GB at most, which become some 150

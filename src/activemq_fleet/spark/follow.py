@@ -69,14 +69,14 @@ def audit_after_changes(
                 fingerprints = watch.fingerprints
                 if any(file_kind(path.partition("/")[2]) in ("log", "journal") for path in fingerprints):
                     if not _audit_once(spark, logs, out, root, fingerprints, inventory_hosts, skew):
-                        watch.read_fingerprints()
+                        watch.update_fingerprints()
                         continue
                 elif until_idle is not None:
                     list_audit_inputs(spark, logs, inventory_hosts)  # raises InputError, which names what is missing
                 watch.record_audit(fingerprints)
             elif until_idle != 0:
                 time.sleep(every)
-            watch.read_fingerprints()
+            watch.update_fingerprints()
 
 
 @dataclass(slots=True)
@@ -92,10 +92,10 @@ class _Watch:
 
     def __post_init__(self) -> None:
         self._since = time.monotonic()
-        self.read_fingerprints()
+        self.update_fingerprints()
 
-    def read_fingerprints(self) -> None:
-        """Read the fingerprints (inode, size, ctime) of all watched files.
+    def update_fingerprints(self) -> None:
+        """Update the fingerprints (inode, size, ctime) of all watched files.
 
         The time is noted if any has changed.
         """

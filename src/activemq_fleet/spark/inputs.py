@@ -164,9 +164,9 @@ def inputs_from_files(
 def with_inventory_hosts(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
-    """Return the inputs of an audit with the hosts of an inventory added.
+    """Return the inputs of an audit with the hosts of an inventory added, and the gaps: hosts without files.
 
-    Brokers that only the inventory has are added, and a gap for each host without log and journal.
+    Brokers that only the inventory has are added. There is a gap for each host without log and journal.
     """
     known = dict(inputs.hosts)
     absent = {

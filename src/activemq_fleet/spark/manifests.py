@@ -96,7 +96,7 @@ class HadoopTarget:
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 
     def prepare_output_path(self) -> None:
-        """Do nothing: an output path in an object store or in HDFS needs no preparation.
+        """Prepare the output path, which requires no action in an object store or in HDFS.
 
         An object store needs no directory.
         """
@@ -113,9 +113,9 @@ class HadoopTarget:
         return path
 
     def check_row_count(self, name: str, rows: int) -> None:
-        """Do nothing: all executors write a dataset to the same object store or HDFS; its row count needs no check.
+        """Check the row count of a dataset, which requires no action in an object store or in HDFS.
 
-        ``LocalTarget`` does check it.
+        All executors write a dataset to the same place. ``LocalTarget`` does check it.
         """
 
     def written_paths(self, name: str) -> list[str]:
@@ -127,9 +127,9 @@ class HadoopTarget:
         return sorted(path for path in new if path.endswith(".parquet"))
 
     def write_text_file(self, name: str, text: str) -> None:
-        """Remember the content of a text file, such as ``audit.json``, until ``commit`` writes it to the output path.
+        """Write a text file, such as ``audit.json``, to the output path at the next ``commit``.
 
-        ``commit`` writes it as ``NAME/part-….txt``.
+        It is written as ``NAME/part-….txt``.
         """
         self._read_texts[name] = text
 
@@ -150,7 +150,7 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard_uncommitted_output(self) -> None:
-        """Do nothing: an uncommitted output in an object store or in HDFS needs no cleanup.
+        """Discard an uncommitted output, which requires no action in an object store or in HDFS.
 
         Readers ignore files that the manifest does not list.
         """
