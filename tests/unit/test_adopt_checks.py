@@ -87,7 +87,7 @@ def adopted_inventory(
 def noted_rules(adoption: AdoptedInventory) -> set[str]:
     """Return the rules of which a note states that the original files cause them."""
     texts = [
-        match[1] for note in adoption.notes if (match := re.search(r"check reports (.*) for the original files", note))
+        match[1] for note in adoption.notes if (match := re.search(r"check` reports (.*) for the original files", note))
     ]
     return {rule for text in texts for rule in text.split(", ")}
 

@@ -84,7 +84,7 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
         store.record_handled(1)
         assert store.pending_messages("t") == []
         for again in (store.begin_attempt, store.record_handled):
-            with pytest.raises(RequestRefusedError, match="was handled"):
+            with pytest.raises(RequestRefusedError, match="no longer contains the message"):
                 again(1)
 
 
