@@ -104,5 +104,6 @@ def test_drill_refuses_a_report_that_it_cannot_write_before_it_starts(
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     assert main(["lab", "drill", "-i", "hosts.yml", "--dir", "lab", "--report", "report.html"]) == 2
-    error = f"cannot write the file {Path.cwd()}/report.html (Permission denied): allow this account to write to this path"
+    file = Path.cwd() / "report.html"
+    error = f"cannot write the file {file} (Permission denied): allow this account to write to this path"
     assert capsys.readouterr().err == f"activemq-fleet: error: {error}, or choose another path\n"
