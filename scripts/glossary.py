@@ -105,7 +105,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "generation",
             "the set of store files that one takeover of a fenced store created",
-            "node.fence.generation:GenerationCopy",
+            "node.fence.generation:GenerationCopyResult",
         ),
         Word(
             "uncopied message",

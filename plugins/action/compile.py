@@ -71,7 +71,7 @@ class ActionModule(FleetAction):
         validation = import_library_module("validation")
         kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
         nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
-        rendered = validation.make_for_each([node for _unused, node in nodes], deployment.files_to_deploy)
+        rendered = validation.make_for_each_host([node for _unused, node in nodes], deployment.files_to_deploy)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
             broker.host: import_library_module("schema").XmlDocument(

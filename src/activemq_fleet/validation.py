@@ -129,7 +129,7 @@ def check_fleet(
     T030 warning orders-mq01-a None
     """
     selection = select_rules(select, ignore)
-    rendered = make_for_each(fleet.brokers, render_activemq_xml)
+    rendered = make_for_each_host(fleet.brokers, render_activemq_xml)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
     return check_rendered_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
 
@@ -337,16 +337,16 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
     return check_rendered_fleet(fleet, documents, None)
 
 
-def make_for_each(nodes: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Call ``make`` for each broker of a fleet, such as to render its activemq.xml, and return the results in order.
+def make_for_each_host(hosts: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
+    """Call ``make`` for each host of a fleet, such as to render its files, and return the results in order.
 
-    Raises one SettingsError with the problems of all brokers.
+    A host is a broker, agent or load balancer. Raises one SettingsError with the problems of all.
     """
     made: list[_Made] = []
     problems: list[str] = []
-    for node in nodes:
+    for host in hosts:
         try:
-            made.append(make(node))
+            made.append(make(host))
         except SettingsError as error:
             problems += error.problems
     if problems:

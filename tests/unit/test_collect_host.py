@@ -405,7 +405,7 @@ def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.P
 
     assert dumps.texts == []
     assert "SIGCONT" in dumps.notes[0]
-    assert str(answering.pid) in thread_dumps.thread_states_text(answering.pid)
+    assert str(answering.pid) in thread_dumps.os_thread_states_text(answering.pid)
 
 
 def test_a_process_that_the_signal_would_end_is_not_asked() -> None:

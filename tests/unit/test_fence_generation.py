@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.node.fence import generation
 from activemq_fleet.node.fence.generation import (
-    GenerationCopy,
+    GenerationCopyResult,
     copy_store_generation,
     hard_link_generation,
     make_first_generation,
@@ -30,7 +30,7 @@ MOVED = bytes([MOVED_ACKS, 0])
 COMMITTED = bytes([COMMIT, 0])
 
 
-def behind(source: Path, made: GenerationCopy) -> list[str]:
+def behind(source: Path, made: GenerationCopyResult) -> list[str]:
     rows = [message.to_dict() for message in uncopied_messages_of_generation(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
@@ -236,7 +236,7 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
 @pytest.mark.parametrize("make", [copy_store_generation, hard_link_generation])
 @pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
 def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
-    source: Path, make: Callable[[str, str], GenerationCopy], number: int, is_taken: bool
+    source: Path, make: Callable[[str, str], GenerationCopyResult], number: int, is_taken: bool
 ) -> None:
     (source / "db.data").write_bytes(index(last_update=1, audit=number))
     target = source.with_name("2-b")

@@ -249,5 +249,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         assert "(generation 1) without an index" in done.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_newest_risk_records(str(store))
-    assert record.risk.to_rows() == [{"topic": "prices", "subscription": "reporting:daily", "messages": 1}]
+    assert record.risk.at_risk_subscription_rows() == [
+        {"topic": "prices", "subscription": "reporting:daily", "messages": 1}
+    ]
     assert files_of(in_force(store)) == {"db-2.log"}

@@ -235,7 +235,7 @@ def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> Non
     assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
     assert "subscriptions may be lost" in mend(store, accept_loss=True)
     (record,) = read_newest_risk_records(str(store))
-    assert record.risk.to_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
+    assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
     assert record.risk.is_complete
     assert not (store / "db.data").exists()
     assert mend(store, accept_loss=True).count("subscriptions may be lost") == 1
@@ -320,5 +320,5 @@ def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None
     os.mkfifo(store / "at-risk/3.json")
     (record,) = read_newest_risk_records(str(store))
     assert record.path == path
-    assert (record.at_risk_subscription_count, record.risk.to_rows()[0]["messages"]) == (1, None)
-    assert "\x1b" not in record.describe()
+    assert (record.at_risk_subscription_count, record.risk.at_risk_subscription_rows()[0]["messages"]) == (1, None)
+    assert "\x1b" not in record.describe_risk()

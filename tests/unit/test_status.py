@@ -48,7 +48,7 @@ def rules(found: FleetStatus) -> list[tuple[str, str]]:
 def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
     found = status()
     assert (rules(found), found.exit_code, status_headline(found)) == ([], 0, "2 brokers: all is well")
-    assert found.brokers[0].configuration == "planned"
+    assert found.brokers[0].configuration_state == "planned"
     assert table_lines(found)[1].split() == [
         *(A, "master", "active", "2", "h", "5.18.3", "planned", "1", "%", "3", "2", "0", "-", "-", "-")
     ]
@@ -213,7 +213,7 @@ def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
     deployed = {**broker_evidence(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
     found = status(a={"deployed": deployed})
-    assert (found.brokers[0].configuration, rules(found)) == ("outdated", [("not-deployed", A)])
+    assert (found.brokers[0].configuration_state, rules(found)) == ("outdated", [("not-deployed", A)])
     assert "conf/activemq.xml differs from the inventory" in found.brokers[0].not_deployed
 
 

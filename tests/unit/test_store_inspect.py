@@ -161,7 +161,7 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
         write(Path(shared.unclaimed_copy_path("0a")), add(message, f"of-{message}"))
         assert shared.create_claim(claim, {})
     shared.record_broker_dead(1)
-    shared.write_uncopied_messages(1, [{"message": "m"}])
+    shared.write_uncopied_message_list(1, [{"message": "m"}])
     _, text = shown(tmp_path)
     assert (
         "generation 1 (the copy of the store of one takeover): the broker of this copy has stopped, and only this copy"

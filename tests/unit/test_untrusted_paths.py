@@ -218,7 +218,7 @@ def test_a_planted_link_is_removed_and_not_what_it_leads_to(common: Path, data: 
     do_as(BROKER, plant)
     with open_directory(str(data)) as directory:
         directory.remove_tree_or_file("tree")
-        assert directory.names() == []
+        assert directory.entry_names() == []
     assert (common / "secret" / "file").exists()
 
 
@@ -279,5 +279,5 @@ def test_a_path_of_nobody_but_root_is_opened(common: Path) -> None:
     assert read_file(str(common / "secret" / "file"), 4, owners={0}) == b"root"
     with open_directory("/") as directory:
         assert isinstance(directory, Directory)
-        assert "proc" in directory.names()
+        assert "proc" in directory.entry_names()
     assert untrusted_paths.account_name(0) == "root"

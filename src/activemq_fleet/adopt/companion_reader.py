@@ -81,7 +81,7 @@ class CompanionFiles:
             return []
         try:
             with _open_below(self.root, parts) as opened:
-                return opened.names()
+                return opened.entry_names()
         except UntrustedPathError as error:
             self._refuse(_untrusted_message(error))
         except OSError:

@@ -78,7 +78,7 @@ def list_old_generation_messages_command(directory: Path, form: str) -> None:
         return [
             {"generation": number, **row}
             for number in store.kept_generation_numbers()
-            for row in store.read_uncopied_messages(number)
+            for row in store.read_uncopied_message_list(number)
         ]
 
     with ACTIVITY.show_activity("Reading the store"):

@@ -27,9 +27,9 @@ from activemq_fleet.spark.task_results import (
     Batches,
     Task,
     WrittenPart,
-    make_column_yielding_task,
     make_file_writing_task,
     make_object_pickling_task,
+    make_objects_and_rows_task,
     unpickle_objects,
     write_empty_parquet_file,
 )
@@ -141,7 +141,7 @@ class JobOutput:
             frame = run(make_object_pickling_task(task), OBJECTS_DDL)
         else:
             columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
-            frame = run(make_column_yielding_task(task, schemas), OBJECTS_DDL + columns)
+            frame = run(make_objects_and_rows_task(task, schemas), OBJECTS_DDL + columns)
         if keep or directory is None:
             self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame

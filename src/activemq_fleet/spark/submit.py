@@ -16,8 +16,8 @@ from pathlib import Path
 COMMANDS = ("plan", "drift", "audit")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run ``activemq-fleet`` as the application that spark-submit starts.
+def run_under_spark_submit(arguments: Sequence[str] | None = None) -> int:
+    """Run a command of ``activemq-fleet`` under spark-submit, which starts this file as its application.
 
     Returns the exit code. The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this
     script is printed.
@@ -41,4 +41,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     # As a script its own directory comes first, whose modules are not meant to be found by their bare names.
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
-    sys.exit(main())
+    sys.exit(run_under_spark_submit())

@@ -139,20 +139,20 @@ def make_file_writing_task(
                 part = parts.get(dataset)
                 if part is None or part.label != label:
                     if part is not None:
-                        yield part.close()
+                        yield part.finish_file()
                     part = parts[dataset] = _Part(directory, dataset, schemas[dataset], order.get(dataset, ()), label)
-                part.add_batch(batch)
+                part.add_rows(batch)
         except BaseException:
             for part in parts.values():
-                part.abandon()
+                part.close_after_error()
             raise
         for part in parts.values():
-            yield part.close()
+            yield part.finish_file()
 
     return write
 
 
-def make_column_yielding_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
+def make_objects_and_rows_task(task: Task, schemas: Mapping[str, pa.Schema]) -> Callable[[Batches], Batches]:
     """Make a Spark task that yields the objects and dataset rows of another task in separate columns of a data frame.
 
     It is for ``mapInArrow``. Objects are in pickled form; the rows of each dataset are in a struct column.
@@ -238,8 +238,8 @@ class _Part:
         self._waiting: list[pa.RecordBatch] = []
         self._size = self._rows = 0
 
-    def add_batch(self, batch: pa.RecordBatch) -> None:
-        """Add a batch of rows to a Parquet file of a dataset.
+    def add_rows(self, batch: pa.RecordBatch) -> None:
+        """Add rows, given as a record batch, to a Parquet file of a dataset.
 
         The batch has the dataset's schema.
         """
@@ -249,14 +249,17 @@ class _Part:
         if self._size >= ROW_GROUP_BYTES:
             self._flush()
 
-    def close(self) -> WrittenPart:
-        """Close a Parquet file of a dataset, after its last row group and its footer are written."""
+    def finish_file(self) -> WrittenPart:
+        """Finish a Parquet file of a dataset: write its last row group and its footer, and close it."""
         self._flush()
-        self.abandon()
+        self._close_writer()
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
-    def abandon(self) -> None:
+    def close_after_error(self) -> None:
         """Close a Parquet file early after an error; the row groups that are already written are kept."""
+        self._close_writer()
+
+    def _close_writer(self) -> None:
         self._writer.add_key_value_metadata(self._schema.metadata or {})
         self._writer.close()
 
@@ -271,4 +274,4 @@ class _Part:
 
 def write_empty_parquet_file(directory: Path, dataset: str, schema: pa.Schema) -> None:
     """Write a Parquet file without rows to the directory of a dataset."""
-    _Part(directory, dataset, schema, (), "").close()
+    _Part(directory, dataset, schema, (), "").finish_file()

@@ -270,7 +270,7 @@ def _release(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[
 
 
 def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
-    if row.configuration == "none" and row.pid is not None:
+    if row.configuration_state == "none" and row.pid is not None:
         yield _finding(
             "no-configuration",
             "warning",

@@ -92,7 +92,7 @@ class BrokerStatus:
     holds_lock: bool | None = None
 
     @property
-    def configuration(self) -> str:
+    def configuration_state(self) -> str:
         """The state of a broker's deployed configuration, compared with the plan.
 
         It is planned, outdated, by hand, none or unknown.
@@ -109,7 +109,7 @@ class BrokerStatus:
 
         This is the state before the first run of the playbook ``site``.
         """
-        return self.state == "stopped" and self.configuration == "none"
+        return self.state == "stopped" and self.configuration_state == "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ class FleetStatus:
 
         ``--format json`` prints it.
         """
-        brokers = [{**asdict(row), "configuration": row.configuration} for row in self.brokers]
+        brokers = [{**asdict(row), "configuration": row.configuration_state} for row in self.brokers]
         shown = ("rule", "severity", "host", "message", "fix")
         return {
             "format": FORMAT,

@@ -40,7 +40,7 @@ def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
         "frozen" if row.frozen else "not installed" if row.is_not_installed else row.state,
         _age(row.since, now),
         release,
-        row.configuration,
+        row.configuration_state,
         _NONE if percent is None else f"{percent} %",
         *(str(usage.get(name, _NONE)) for name in ("messages", "durable", "dlq")),
         _bridges(row),

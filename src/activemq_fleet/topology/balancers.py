@@ -37,7 +37,7 @@ def build_balancers(
     in the order of the inventory: of two balancers that are up, the earlier one takes an address that none holds. A
     balancer that has lost an address does not reclaim it.
     """
-    every = every or GroupListing.from_names([group.name for group in groups])
+    every = every or GroupListing.shortened_group_listing([group.name for group in groups])
     vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := vips[group.name]) is not None]
     balancers = []

@@ -52,7 +52,7 @@ class BrokerHost:
 
 
 def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
-    """Build the brokers of all broker hosts, without links, accounts and permissions, and return them and findings.
+    """Build the brokers of all hosts without links, accounts and permissions, and return these brokers and findings.
 
     The findings need only the settings of one host.
     """
@@ -70,7 +70,7 @@ def build_brokers(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Fin
 
 
 def build_broker(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Broker, list[Finding]]:
-    """Build the broker of a host, without its links, accounts and permissions, and return it and findings.
+    """Build the broker of a host without links, accounts and permissions, and return this broker and findings.
 
     ``peer`` is the other node of the pair. The findings T005, T011 and T013 need only this host's settings.
     """

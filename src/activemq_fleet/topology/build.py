@@ -58,7 +58,7 @@ def build_fleet(
     nodes, node_findings = build_brokers(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
-    known = rest.groups if rest else GroupListing.from_names([group.name for group in broker_groups])
+    known = rest.groups if rest else GroupListing.shortened_group_listing([group.name for group in broker_groups])
     agents, agent_findings = assign_agents_to_pairs(roster.agents, settings, broker_groups, known)
     balancers, balancer_findings = build_balancers(roster.balancers, settings, broker_groups, known)
     brokers = add_links_and_accounts(nodes, network, agents, balancers)

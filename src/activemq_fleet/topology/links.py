@@ -88,7 +88,7 @@ def _plan_group_links(units: Sequence[LinkEnd]) -> list[PlannedLink]:
     """
     first = units[0].brokers[0]
     kind = first.settings.topology
-    if len(units) < 2 or kind == "none" or first.discovery == "multicast":
+    if len(units) < 2 or kind == "none" or first.discovery_method == "multicast":
         return []
     if kind == "mesh":
         return [_planned_link_between(a, b, duplex=False, meshed=True) for a in units for b in units if a is not b]
@@ -236,7 +236,7 @@ class PlannedNetwork:
         """
         multicast: dict[str, list[LinkEnd]] = defaultdict(list)
         for unit in units.values():
-            if unit.brokers[0].discovery == "multicast":
+            if unit.brokers[0].discovery_method == "multicast":
                 multicast[unit.group].append(unit)
         by_source: dict[str, list[PlannedLink]] = defaultdict(list)
         onward: dict[str, set[str]] = {name: set() for name in units}
@@ -418,11 +418,11 @@ def _kind_of(broker: Broker, addresses: Sequence[Address]) -> LinkKind:
     if len(addresses) == 1:
         return "static"
     has_masterslave = broker.release.has_masterslave_discovery
-    if broker.discovery == "multicast":
+    if broker.discovery_method == "multicast":
         return "masterslave" if has_masterslave else "failover"
-    if broker.discovery == "masterslave" and not has_masterslave:
+    if broker.discovery_method == "masterslave" and not has_masterslave:
         return "failover"  # T011 reports it; the rest of the fleet is still worth checking
-    return broker.discovery
+    return broker.discovery_method
 
 
 def _default_ttl(broker: Broker, network: PlannedNetwork) -> int | SplitTtl:

@@ -124,7 +124,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def pairs_split_by_variable(brokers: Sequence[Broker]) -> set[str]:
-    """Return the pairs that a wrong variable ``activemq_pair`` splits: it puts their other node in another pair."""
+    """Return the pairs with only one node, because a wrong ``activemq_pair`` puts the other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()
     for broker in brokers:

@@ -123,7 +123,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
 _GROUP_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_discovery",
-        lambda b: b.discovery == "multicast",
+        lambda b: b.discovery_method == "multicast",
         "brokers with multicast and brokers without it do not find each other",
     ),
     ("activemq_topology", lambda b: b.settings.topology, "links would be missing or exist twice"),
@@ -368,7 +368,7 @@ def _different_group_settings_findings(members: Mapping[str, Sequence[Broker]]) 
     """
     for group, brokers in members.items():
         yield from _unequal_setting_findings(brokers, _GROUP_EQUAL, f"group {group}")
-        if brokers[0].discovery == "multicast":
+        if brokers[0].discovery_method == "multicast":
             yield from _unequal_setting_findings(brokers, _MULTICAST_EQUAL, f"group {group}")
 
 

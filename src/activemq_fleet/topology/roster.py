@@ -111,7 +111,7 @@ def sort_hosts_by_role(
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
-    """Return the value of ``activemq_naming_pattern``, the pattern of host names, that all hosts share.
+    """Return the pattern of host names (``activemq_naming_pattern``) that is common to all hosts.
 
     Raise InputError where the hosts set different patterns. Returns the default where none is set.
     """

@@ -121,7 +121,7 @@ class EvidenceArchive:
         return True
 
     def add_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
-        """Add open log files to the archive with the logs, files and facts of a host, with their secrets masked.
+        """Mask the secrets in open log files, and add the files to the archive of evidence.
 
         The newest log comes first. Of a log that does not fit only the newest lines are added.
         """
@@ -275,8 +275,8 @@ def _open_all(
 
 def _inodes(directory: Directory, wanted: Callable[[str], bool]) -> dict[str, int]:
     inodes = {}
-    for name in directory.names():
+    for name in directory.entry_names():
         if wanted(name):
             with suppress(FileNotFoundError):
-                inodes[name] = directory.status(name).st_ino
+                inodes[name] = directory.entry_status(name).st_ino
     return inodes

@@ -188,7 +188,7 @@ class _Work:
         self._text("process.txt", "\n".join([*command, "", status]))
         if self.dumps == "never" or (self.dumps == "hung" and state != "hung"):
             return
-        self._text("threads/kernel.txt", thread_dumps.thread_states_text(process.pid))
+        self._text("threads/kernel.txt", thread_dumps.os_thread_states_text(process.pid))
         dumps = thread_dumps.take_thread_dumps(read_process(process.pid) or process)
         self.notes += dumps.notes
         for number, text in enumerate(dumps.texts, 1):

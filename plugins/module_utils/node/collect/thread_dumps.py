@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ..files.untrusted_paths import UntrustedPathError, open_process_file
+from ..files.untrusted_paths import UntrustedPathError, open_file_of_process
 from ..process.proc import Process, handles_sigquit, open_process_handle, read_proc_file, send_signal, uid_of_process
 
 COUNT = 3
@@ -103,10 +103,10 @@ def _add_dumps(dumps: ThreadDumps, process: Process, read: Callable[[], str], co
             time.sleep(max(0.0, pause - (time.monotonic() - began)))
 
 
-def thread_states_text(pid: int) -> str:
-    """Return a text with the state of each thread of a process.
+def os_thread_states_text(pid: int) -> str:
+    """Return a text with the state of each operating system thread of a process, from ``/proc``.
 
-    Each line has id, state, CPU seconds, wait channel and name, from /proc. This also works if the process hangs.
+    Each line has id, state, CPU seconds, wait channel and name. This also works if the process hangs.
     """
     lines = []
     try:
@@ -142,7 +142,7 @@ def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
     path, account = f"/proc/{process.pid}/fd/1", uid_of_process(process.pid)
     try:
         is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
-        descriptor = None if is_socket else open_process_file(path, () if account is None else (account,))
+        descriptor = None if is_socket else open_file_of_process(path, () if account is None else (account,))
     except (OSError, UntrustedPathError):
         yield None
         return

@@ -135,14 +135,14 @@ def _is_pure(root: ElementTree.Element) -> bool:
 
 
 def was_store_ever_used(store: str, root_fd: int | None = None) -> bool:
-    """Return whether a broker ever used a kahaDB store, from the files in its directory.
+    """Return whether the files in the directory of a kahaDB store show that a broker has ever used the store.
 
     ``root_fd``: the descriptor of a directory from which the path starts, in place of ``/``. Raises UntrustedPathError
     for a store behind a link of an untrusted account.
     """
     try:
         with open_directory(store, root_fd) as directory:
-            names = directory.names()
+            names = directory.entry_names()
             return any(_STORED.fullmatch(name) for name in names) or FENCED in names
     except OSError:
         return False

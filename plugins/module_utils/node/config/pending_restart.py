@@ -126,10 +126,10 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
     return _write(layout, pending)
 
 
-def record_configuration_deployed(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    """Record that a changed configuration was just deployed for which the broker must be restarted.
+def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
+    """Record the present as the time at which the configuration of a pending restart was deployed.
 
-    Returns the record of the pending restart.
+    A broker that is started later needs no restart. Returns the record of the pending restart.
     """
     return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 

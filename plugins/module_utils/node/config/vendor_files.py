@@ -58,7 +58,7 @@ def shipped_configuration_files(home: str) -> dict[str, ConfigurationFile]:
         return shipped_files
     with top:
         for directory, name in top.walk():
-            is_file = stat.S_ISREG(directory.status(name).st_mode)
+            is_file = stat.S_ISREG(directory.entry_status(name).st_mode)
             if not is_file or any(fnmatch(name.lower(), pattern) for pattern in _NEVER):
                 continue
             with os.fdopen(open_owned_file(directory, name), "rb") as file:

@@ -117,7 +117,7 @@ class CopyFenceState:
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the guard's next step, decided from its evidence and its state.
 
-        The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
+        The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)
@@ -131,24 +131,24 @@ class CopyFenceState:
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
     def guard_state_after_copy_to(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after it made a copy of the shared store's generation ``number``.
+        """Return the state of a guard after it copied generation ``number`` (a copy of the shared store) to a new one.
 
-        A generation is a numbered copy of the store. The new copy is not yet claimed; it is usable as long as
+        The new copy is not yet claimed; it is usable as long as
         generation ``number`` is in force.
         """
         return replace(self, built_from=number)
 
     def guard_state_after_claim(self, number: int | None = None) -> CopyFenceState:
-        """Return the state of a guard after its attempt to claim generation ``number`` of the shared store.
+        """Return the state of a guard after its attempt to claim a generation, copy ``number`` of the shared store.
 
-        A generation is a numbered copy of the store. The next evidence shows whether the claim succeeded.
+        The next evidence shows whether the claim succeeded.
         """
         return replace(self, built_from=None)
 
     def guard_state_after_granting_access(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after it let its waiting broker open generation ``number`` of the shared store.
+        """Return the state of a guard after it let its waiting broker open copy ``number`` of the shared store.
 
-        A generation is a numbered copy of the store.
+        The numbered copies of the store are its generations.
         """
         return replace(self, serves=number)
 
@@ -177,7 +177,7 @@ class CommandFenceState:
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         """Return the guard's next step, decided from its evidence and its state.
 
-        The caller executes the step, records it with a ``state_after_`` method, and gathers evidence again.
+        The caller executes the step, records it with a ``guard_state_after_`` method, and gathers evidence again.
         """
         if self.serves is not None:
             return _keep_serving(evidence, self.serves)

@@ -55,7 +55,7 @@ took 0.4 s this way, and 0.6 s when it was copied first and then synced."""
 
 
 @dataclass(frozen=True)
-class GenerationCopy:
+class GenerationCopyResult:
     """The result of copying a store into a new generation, a numbered copy of the store.
 
     It has the files linked or copied, and the offsets copied up to. ``open_file`` is the data file that was being
@@ -77,20 +77,20 @@ class GenerationCopy:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result of copying a store to a new generation (a numbered copy) as a dict for JSON."""
-        return {**vars(self), "risk": self.risk.to_rows()}
+        return {**vars(self), "risk": self.risk.at_risk_subscription_rows()}
 
 
-def make_first_generation(target: str) -> GenerationCopy:
+def make_first_generation(target: str) -> GenerationCopyResult:
     """Make the first generation (numbered copy) of an unused store.
 
     It is the empty directory ``target``. Returns its description.
     """
     disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
-    return GenerationCopy({}, "", 0, has_index=True)
+    return GenerationCopyResult({}, "", 0, has_index=True)
 
 
-def hard_link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopy:
+def hard_link_generation(source: str, target: str, *, in_place: bool = False) -> GenerationCopyResult:
     """Hard-link each file of a store's generation (numbered copy) into a new generation.
 
     Also syncs the new directory. The caller makes sure that no broker writes to the generation any more. Remains of an
@@ -103,12 +103,12 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
         os.link(os.path.join(source, name), os.path.join(target, name))
     fitness = _make_fit_for_a_start(source, target)
     disk.sync_directory(target)
-    return GenerationCopy({}, "", len(names), is_whole=True, **fitness)
+    return GenerationCopyResult({}, "", len(names), is_whole=True, **fitness)
 
 
 def copy_store_generation(
     source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False
-) -> GenerationCopy:
+) -> GenerationCopyResult:
     """Copy a store's generation (numbered copy) into a new one, and return what was copied.
 
     Also syncs the new directory. Remains of an earlier attempt in ``target`` are removed first.
@@ -175,7 +175,7 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
     return dict(sorted(file_statuses.items()))
 
 
-def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> GenerationCopy:
+def _make(source: str, target: str, names: list[str], *, with_index: bool, in_place: bool) -> GenerationCopyResult:
     os.mkdir(target, 0o750)
     journals = [name for name in names if journal.FILE.fullmatch(name)]
     # The index first: the journal must have all that the index refers to, and the broker continues from there.
@@ -202,7 +202,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
         if journal.data_file_number(name) > journal.data_file_number(open_file):
             ends[name] = os.stat(os.path.join(target, name)).st_size
     fitness = _make_fit_for_a_start(source, target)
-    return GenerationCopy(ends, open_file, len(links) + len(moved_links), copies=copies, **fitness)
+    return GenerationCopyResult(ends, open_file, len(links) + len(moved_links), copies=copies, **fitness)
 
 
 def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:

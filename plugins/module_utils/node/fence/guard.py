@@ -63,7 +63,7 @@ from .decision import (
 )
 from .fence_command import FenceCommand, read_fence_command
 from .generation import (
-    GenerationCopy,
+    GenerationCopyResult,
     copy_store_generation,
     hard_link_generation,
     make_first_generation,
@@ -183,7 +183,7 @@ def main() -> NoReturn:
                 keeps_index=options.keep_index_copies,
                 refuses_loss=options.refuse_loss,
             )
-            status = guard.run(options.command)
+            status = guard.run_broker(options.command)
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
         reason = explain_denied_access(current_account(), options.store) if is_of_store else error
@@ -295,7 +295,7 @@ class Guard:
         self._noted_until = 0
         self._both_have_guards = False
 
-    def run(self, command: list[str]) -> int:
+    def run_broker(self, command: list[str]) -> int:
         """Run a broker by its command under the guard, and return the broker's exit status.
 
         The broker opens the store once this node has claimed it. Returns ``ENDED`` when the guard killed the broker.
@@ -430,7 +430,7 @@ class Guard:
                 f"{claim.number} was created with {made.restored}. No action is required"
             )
 
-    def _make(self, number: int, target: str) -> GenerationCopy:
+    def _make(self, number: int, target: str) -> GenerationCopyResult:
         if not number:
             return make_first_generation(target)
         source = self._store.read_claim_and_details(number)[0]

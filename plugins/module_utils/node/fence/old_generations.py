@@ -80,7 +80,7 @@ def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[
     """Yield the messages of a generation (copy of the store) that were not copied to the next generation.
 
     They were written after the copied offsets of its data files. ``open_file`` and ``ends`` are as in
-    ``GenerationCopy``.
+    ``GenerationCopyResult``.
     """
     names = sorted(filter(journal.FILE.fullmatch, os.listdir(generation)), key=journal.data_file_number)
     behind = {
@@ -144,13 +144,13 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
     if store.were_uncopied_messages_replayed(number):
         disk.remove_tree_or_file(path)
         yield f"{what}, was removed, because its messages were sent to the pair again"
-    elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_messages_path(number)):
+    elif store.is_broker_recorded_dead(number) and not os.path.lexists(store.uncopied_message_list_path(number)):
         rows = [message.to_dict() for message in uncopied_messages(store, number)]
         if rows:
-            store.write_uncopied_messages(number, rows)
+            store.write_uncopied_message_list(number, rows)
             yield (
                 f"{what}, is kept, because no newer copy contains {len(rows)} of its messages. The file "
-                f"{store.uncopied_messages_path(number)} lists these messages. Send them to the pair with "
+                f"{store.uncopied_message_list_path(number)} lists these messages. Send them to the pair with "
                 "activemq-fleet store replay"
             )
         else:

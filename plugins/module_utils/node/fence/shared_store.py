@@ -372,19 +372,19 @@ class SharedStore:
         """Return whether the broker of a claim on the shared store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
-    def write_uncopied_messages(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of the uncopied messages, which only generation ``number`` of the store holds.
+    def write_uncopied_message_list(self, number: int, rows: list[dict[str, str]]) -> None:
+        """Write the list of the messages of generation (store copy) ``number`` that were not copied to the next one.
 
-        A generation is a numbered copy of the store. Each message is one row.
+        Each message is one row.
         """
         self._note(self._behind, number, rows)
 
-    def read_uncopied_messages(self, number: int) -> list[dict[str, str]]:
-        """Read the list of the uncopied messages, which only generation ``number`` of the store holds.
+    def read_uncopied_message_list(self, number: int) -> list[dict[str, str]]:
+        """Read the list of the messages of generation (store copy) ``number`` that were not copied to the next one.
 
-        A generation is a numbered copy of the store. Raises FenceError for an unreadable list.
+        Raises FenceError for an unreadable list.
         """
-        path = self.uncopied_messages_path(number)
+        path = self.uncopied_message_list_path(number)
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
@@ -490,9 +490,9 @@ class SharedStore:
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]
 
-    def uncopied_messages_path(self, number: int) -> str:
-        """Return the path of the list of uncopied messages, which only generation ``number`` of the store holds.
+    def uncopied_message_list_path(self, number: int) -> str:
+        """Return the path of the file that lists the uncopied messages of generation (store copy) ``number``.
 
-        A generation is a numbered copy of the store.
+        Uncopied messages are those that were not copied to the next generation.
         """
         return os.path.join(self._behind, str(number))

@@ -184,8 +184,8 @@ def inspect_store(directory: str) -> StoreInspection:
         scan.note(command, tail.file)
     with open_directory(directory) as opened:
         numbered = journal.data_file_numbers_and_names(opened)
-        sizes = {name: opened.status(name).st_size for _unused, name in numbered}
-        index = {name: opened.status(name).st_size for name in _INDEX if opened.exists(name)}
+        sizes = {name: opened.entry_status(name).st_size for _unused, name in numbered}
+        index = {name: opened.entry_status(name).st_size for name in _INDEX if opened.exists(name)}
     numbers = [number for number, _unused in numbered]
     files = tuple(
         JournalFile(name, sizes[name], scan.records[number], tail.ends.get(number, 0)) for number, name in numbered

@@ -76,7 +76,7 @@ class Directory:
         """Close the descriptor of an open directory in which files are accessed by name."""
         os.close(self.descriptor)
 
-    def names(self) -> list[str]:
+    def entry_names(self) -> list[str]:
         """Return the sorted names of the files, links and subdirectories in an open directory."""
         return sorted(os.listdir(self.descriptor))
 
@@ -92,7 +92,7 @@ class Directory:
         """Return the ``os.fstat`` result of an open directory, with its mode and owner."""
         return os.fstat(self.descriptor)
 
-    def status(self, name: str) -> os.stat_result:
+    def entry_status(self, name: str) -> os.stat_result:
         """Return the stat result of a file, link or subdirectory in an open directory, by its name.
 
         A link is not followed. Raises FileNotFoundError.
@@ -105,7 +105,7 @@ class Directory:
         A dangling link also counts.
         """
         try:
-            self.status(name)
+            self.entry_status(name)
         except FileNotFoundError:
             return False
         return True
@@ -115,7 +115,7 @@ class Directory:
 
         A link to a directory does not count.
         """
-        return self.exists(name) and stat.S_ISDIR(self.status(name).st_mode)
+        return self.exists(name) and stat.S_ISDIR(self.entry_status(name).st_mode)
 
     def open_subdirectory(self, name: str) -> Directory:
         """Open a subdirectory by its name in an open directory, and return it.
@@ -245,7 +245,7 @@ class Directory:
         Links are not followed. Raises UntrustedPathError, OSError.
         """
         _refuse_depth(self.path, depth)
-        for name in self.names():
+        for name in self.entry_names():
             if self.is_directory(name):
                 with self.open_subdirectory(name) as below:
                     below.remove_content(depth + 1)
@@ -260,7 +260,7 @@ class Directory:
         next pair. Links are never followed. Raises UntrustedPathError for a tree deeper than MAX_DEPTH, OSError.
         """
         _refuse_depth(self.path, depth)
-        for name in self.names():
+        for name in self.entry_names():
             if self.is_directory(name):
                 with self.open_subdirectory(name) as below:
                     yield from below.walk(depth + 1)
@@ -278,7 +278,7 @@ class Directory:
         """
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR, errno.ENODEV):
             with contextlib.suppress(OSError):
-                kind = _kind(self.status(name).st_mode)
+                kind = _kind(self.entry_status(name).st_mode)
                 return UntrustedPathError(
                     f"{path} is {kind}, not a {wanted}, so it was not opened. Remove it, or replace it with a {wanted}"
                 )
@@ -319,10 +319,10 @@ def open_file(
         return directory.open_file(os.path.basename(path), owners, single_name)
 
 
-def open_process_file(path: str, owners: Collection[int] | None = None) -> int:
-    """Open for reading a file that a process has open.
+def open_file_of_process(path: str, owners: Collection[int] | None = None) -> int:
+    """Open a file that a process has open (``/proc/PID/fd/NUMBER``) for reading, and return the new descriptor.
 
-    ``path`` is ``/proc/PID/fd/NUMBER``. Returns the descriptor. The process controls its descriptor and may replace it
+    The process controls its descriptor and may replace it
     at any time. So the kernel resolves ``path`` only once, and without opening a device. A process can also have a
     descriptor of a file that its account must not read (``O_PATH``): ``owners`` are the uids of which one must own the
     file. Raises UntrustedPathError, OSError.
@@ -353,7 +353,7 @@ def open_owned_file(directory: Directory, name: str) -> int:
     """
     if not directory.is_private:
         return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
-    status = directory.status(name)
+    status = directory.entry_status(name)
     if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
         target = os.readlink(_plain(name), dir_fd=directory.descriptor)
         return open_file(os.path.join(directory.path, target))
@@ -361,12 +361,12 @@ def open_owned_file(directory: Directory, name: str) -> int:
 
 
 def first_foreign_directory_owner(path: str) -> tuple[int, int] | None:
-    """Return the owner of the first directory in a path that belongs to an account other than root.
+    """Return the owner of the first directory in a path in which an account other than root can rename files.
 
-    Returns (uid, gid) of an account that controls the directory. That account can rename files in it. Returns None if
-    there is no such directory. That account can replace everything below the directory, so running operations with its
-    permissions gives it no further rights. Only root can have set this owner, because all directories above belong to
-    root or to this process's account. For a missing path its existing part counts. Raises UntrustedPathError, OSError.
+    The result is (uid, gid), or None if there is no such directory. This process's own account does not count. The
+    owner can replace everything below the directory, so running operations with its permissions gives it no further
+    rights. Only root can have set this owner, because all directories above belong to root or to this process's
+    account. For a missing path its existing part counts. Raises UntrustedPathError, OSError.
     """
     path = os.path.abspath(path)
     while True:

@@ -185,7 +185,7 @@ def _outcome(layout: ConfigurationPaths, name: str, check: bool) -> Installation
             pending_restart.remove_pending_restart(layout)
         return InstallationOutcome(False, name, None)
     if pending.uptime is None and not check:
-        pending = pending_restart.record_configuration_deployed(layout, pending)
+        pending = pending_restart.record_deployment_time(layout, pending)
     return InstallationOutcome(False, name, pending.previous, reasons=pending.reasons)
 
 
@@ -289,7 +289,7 @@ def _switch(
         runtime_configuration.suppress_configuration_reload(layout, version, previous)
     disk.set_symlink_target(layout.current, layout.current_link_target(version))
     if pending:
-        pending_restart.record_configuration_deployed(layout, pending)
+        pending_restart.record_deployment_time(layout, pending)
     elif pending_restart.was_broker_started_with(layout, version):
         pending_restart.remove_pending_restart(layout)
 

@@ -57,7 +57,7 @@ class LiveChange:
 
 @dataclass(frozen=True)
 class EndOfLog:
-    """The path, inode and size of a broker's log file, from which records that follow can be read."""
+    """The end of a broker's log file at some time (path, inode and size), to read only records written later."""
 
     path: str
     inode: int
@@ -166,7 +166,7 @@ def suppress_configuration_reload(layout: ConfigurationPaths, version: str, prev
 
 
 def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
-    """Return the path, inode and size of a broker's log file, from which records that follow can be read.
+    """Return the present end of a broker's log file (path, inode and size), to read only records written later.
 
     Inode and size are 0 if the file cannot be opened.
     """

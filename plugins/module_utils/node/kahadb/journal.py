@@ -181,7 +181,7 @@ def data_file_numbers_and_names(directory: Directory) -> list[tuple[int, str]]:
 
     Their names are ``db-N.log``.
     """
-    return sorted((int(match[1]), name) for name in directory.names() if (match := FILE.fullmatch(name)))
+    return sorted((int(match[1]), name) for name in directory.entry_names() if (match := FILE.fullmatch(name)))
 
 
 def data_file_numbers_and_sizes(store: str) -> list[list[int]]:
@@ -193,7 +193,7 @@ def data_file_numbers_and_sizes(store: str) -> list[list[int]]:
     with contextlib.suppress(FileNotFoundError), open_directory(store) as directory:
         for number, name in data_file_numbers_and_names(directory):
             with contextlib.suppress(FileNotFoundError):
-                file_sizes.append([number, directory.status(name).st_size])
+                file_sizes.append([number, directory.entry_status(name).st_size])
     return file_sizes
 
 
@@ -259,7 +259,7 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
     size = allocated = 0
     for _unused, name in files:
         with contextlib.suppress(FileNotFoundError):
-            status = directory.status(name)
+            status = directory.entry_status(name)
             size, allocated = size + status.st_size, allocated + status.st_blocks * 512
     if size > _HOLES * allocated + 2 * MAX_FILE:
         raise NodeError(

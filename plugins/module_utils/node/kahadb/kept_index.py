@@ -69,9 +69,9 @@ class KeptIndex:
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
     def removed_data_file_sizes(self) -> dict[str, int]:
-        """Return the disk usage in bytes of each kept data file that the broker has removed from its kahaDB store.
+        """Return the disk usage in bytes of each data file in ``kept-index`` that is no longer in the kahaDB store.
 
-        The dict is by name of the file. The files are kept for the copy of the store's index.
+        The dict is by file name. They are kept for the copy of the store's index.
         """
         present = _inodes(self.store)
         removed = {}
@@ -81,7 +81,7 @@ class KeptIndex:
         return removed
 
     def delete_removed_data_files(self, names: Iterable[str]) -> None:
-        """Delete kept data files by name that the broker has removed from its kahaDB store.
+        """Delete the named data files, which the broker has removed from its kahaDB store, from ``kept-index``.
 
         The files that the copy of the store's index requires stay.
         """

@@ -24,7 +24,7 @@ _SHORTEST = 2
 
 
 def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Neutralize records of durable subscriptions that kahaDB's cleanup moved, by which a broker would lose messages.
+    """Neutralize the subscription records that kahaDB's cleanup moved, because a broker that reads them loses messages.
 
     The records are replaced by trace records, which brokers skip. Returns their number. A cleanup of kahaDB writes the
     record of a subscription again at the end of the store journal; without the replacement, a broker that reads it

@@ -60,7 +60,7 @@ class RebuildRisk:
         text = ", ".join(names) + (f" and {count_with_noun(more, 'more subscription')}" if more else "")
         return text if self.is_complete else f"{text}; the index cannot be read, so there may be others"
 
-    def to_rows(self) -> list[dict[str, Any]]:
+    def at_risk_subscription_rows(self) -> list[dict[str, Any]]:
         """Return the durable subscriptions at risk of losing messages as rows for JSON.
 
         A row has topic, subscription and number of messages. Only the first 1,000 are returned.
@@ -102,7 +102,7 @@ class RiskRecord:
         """
         return len(self.risk.messages) + self.more
 
-    def describe(self) -> str:
+    def describe_risk(self) -> str:
         """Return a text that describes a risk record, that is, a recorded risk of losing messages.
 
         It has the subscriptions at risk, the start's time, and the record's path.
@@ -133,9 +133,9 @@ def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> s
     the store, or the shared directory of a fenced store. If the newest record has the same content, no new record is
     written. Raises OSError.
     """
-    rows = risk.to_rows()
+    rows = risk.at_risk_subscription_rows()
     earlier = read_newest_risk_records(directory)
-    if earlier and earlier[-1].store == store and earlier[-1].risk.to_rows() == rows:
+    if earlier and earlier[-1].store == store and earlier[-1].risk.at_risk_subscription_rows() == rows:
         return earlier[-1].path
     records = os.path.join(directory, DIRECTORY)
     os.makedirs(records, 0o750, exist_ok=True)

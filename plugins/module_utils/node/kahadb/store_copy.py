@@ -103,7 +103,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
     name, path = os.path.basename(store), os.path.dirname(store)
     try:
         with open_directory(path) as parent:
-            if parent.exists(name) and stat.S_ISLNK(parent.status(name).st_mode):
+            if parent.exists(name) and stat.S_ISLNK(parent.entry_status(name).st_mode):
                 return (
                     f"the store {store} is a symbolic link, but the playbook resync replaces a store by renaming "
                     "its directory: set activemq_store_directory to the target of the link"
@@ -130,7 +130,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
 
 
 def _is_mount_point(parent: Directory, name: str) -> bool:
-    return bool(parent.exists(name) and parent.status(name).st_dev != parent.directory_status().st_dev)
+    return bool(parent.exists(name) and parent.entry_status(name).st_dev != parent.directory_status().st_dev)
 
 
 def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
@@ -167,14 +167,16 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
 def _other_stagings(path: str, prefix: str, but: str) -> list[str]:
     with open_directory(path) as parent:
         return [
-            name for name in parent.names() if name.startswith(prefix) and name != but and parent.is_directory(name)
+            name
+            for name in parent.entry_names()
+            if name.startswith(prefix) and name != but and parent.is_directory(name)
         ]
 
 
 def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -> None:
     """Create the staging directory for a copy of a store; remove those of earlier copies, which must be empty."""
     with open_directory(where.parent) as parent:
-        for name in parent.names():
+        for name in parent.entry_names():
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
                 parent.remove_empty_directory(name)
             elif name.startswith(prefix) and not parent.is_directory(name):
@@ -190,13 +192,13 @@ def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -
         parent.sync()
 
 
-def read_packed_chunk(store: str, name: str, offset: int, size: int, user: str | None = None) -> str:
+def read_packed_chunk(store: str, name: str, offset: int, file_size: int, user: str | None = None) -> str:
     """Read a chunk of a store's file, and return it packed as compressed base64 text.
 
     It has up to 8 MiB. Raises NodeError when the file has changed.
     """
     return run_as(
-        account_for_path(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, size, CHUNK))
+        account_for_path(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, file_size, CHUNK))
     )
 
 
@@ -220,7 +222,7 @@ def unpack_chunk(data: str) -> bytes:
 
 
 def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str, user: str | None = None) -> int:
-    """Append a compressed chunk of data to a file of a staged copy, by which a kahaDB store is replaced.
+    """Append a compressed chunk to a file of the staged copy that is going to replace a kahaDB store.
 
     Returns the file's new length. After the last chunk the SHA-256 of the file is checked.
 

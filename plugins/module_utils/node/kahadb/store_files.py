@@ -45,7 +45,7 @@ def store_manifest(store: str) -> dict[str, dict[str, Any]]:
             relative = os.path.relpath(path, top.path)
             if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
                 continue
-            if not stat.S_ISREG(directory.status(name).st_mode):
+            if not stat.S_ISREG(directory.entry_status(name).st_mode):
                 raise NodeError(
                     f"the store contains {path}, which is neither a file nor a directory and cannot be copied. "
                     f"Remove {path}, and run the playbook resync again"
@@ -126,7 +126,7 @@ def allocated_bytes(store: str) -> int:
     with suppress(FileNotFoundError), open_directory(store) as top:
         for directory, name in top.walk():
             with suppress(FileNotFoundError):
-                total += directory.status(name).st_blocks * 512
+                total += directory.entry_status(name).st_blocks * 512
     return total
 
 
@@ -153,7 +153,7 @@ def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str,
 
 
 def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: bytes) -> int:
-    """Append a piece of data to a file of a staged copy, by which a kahaDB store is replaced.
+    """Append a piece of data to a file of the staged copy that is going to replace a kahaDB store.
 
     Returns the file's new length. The last piece completes the file. Raises NodeError for a piece with a wrong offset,
     or for a file with a wrong checksum.
@@ -178,16 +178,15 @@ def append_piece(staging: str, files: Manifest, name: str, offset: int, piece: b
     return offset + len(piece)
 
 
-def read_piece(store: str, name: str, offset: int, size: int, length: int) -> bytes:
-    """Read a piece of a store's file, from an offset on.
+def read_piece(store: str, name: str, offset: int, file_size: int, length: int) -> bytes:
+    """Read ``length`` bytes of a store's file, from an offset on.
 
-    Its length is ``length`` bytes. ``size`` is the whole file's expected size. Raises NodeError when the file changed,
-    OSError.
+    ``file_size`` is the expected size of the whole file. Raises NodeError when the file changed, OSError.
     """
     with open_directory(store) as top, _directory_of(top, name) as (directory, plain):
         descriptor = directory.open_file(plain)
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_size != size:
+        if os.fstat(descriptor).st_size != file_size:
             path = os.path.join(store, name)
             raise NodeError(
                 f"the store's file {path} changed while it was copied: stop the process that writes to the "

@@ -195,7 +195,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             shown["generations"] = newest_generations_of_host(at + store, at + local)
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
-            shown["at_risk"] = [record.describe() for record in records]
+            shown["at_risk"] = [record.describe_risk() for record in records]
             shown["risk_records"] = [record.to_dict() for record in records]
         return {**shown, "access": _access(directory, at), "used": was_store_ever_used(store, root), "free": free}
 

@@ -209,8 +209,8 @@ class Broker:
         return self.settings.profile
 
     @property
-    def discovery(self) -> Discovery:
-        """The discovery method by which the broker's bridges find other brokers."""
+    def discovery_method(self) -> Discovery:
+        """The method by which the broker's bridges discover other brokers, such as ``multicast``."""
         return discovery_method_of(self.settings, self.release)
 
     @property
@@ -249,7 +249,7 @@ class Broker:
 
     @property
     def link_end_name(self) -> str:
-        """The name by which links refer to the broker: that of its pair, or its host label without a peer."""
+        """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer."""
         return self.identity.pair if self.profile.has_peer else self.identity.short_host_name
 
     @property

@@ -158,12 +158,12 @@ class GroupListing(NamedTuple):
     number: int
 
     @classmethod
-    def from_names(cls, names: Sequence[str]) -> GroupListing:
-        """Return a shortened listing of an inventory's groups for a finding: the first names and the number of all.
+    def shortened_group_listing(cls, group_names: Sequence[str]) -> GroupListing:
+        """Return a shortened listing of groups for a finding: the names of the first ones, and the number of all.
 
-        ``names`` are those of all groups, in order.
+        ``group_names`` are those of all groups, in order.
         """
-        return cls(tuple(names[:MOST_LISTED]), len(names))
+        return cls(tuple(group_names[:MOST_LISTED]), len(group_names))
 
     @property
     def comma_separated_names(self) -> str:
