@@ -133,8 +133,8 @@ def _may_accept_user(broker: Broker, user: str) -> bool:
     )
 
 
-def tls_settings_of_broker(broker: Broker) -> ClientTlsSettings:
-    """Return the TLS settings with which a broker connects to other brokers.
+def outgoing_tls_settings(broker: Broker) -> ClientTlsSettings:
+    """Return the TLS settings of a broker for its outgoing connections to other brokers.
 
     They are whether it has a trust store and a certificate.
     """

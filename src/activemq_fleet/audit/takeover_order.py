@@ -35,7 +35,7 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: time
 
 
 def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], offset: Offset) -> list[ObservedBrokerRun]:
-    """Return the runs of a pair's nodes that became active, in the order in which they acquired the store."""
+    """Return the broker runs of a pair that became active, in the order in which their brokers acquired the store."""
     timed_runs = [
         (to_common_clock(term.store_acquired_at, offset[host]), term)
         for host, host_runs in by_host.items()

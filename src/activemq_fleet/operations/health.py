@@ -215,7 +215,7 @@ def _room(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
 def _ports(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     for taken in node.taken_ports:
         yield PairProblem(
-            f"{node.host}: port {taken.port} of the standby is in use by {taken.holder_text}, so the standby could not "
+            f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder}, so the standby could not "
             "serve clients after a failover. Stop this process, or change the port of the broker"
         )
 

@@ -174,7 +174,7 @@ class Network:
     def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
         written = self._written.get(broker.host)
-        dialler = dialling.tls_settings_of_broker(broker)
+        dialler = dialling.outgoing_tls_settings(broker)
         for connector in map(network_connector_of, broker.links) if written is None else written:
             peers = self._accepting_peers(broker, connector, dialler)
             if (

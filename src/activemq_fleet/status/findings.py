@@ -205,7 +205,7 @@ def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence)
             "port-in-use",
             "error",
             row.host,
-            f"port {taken.port} of the standby is in use by {taken.holder_text}, so the standby cannot serve clients "
+            f"port {taken.port} of the standby is in use by {taken.port_holder}, so the standby cannot serve clients "
             "after a failover",
             f"on {row.host}, stop this process, or change the port of the broker in the inventory",
         )

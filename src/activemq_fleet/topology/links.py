@@ -124,7 +124,9 @@ def _planned_link_between(a: LinkEnd, b: LinkEnd, *, duplex: bool, meshed: bool 
     return PlannedLink(a.name, b.name, duplex, f"{a.name}-to-{b.name}", meshed=meshed)
 
 
-def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) -> tuple[PlannedNetwork, list[Finding]]:
+def plan_network(
+    brokers: Sequence[Broker], whole_inventory: WholeInventoryFacts | None
+) -> tuple[PlannedNetwork, list[Finding]]:
     """Plan the network of brokers: return the links between pairs that the settings define, and findings.
 
     ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
@@ -137,7 +139,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) ->
         by_pair[unit.brokers[0].pair].append(unit)
     plans = [plan for members in by_group.values() for plan in _plan_group_links(members)]
     findings: list[Finding] = []
-    for entry, (host, position) in _configured_links(brokers, rest).items():
+    for entry, (host, position) in _configured_links(brokers, whole_inventory).items():
         sources = by_group.get(entry.source) or by_pair.get(entry.source)
         targets = by_group.get(entry.to) or by_pair.get(entry.to)
         if entry.addresses and targets:
@@ -146,7 +148,7 @@ def plan_network(brokers: Sequence[Broker], rest: WholeInventoryFacts | None) ->
         plans += _plan_links_of_entry(entry, sources or (), targets or ())
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
         for key, name in unknown.items():
-            if name is not None and rest is None:
+            if name is not None and whole_inventory is None:
                 known = [*by_group, *by_pair]
                 variable = f"activemq_links[{position}].{key}"
                 findings.append(unknown_link_end_finding(host, variable, name, sorted(known)))

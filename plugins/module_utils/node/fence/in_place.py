@@ -45,7 +45,7 @@ def claim_existing_store(store: SharedStore) -> bool:
 
 
 def move_files_into_generation(store: SharedStore, number: int) -> None:
-    """Move the kahaDB files in the top directory of a shared store to the directory of a generation.
+    """Move the kahaDB files in the top directory of a shared store to the directory of a generation (store copy).
 
     This is done once a generation (a copy of the store) is claimed. A broker that still has these files open continues
     to write to them there, but they are read only to list its messages.

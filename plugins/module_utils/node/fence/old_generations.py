@@ -62,7 +62,7 @@ class UncopiedMessage:
 
 
 def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessage]:
-    """Yield the messages in a generation of a store that were not copied into the next generation.
+    """Yield the messages in generation ``number`` (store copy) that were not copied to the next generation.
 
     The generation received them after its files were copied. A message of a transaction counts if the commit came after
     the copy. Raises OSError, FenceError.

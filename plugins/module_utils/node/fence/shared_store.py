@@ -178,7 +178,7 @@ class SharedStore:
         self._token = ""
 
     def make_directories(self) -> None:
-        """Create the missing directories of a shared store, for claims, records and generations."""
+        """Create the missing directories of a shared store, for claims, records and generations (store copies)."""
         fence = os.path.dirname(self._claims)
         for directory in (fence, self._claims, self._ended, self._behind, self._replayed, self.generations):
             with suppress(FileExistsError):
@@ -411,7 +411,7 @@ class SharedStore:
         return os.path.lexists(os.path.join(self._replayed, str(number)))
 
     def record_accepted_index_loss(self, number: int) -> None:
-        """Record that an operator accepted the loss of the index of a store's generation.
+        """Record that an operator accepted the loss of the index of generation ``number``, a copy of the store.
 
         The node may then continue from the generation.
         """
@@ -419,7 +419,7 @@ class SharedStore:
         self._note(self._accepted, number, {"accepted": time.time()})
 
     def is_index_loss_accepted(self, number: int) -> bool:
-        """Return whether an operator accepted the loss of the index of a store's generation."""
+        """Return whether an operator accepted the loss of the index of generation ``number``, a copy of the store."""
         return os.path.lexists(os.path.join(self._accepted, str(number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
@@ -456,7 +456,7 @@ class SharedStore:
     # -- the generations ----------------------------------------------------------------------
 
     def generation_names_by_number(self) -> dict[int, list[str]]:
-        """Return the directory names of the store's generations by number: number -> names.
+        """Return the directory names of the store's generations (copies of the store), by number.
 
         Generations that are not claimed are included.
         """

@@ -48,11 +48,11 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
             root, version = _root_and_version(pages.read_record_at_page(0))
             return {
                 (destination, key)
-                for destination, tree in pages.walk_tree(
+                for destination, tree in pages.walk_btree(
                     root, lambda content, at: _subscriptions_of(content, at, version)
                 )
                 if tree is not None
-                for key, _unused in pages.walk_tree(tree, _skip_framed)
+                for key, _unused in pages.walk_btree(tree, _skip_framed)
             }
         except IndexPageError:
             raise
@@ -139,7 +139,7 @@ class _PageFile:
             number = following
         raise IndexPageError(self.path, f"incomplete page {number}")
 
-    def walk_tree(
+    def walk_btree(
         self, root: int, read_value: Callable[[bytes, int], tuple[int | None, int]]
     ) -> Iterator[tuple[str, int | None]]:
         """Walk a B-tree with text keys in the index file of a kahaDB store, and yield its keys and values."""

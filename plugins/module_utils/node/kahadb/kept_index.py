@@ -51,7 +51,7 @@ class KeptIndex:
         self._copy = os.path.join(self.directory, "copy")
 
     def hard_link_data_files(self) -> None:
-        """Hard-link each data file of a kahaDB store into ``kept-index``, where it remains when the broker removes it.
+        """Hard-link each data file of a kahaDB store into ``kept-index``, to keep the files that the broker removes.
 
         Drops the copy and all files if the kept files belong to a different store, which was replaced.
         """
@@ -95,7 +95,7 @@ class KeptIndex:
         disk.remove_tree_or_file(self.directory)
 
     def try_copy_index(self) -> bool:
-        """Copy the index of a kahaDB store into ``kept-index``; return False if it is unusable or changed meanwhile.
+        """Copy the index of a kahaDB store into ``kept-index``; return False if the index is unusable or changed.
 
         The snapshot replaces the earlier copy.
         """

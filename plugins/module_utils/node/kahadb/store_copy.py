@@ -63,7 +63,7 @@ class _StoreLocation:
         return os.path.join(self.parent, name)
 
 
-def locate_store(store: str, user: str | None = None) -> _StoreLocation:
+def locate_store_and_accounts(store: str, user: str | None = None) -> _StoreLocation:
     """Locate a kahaDB store, and return its path and the accounts with which to change it.
 
     The path is absolute. One account changes the files of the store, the other its parent directory. ``user`` is the
@@ -150,7 +150,7 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
     The identical files of this host's store are copied there. Returns the files that must still be transferred, each
     with its first missing byte. Raises NodeError, OSError.
     """
-    where = locate_store(store, user)
+    where = locate_store_and_accounts(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging, prefix = _staging(where, files), f"{where.name}.resync-"
@@ -228,7 +228,7 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
-    where = locate_store(store, user)
+    where = locate_store_and_accounts(store, user)
     staging = where.sibling_path(_staging(where, files))
     return int(run_as(where.owner, store_files.append_piece, staging, files, name, offset, unpack_chunk(data)))
 
@@ -239,7 +239,7 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
     Returns the path of the old store's backup. The result is empty if there was no store. Before the renames the copy
     is verified again, and the checksums of the old store are written to a file. Raises NodeError, OSError.
     """
-    where = locate_store(store, user)
+    where = locate_store_and_accounts(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging = _staging(where, files)
@@ -264,7 +264,7 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
     Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no
     store. Raises NodeError, OSError.
     """
-    where = locate_store(store, user)
+    where = locate_store_and_accounts(store, user)
     _refuse_untrusted_plan(where)
     plan = resync_plans.read_resync_plan(where.store, where.owner)
     if plan is None:

@@ -67,8 +67,8 @@ class TakenPort:
     program: str | None = None
 
     @property
-    def holder_text(self) -> str:
-        """The holder of a taken port in words: its program and pid, or "another process"."""
+    def port_holder(self) -> str:
+        """A text about the process that holds a taken port: its program and pid, or "another process"."""
         if self.pid is None:
             return "another process"
         return f"{self.program or 'a process'}, pid {self.pid}"
