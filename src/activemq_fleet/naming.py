@@ -324,7 +324,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         regex = re.compile(pattern)
     except (re.error, RecursionError) as error:
-        raise InputError(f"{PATTERN_VARIABLE} is not a regular expression ({error}): correct it") from None
+        raise InputError(
+            f"{PATTERN_VARIABLE} is not a valid regular expression: {error}. Correct the expression"
+        ) from None
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
         raise InputError(f"{PATTERN_VARIABLE} contains none of the named groups group, number, node and pair: {_WRITE}")
     return regex

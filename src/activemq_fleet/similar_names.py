@@ -17,13 +17,17 @@ def similar_names(name: str, known: Iterable[str], *, certain: bool = False) -> 
     """Return the valid names, such as releases or XML elements, that are similar to a misspelled name.
 
     The most similar is first. Case is ignored. ``certain`` returns only those that differ in a letter or two. Equally
-    similar names are in reverse alphabetical order, so that 5.18.3 precedes 5.11.3.
+    similar names are in reverse alphabetical order, so that 5.18.3 precedes 5.11.3. A name with ``max`` in place of
+    ``min``, or the reverse, is not similar: it means the opposite.
     """
+    opposites = {name.lower().replace("min", "max"), name.lower().replace("max", "min")} - {name.lower()}
     matcher = SequenceMatcher()
     matcher.set_seq2(name.lower())  # the matcher keeps its index of the second text
     least = _CERTAIN if certain else _POSSIBLE
     ratios: list[tuple[float, str]] = []
     for candidate in set(known):
+        if candidate.lower() in opposites:
+            continue
         if certain and abs(len(candidate) - len(name)) > _MOST_MISSING:
             continue
         if _has_swapped_letters(name.lower(), candidate.lower()):

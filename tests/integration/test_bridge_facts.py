@@ -89,7 +89,8 @@ def named(uris: list[str], release: str, tried: list[tuple[str, str, str]]) -> s
         text = document("north", "127.0.0.1", f"<networkConnectors>{links}</networkConnectors>")
         findings += [one for one in file_findings(text.encode(), Release.of(release)) if one.rule == "N007"]
     reported = {
-        re.sub(r"(.*?): URIs of .* have no option (.*?): .*", r"\1 \2", finding.message) for finding in findings
+        re.sub(r"the option (.*?) does not exist in URIs with the scheme (.*?) in .*", r"\2 \1", finding.message)
+        for finding in findings
     }
     return {(form, option) for form, option, _ in tried if f"{form} {option}" in reported}
 

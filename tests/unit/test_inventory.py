@@ -210,7 +210,7 @@ def test_a_broken_pattern_in_the_plugins_file_is_told_without_the_collection_too
     path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
     assert "zz.activemq.yml cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
     monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
-    assert "activemq_naming_pattern is not a regular expression" in refusal(path)
+    assert "activemq_naming_pattern is not a valid regular expression" in refusal(path)
 
 
 @pytest.fixture(scope="module")

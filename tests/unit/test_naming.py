@@ -71,7 +71,7 @@ def test_a_pattern_of_ones_own_decides() -> None:
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("(", "is not a regular expression"),
+        ("(", "is not a valid regular expression"),
         ("(?P<x>x)", "contains none of the named groups group, number, node and pair"),
     ],
 )

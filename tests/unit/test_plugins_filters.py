@@ -131,7 +131,7 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
             (3,),
             "the input of the filter activemq.fleet.identity is of type int, but it must be a host name",
         ),
-        ("filter", "identity", (A, "("), "is not a regular expression"),
+        ("filter", "identity", (A, "("), "is not a valid regular expression"),
         ("filter", "mb_urls", ([],), "the list of brokers is empty"),
         ("filter", "mb_urls", (7,), "write a list of addresses"),
         ("filter", "mb_urls", ({"address": A},), "write a list of addresses"),

@@ -36,6 +36,8 @@ def test_misspelt_name_has_most_similar_known_name(name: str, known: list[str], 
         ("kohl", "kiel", []),
         ("activemq", "activemq_ha", []),
         ("orders", "others", []),
+        ("minReconnectDelay", "maxReconnectDelay", []),
+        ("maximumSize", "minimumSize", []),
     ],
 )
 def test_certain_name_differs_in_a_letter_or_two(name: str, known: str, expected: list[str]) -> None:

@@ -122,7 +122,7 @@ _KINDS = (
     ),
     _kind(
         "@brokerName",
-        "the brokerName is the name of the host instead of the default localhost",
+        "the brokerName changes from the default localhost to the name of the host",
         broker_name="localhost",
     ),
     _kind(

@@ -159,7 +159,10 @@ def _missing_rights(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
         for who, records in _most_frequent(series):
             user, _, right = who.partition(" ")
             action, _, destination = right.rpartition(" ")
-            phrases.append(f"a client with the account {user} had no right to {action} {destination} {_times(records)}")
+            attempts = _times(records)
+            phrases.append(
+                f"a client with the account {user} tried to {action} {destination} {attempts} without the right"
+            )
         cause = f"{short_name(node.host)}: {'; '.join(phrases)}."
         incident = incident_of_series(node, series, "refused_rights", cause, advice.REFUSED_CLIENT_RIGHTS)
         yield replace(incident, mark="")

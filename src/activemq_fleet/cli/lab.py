@@ -55,7 +55,9 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
 @_format
 @click.option("--fresh", is_flag=True, help="Delete the messages of earlier runs: start all brokers with empty stores.")
 @click.option(
-    "--prometheus", is_flag=True, help="Also run Prometheus and Alertmanager, which collect the metrics of the brokers."
+    "--prometheus",
+    is_flag=True,
+    help="Also run Prometheus, which collects the metrics of the brokers, and Alertmanager, which sends its alerts.",
 )
 @click.option("--foreground", is_flag=True, help="Run in the foreground until Ctrl-C, which stops the fleet.")
 @click.option(

@@ -88,7 +88,7 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
 def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
-    Why: the broker ignores the option without a log line, so that the limit or timeout is not set. Names of options are
+    Why: the broker ignores the option without a log line, so that its setting has no effect. Names of options are
         case-sensitive.
     Fix: remove the option, or correct its spelling. On a transportConnector, write transport.NAME for options of
         connections, and wireFormat.NAME for those of the wire format.
@@ -258,7 +258,9 @@ def _problem(node: Element, attribute: str, uri: Uri, option: str, effect: str, 
         and part != uri.text
     ):
         edits = node.part_replacement_edit(attribute, part, correct, length=len(option))
-    message = f"{uri.scheme}: URIs of ActiveMQ {release.text} have no option {option}: {effect}"
+    message = (
+        f"the option {option} does not exist in URIs with the scheme {uri.scheme} in ActiveMQ {release.text}: {effect}"
+    )
     return node.problem(message, attribute, part, fix=fix, edits=edits)
 
 

@@ -167,7 +167,7 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
     if limit <= 0:
         message = f"connector {connector.get('name')} accepts no connections: maximumConnections is {limit}"
         fix = "remove maximumConnections, or set it above the number of clients and bridges"
-        why = "0 does not mean unlimited: the broker closes each connection, and clients and bridges retry indefinitely"
+        why = "with maximumConnections=0 the broker closes each connection, and clients and bridges retry indefinitely"
         yield connector.problem(message, "uri", part, fix=fix, why=why)
     elif is_openwire(uri.scheme) and limit < (links := len(connector.document.network_connectors)):
         message = (

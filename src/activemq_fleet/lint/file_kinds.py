@@ -24,7 +24,7 @@ from activemq_fleet.schema import (
 KIND_RULE = "V040"
 """The rule about files that are not an activemq.xml."""
 NO_BROKER_RULE = "V041"
-_NAME_THE_FILE = "check the activemq.xml that the broker reads"
+_NAME_THE_FILE = "give check the path of the activemq.xml that the broker reads"
 _READ_WITH_IT = "check the activemq.xml in the same directory instead: that check also reads the file that you selected"
 _OF_ARTEMIS = (
     "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "

@@ -129,7 +129,8 @@ def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
                     "at every failover"
                 )
                 fix = (
-                    "if another node uses this store, write the same fixed name on both nodes. Otherwise keep the name"
+                    f"if another node uses this store, write the same {attribute} without a placeholder on both nodes. "
+                    "Otherwise change nothing"
                 )
                 yield node.problem(message, attribute, computed[0], severity="info", fix=fix)
 

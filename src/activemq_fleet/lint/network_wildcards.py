@@ -56,9 +56,10 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
                 path = name.strip().rpartition("//")[2].partition("?")[0]
                 for element in path.split("."):
                     if len(element) > 1 and any(wildcard in element for wildcard in _WILDCARDS):
+                        wildcard = next(wildcard for wildcard in _WILDCARDS if wildcard in element)
                         text = (
-                            f"{attribute} {path} matches only a destination of exactly this name: in {element}, the "
-                            "wildcard has other characters next to it, and is therefore an ordinary character"
+                            f"in {attribute} {path}, the {wildcard} of {element} is an ordinary character and not a "
+                            "wildcard, because other characters are next to it"
                         )
                         yield node.problem(text, attribute, element, fix=_remedy_of(path, element))
                         break

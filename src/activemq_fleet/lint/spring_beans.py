@@ -149,7 +149,7 @@ def _problems(
         inside_spring = node.parent is not None and node.parent.namespace == BEANS
         known = elements[node.parent.name][1] if node.parent and inside_spring and node.parent.name in elements else ()
         meant = sole_similar_name(node.name, known, _words_of_spring())
-        text = f"{name} has no element <{node.name}>: the broker does not start"
+        text = f"{name} does not define an element <{node.name}>: the broker does not start"
         fix = f"write <{meant}>" if meant else "correct the spelling of the element, or remove it"
         yield node.problem(text, fix=fix, edits=node.rename_edits(meant) if meant else ())
         return

@@ -111,10 +111,10 @@ def _defines_broker_bean(document: Document) -> bool:
 def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
     """A link without an inactivity monitor waits indefinitely for a broker that sends nothing.
 
-    Why: the release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
+    Why: this release ignores the timeout of the handshake. If the peer accepts the connection and then sends nothing,
         only the inactivity monitor ends the attempt. Without the monitor (wireFormat.maxInactivityDuration=0 or
-        useInactivityMonitor=false) the link never connects again, and the broker logs nothing. Nor does the link detect
-        that its peer vanished without closing the connection, which rule C011 reports on all other releases.
+        useInactivityMonitor=false) the link never connects again, and the broker logs nothing. The link also does not
+        detect a peer that vanished without closing the connection.
     Fix: remove the option that disables the inactivity monitor. If the option must stay, install 5.19.10, 6.2.9, 6.3.1
         or later, monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
@@ -137,8 +137,8 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
     for transport in link.uri_attribute().transport_uris:
         for option in options_that_disable_inactivity_monitor(transport):
             text = (
-                f"with {option}, this link waits indefinitely for a broker that accepts the connection and sends "
-                "nothing"
+                f"{option} disables the inactivity monitor of this link, so that the link waits indefinitely for a "
+                "broker that accepts the connection and sends nothing"
             )
             yield link.problem(text, "uri", option)
 

@@ -234,7 +234,7 @@ def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
 def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """The file of a broker before 5.7 has a <locker>, useLock, or lockKeepAlivePeriod on a kahaDB.
 
-    Why: lockers were added in 5.7.0; an older broker rejects these names and does not start.
+    Why: lockers were added in 5.7.0; an older broker rejects the element and does not start.
     Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
         useDatabaseLock. Before 5.7 kahaDB never checks its lock again: prefer 5.12 or newer for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0

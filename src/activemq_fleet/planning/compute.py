@@ -251,8 +251,8 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
         host,
         f"{network} {brokers} brokers, but the command plan accepts at most {largest} connected brokers "
         "(option --largest). The plan therefore lacks the links, routes and files of these brokers",
-        f"raise --largest to {brokers} if the workers have enough memory. If these brokers must not be connected, "
-        "correct activemq_links, or an activemq_address that many hosts share",
+        f"if all these brokers must be connected, set --largest to {brokers}, and give each Spark worker more memory. "
+        "Otherwise correct activemq_links, or give hosts that share one activemq_address their own addresses",
         why="routes can be computed only if all connected brokers are planned together",
     )
 

@@ -134,4 +134,4 @@ def _duration_chart(faults: Sequence[Fault]) -> SvgChart:
         else:
             chart.add_text_label(chart.right + 20, y, "not measured", anchor="start")
         chart.height += 20
-    return chart.add_axis(ticks, "seconds after the fault; a dot is a fault, the line is the median")
+    return chart.add_axis(ticks, "seconds after the fault: each dot is one fault, the line is the median")

@@ -232,14 +232,9 @@ def _text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"the value for release {key} {_without_subject(str(error))}") from None
+            raise ValueError(f"the entry of release {key} is not valid: {error}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
-
-
-def _without_subject(sentence: str) -> str:
-    """Return the sentence of an error without the value that is its subject."""
-    return sentence.removeprefix(SETTING_VALUE).removeprefix("the value").lstrip()
 
 
 def _check_release(key: Any) -> str:

@@ -158,7 +158,7 @@ def test_message_without_a_right_is_a_refusal_of_rights() -> None:
     incidents = audit_pair(log(A, *MASTER, *[f"5:{second} right missing" for second in range(1, 9)]))
 
     assert kinds(incidents) == ["refused_rights"]
-    assert "the account shop had no right to write to queue://orders 8 times" in incidents[0].cause
+    assert "the account shop tried to write to queue://orders 8 times without the right" in incidents[0].cause
 
 
 def test_a_refused_client_is_one_incident_however_often_it_tries() -> None:

@@ -154,7 +154,7 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             f"topic://ActiveMQ.Advisory.Connection | {CONNECTION}.Service | t",
             4,
             "refused_rights",
-            "the account joe had no right to create topic://ActiveMQ.Advisory.Connection 4 times",
+            "the account joe tried to create topic://ActiveMQ.Advisory.Connection 4 times without the right",
         ),
         (
             "ERROR | Broker Name: a b contained illegal characters matching regExp: x - replaced with a_b | "

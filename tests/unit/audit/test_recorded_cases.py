@@ -82,7 +82,7 @@ def test_case_acl_topic_for_queue_is_a_refusal_of_rights() -> None:
 
     assert findings.kinds == {"refused_rights"}
     cause = findings.only_incident("refused_rights").cause
-    assert "a client with the account handheld had no right to write to topic://picks.done 60 times" in cause
+    assert "a client with the account handheld tried to write to topic://picks.done 60 times without the right" in cause
 
 
 def test_case_store_full_blocks_names_the_destination_and_the_lowered_limit() -> None:

@@ -84,4 +84,4 @@ def test_right_that_a_stack_trace_names_is_a_refusal_of_rights() -> None:
     )
 
     assert findings.kinds == {"refused_rights"}
-    assert "the account meter had no right to read from topic://a.b" in findings.only_incident("refused_rights").cause
+    assert "the account meter tried to read from topic://a.b" in findings.only_incident("refused_rights").cause

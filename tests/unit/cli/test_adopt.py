@@ -513,7 +513,7 @@ class TestWhatItRefuses:
             (["o mq={hand}", "--release", "5.18.3"], "is not a host name"),
             (["", "--release", "5.18.3"], "contains no path: write a file"),
             (["o-mq1-a=", "--release", "5.18.3"], "contains no path: write a file"),
-            (["o-mq1-a={hand}", "--release", "5.18.3", "--naming-pattern", "("], "is not a regular expression"),
+            (["o-mq1-a={hand}", "--release", "5.18.3", "--naming-pattern", "("], "is not a valid regular expression"),
             ([], "Missing argument"),
         ],
     )

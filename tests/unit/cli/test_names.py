@@ -108,7 +108,7 @@ def test_a_difference_and_a_missing_part_are_told(tmp_path: Path, capsys: pytest
 def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names"]) == 2
     assert main(["names", "x", "--naming-pattern", "("]) == 2
-    assert "activemq_naming_pattern is not a regular expression" in capsys.readouterr().err
+    assert "activemq_naming_pattern is not a valid regular expression" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

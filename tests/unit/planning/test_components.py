@@ -166,7 +166,7 @@ def test_waivers_of_brokers_come_first_then_of_agents_and_expired_ones_are_warne
             SettingsError,
             "one-mq01-a.example.com, one-mq01-b.example.com: activemq_release is not set",
         ),
-        ({"naming_pattern": "("}, InputError, "activemq_naming_pattern is not a regular expression"),
+        ({"naming_pattern": "("}, InputError, "activemq_naming_pattern is not a valid regular expression"),
     ],
 )
 def test_a_mistake_of_many_hosts_is_one_line(variables: dict[str, Any], kind: type[FleetError], text: str) -> None:

@@ -128,8 +128,9 @@ def _wait_until_frozen_or_gone(layout: ConfigurationPaths, unit: str | None, pid
             return
         time.sleep(0.05)
     raise NodeError(
-        f"process {pid} was not {'frozen' if act == 'pause' else 'terminated'} within {_PATIENCE} s after the fault: "
-        "check this process on its host"
+        f"the drill sent a signal to process {pid}, but {_PATIENCE} s later the process was not "
+        f"{'frozen' if act == 'pause' else 'terminated'}. Check its state with ps -o stat -p {pid} on this host, and "
+        "repeat the drill"
     )
 
 
