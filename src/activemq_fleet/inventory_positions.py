@@ -10,7 +10,7 @@ from typing import Any
 from activemq_fleet.findings import Finding, ValueOrigin
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.value_origins import KIND, find_in_fragment
+from activemq_fleet.value_origins import KIND, matching_start_tags
 
 _VARIABLE = re.compile(r"\w+")
 _WORD = re.compile(r"[^\s,:;\"'()]+")
@@ -205,7 +205,7 @@ def _position_in_fragments(position: Position, origin: ValueOrigin) -> Position 
         (match.shared_attributes, leaf.position, match.line_offset)
         for leaf in _leaves(position.value)
         if leaf.key == "xml" and leaf.position is not None
-        for match in find_in_fragment(str(leaf.position.value), origin)
+        for match in matching_start_tags(str(leaf.position.value), origin)
     ]
     if not fragment_matches:
         return None

@@ -134,7 +134,7 @@ class FragmentMatch(NamedTuple):
     line_offset: int
 
 
-def find_in_fragment(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMatch]:
+def matching_start_tags(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMatch]:
     """Yield the start tags of an XML fragment that contain the attribute or element that a finding reports."""
     element = {*origin.attributes, *origin.other_attributes}
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)

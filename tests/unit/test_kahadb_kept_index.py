@@ -16,7 +16,7 @@ from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, 
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
-from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records, record_risk
+from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records, record_rebuild_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
 
 KEY = "reporting:daily"
@@ -315,7 +315,7 @@ def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int
     ],
 )
 def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None:
-    path = record_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
+    path = record_rebuild_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
     (store / "at-risk/1.json").write_text(content)
     os.mkfifo(store / "at-risk/3.json")
     (record,) = read_newest_risk_records(str(store))

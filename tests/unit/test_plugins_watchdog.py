@@ -22,7 +22,7 @@ from activemq_fleet.node import timeouts
 from activemq_fleet.node.config.broker_configuration import Listener
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.judge import Evidence
-from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_risk
+from activemq_fleet.node.kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from activemq_fleet.node.log.broker_run import UNKNOWN, Phase
 from activemq_fleet.node.probe import connector_probe as probe
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot, send_signal
@@ -490,7 +490,7 @@ def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, m
     monkeypatch.setattr(watchdog, "_STORE", 0.0)
     store = store_of(rig)
     risk = RebuildRisk({("prices", "reporting:daily"): 2, ("orders", "x:y"): None}, is_complete=True)
-    path = Path(record_risk(str(store), str(store), "", risk))
+    path = Path(record_rebuild_risk(str(store), str(store), "", risk))
     look = metrics_of(rig)
     eventually(lambda: f"{GAUGE} 2\n" in look())
     path.unlink()

@@ -52,9 +52,9 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         with ACTIVITY.show_activity("Checking the fleet"):
             shown = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
     else:
-        from activemq_fleet.status import read_states
+        from activemq_fleet.status import read_host_states
 
-        states, findings = read_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
+        states, findings = read_host_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
         if states and not any(broker.host in states for broker in fleet.brokers):
             raise InputError(
                 f"the file {status} contains no broker of this inventory: set --status to the output of "

@@ -210,7 +210,8 @@ def _replay_generation(
 
     store = _open_fenced(directory)
     with _connect(addresses, login, context) as connection:
-        sent = connection.send_messages(message for message in uncopied_messages(store, number) if not message.in_doubt)
+        messages = (message for message in uncopied_messages(store, number) if not message.in_doubt)
+        sent = connection.resend_messages(messages)
     in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
     if not in_doubt:
         store.record_uncopied_messages_replayed(number, sent)

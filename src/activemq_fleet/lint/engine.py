@@ -40,7 +40,7 @@ from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.releases import Release
 from activemq_fleet.value_origins import (
     XmlPath,
-    find_in_fragment,
+    matching_start_tags,
     origin_of_extra_file,
     origin_of_release,
     origin_of_value,
@@ -335,7 +335,7 @@ def variable_to_change(element: Element, attribute: str) -> str | None:
         return None
     path = _path_of(element)
     origin = origin_of_value(path, attribute)
-    if any(any(find_in_fragment(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
+    if any(any(matching_start_tags(fragment.xml, origin)) for fragment in broker.settings.xml_fragments):
         return XML_FRAGMENTS
     return variable_of_attribute(path, attribute)
 

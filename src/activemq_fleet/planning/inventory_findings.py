@@ -9,7 +9,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers
-from activemq_fleet.topology.roster import read_settings_by_role, sort_hosts_by_role
+from activemq_fleet.topology.roster import classify_hosts_by_role, read_settings_by_role
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
@@ -22,7 +22,7 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
         raise InputError(*data.inventory_file_error_lines)
     machines = Counter(data.machines.values())
     try:
-        roster, _ = sort_hosts_by_role(data.hosts, data.groups, None)
+        roster, _ = classify_hosts_by_role(data.hosts, data.groups, None)
         sharing = {
             host: roster.identities[host] for host in roster.identities if machines[data.machines.get(host, ())] > 1
         }

@@ -240,10 +240,10 @@ def rfc3339(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Read the states of hosts from the JSON text of a status.
+def read_host_states(text: str, file_name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    """Read the states of hosts from a status in JSON, as ``status --format json`` prints it.
 
-    Returns (states by host, findings). ``name`` is the file's name, for errors. Raises InputError for anything else.
+    Returns (states by host, findings). ``file_name`` is for errors. Raises InputError for anything else.
     """
     try:
         status = parse_json(text)
@@ -254,7 +254,7 @@ def read_states(text: str, name: str) -> tuple[dict[str, str], tuple[Finding, ..
         return {str(row["host"]): str(row["state"]) for row in rows}, findings
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
-            f"{name}: the file is not a status that this version of activemq-fleet can read: write it again with "
+            f"{file_name}: the file is not a status that this version of activemq-fleet can read: write it again with "
             "`activemq-fleet status --format json`"
         ) from None
 

@@ -28,7 +28,7 @@ def default_home_pair(host: str, pairs: Sequence[str]) -> str:
 
 
 def assign_agents_to_pairs(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing
+    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], all_groups: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Assign each failover agent to the pair to which it connects (its home pair).
 
@@ -38,7 +38,7 @@ def assign_agents_to_pairs(
     agents: list[Agent] = []
     findings: list[Finding] = []
     for name in sorted(names):
-        agent, agent_findings = _assign_agent_to_pair(name, settings[name], groups_by_name, every)
+        agent, agent_findings = _assign_agent_to_pair(name, settings[name], groups_by_name, all_groups)
         findings += agent_findings
         if agent:
             agents.append(agent)
@@ -46,13 +46,13 @@ def assign_agents_to_pairs(
 
 
 def _assign_agent_to_pair(
-    host: str, settings: Settings, groups: Mapping[str, Group], every: GroupListing
+    host: str, settings: Settings, groups: Mapping[str, Group], all_groups: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
     """Assign the agent of a host to the pair to which it connects, and return the agent and findings.
 
     The findings are T010 and T015; the agent is None when no pair can serve it.
     """
-    problem = _group_problem(settings, groups, every)
+    problem = _group_problem(settings, groups, all_groups)
     if problem:
         return None, [error_finding("T010", host, *problem, why=_NO_DELIVERY)]
     group = groups[settings.agent_group or next(iter(groups))]
@@ -74,26 +74,26 @@ def _assign_agent_to_pair(
     return _connect_agent(host, settings, pair)
 
 
-def _group_problem(settings: Settings, groups: Mapping[str, Group], every: GroupListing) -> tuple[str, str] | None:
-    if not every.number:
+def _group_problem(settings: Settings, groups: Mapping[str, Group], all_groups: GroupListing) -> tuple[str, str] | None:
+    if not all_groups.number:
         return (
             "the host is in activemq_agents, but the inventory has no brokers that the agent can connect to",
             "add brokers to the inventory, or remove the host from activemq_agents",
         )
     if settings.agent_group is None:
-        if every.number == 1:
+        if all_groups.number == 1:
             return None
         return (
             "activemq_agent_group is not set, but the inventory has several groups of brokers",
-            f"set activemq_agent_group to one of: {every.comma_separated_names}",
+            f"set activemq_agent_group to one of: {all_groups.comma_separated_names}",
         )
     if settings.agent_group not in groups:
-        near = most_similar_name(settings.agent_group, every.first)
+        near = most_similar_name(settings.agent_group, all_groups.first)
         return (
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
             f"set activemq_agent_group to {near}, or to another group of brokers"
             if near
-            else f"set activemq_agent_group to one of: {every.comma_separated_names}",
+            else f"set activemq_agent_group to one of: {all_groups.comma_separated_names}",
         )
     return None
 

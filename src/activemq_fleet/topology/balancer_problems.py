@@ -16,7 +16,9 @@ _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
-def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], every: GroupListing) -> Iterator[Finding]:
+def balancer_findings(
+    balancers: Sequence[Balancer], groups: Sequence[Group], all_groups: GroupListing
+) -> Iterator[Finding]:
     """Yield the findings about load balancers and the virtual addresses of groups (T006, T009, T020 to T027).
 
     ``balancers`` are in the order of the inventory.
@@ -24,7 +26,7 @@ def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], ev
     if not balancers:
         return
     by_name = {group.name: group for group in groups}
-    yield from _idle_balancer_findings(balancers, every)
+    yield from _idle_balancer_findings(balancers, all_groups)
     yield from _differing_vip_findings(groups)
     yield from _login_findings(balancers)
     first = balancers[0]
@@ -37,7 +39,7 @@ def balancer_findings(balancers: Sequence[Balancer], groups: Sequence[Group], ev
             yield from _host_conflict_findings(balancer, address, by_name[address.group])
 
 
-def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) -> Iterator[Finding]:
+def _idle_balancer_findings(balancers: Sequence[Balancer], all_groups: GroupListing) -> Iterator[Finding]:
     """Yield a finding for each load balancer for which no group has a virtual address (T020)."""
     for balancer in balancers:
         if balancer.addresses:
@@ -49,7 +51,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], every: GroupListing) 
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             "set activemq_vip in the variables of each group of brokers that the load balancer serves (groups of the "
-            f"inventory: {every.comma_separated_names})",
+            f"inventory: {all_groups.comma_separated_names})",
             why="a load balancer serves only groups that have a virtual address",
         )
 

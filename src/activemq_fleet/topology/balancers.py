@@ -29,7 +29,10 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 
 def build_balancers(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], every: GroupListing | None = None
+    names: Sequence[str],
+    settings: Mapping[str, Settings],
+    groups: Sequence[Group],
+    all_groups: GroupListing | None = None,
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
     """Build the load balancers of a fleet, with the virtual addresses of groups.
 
@@ -37,8 +40,8 @@ def build_balancers(
     in the order of the inventory: of two balancers that are up, the earlier one takes an address that none holds. A
     balancer that has lost an address does not reclaim it.
     """
-    every = every or GroupListing.shortened_group_listing([group.name for group in groups])
-    vips = {group.name: _vip_of(group, every, [settings[name] for name in names]) for group in groups}
+    all_groups = all_groups or GroupListing.shortened_group_listing([group.name for group in groups])
+    vips = {group.name: _vip_of(group, all_groups, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := vips[group.name]) is not None]
     balancers = []
     for position, name in enumerate(names):
@@ -48,14 +51,14 @@ def build_balancers(
         )
         balancers.append(Balancer(name, settings[name], addresses))
     return tuple(sorted(balancers, key=lambda balancer: balancer.host)), list(
-        balancer_findings(balancers, groups, every)
+        balancer_findings(balancers, groups, all_groups)
     )
 
 
-def _vip_of(group: Group, every: GroupListing, balancers: Sequence[Settings]) -> str | None:
+def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[Settings]) -> str | None:
     """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
     vip = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
-    if vip is None and every.number == 1:
+    if vip is None and all_groups.number == 1:
         return next((settings.vip for settings in balancers if settings.vip), None)
     return vip
 

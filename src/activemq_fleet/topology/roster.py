@@ -56,10 +56,10 @@ class Roster:
         return (*self.identities, *self.agents, *self.balancers)
 
 
-def sort_hosts_by_role(
+def classify_hosts_by_role(
     hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
 ) -> tuple[Roster, list[Finding]]:
-    """Sort the hosts of an inventory by role: brokers, agents and load balancers.
+    """Classify the hosts of an inventory by role: brokers, agents and load balancers.
 
     Findings about hosts that may be meant as brokers are returned, too. The findings are T001 and T017.
 

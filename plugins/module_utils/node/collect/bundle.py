@@ -120,7 +120,7 @@ class EvidenceArchive:
         self.rest -= len(data)
         return True
 
-    def add_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
+    def add_masked_logs(self, opened: Iterable[OpenEvidenceFile], mask: Mask) -> None:
         """Mask the secrets in open log files, and add the files to the archive of evidence.
 
         The newest log comes first. Of a log that does not fit only the newest lines are added.
@@ -223,15 +223,15 @@ def _skip_line(source: Any, most: int) -> int:
     return skipped
 
 
-def open_evidence_file(directory: Directory, name: str, shown: str) -> OpenEvidenceFile:
-    """Open a file to be collected as evidence, and return it.
+def open_evidence_file(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
+    """Open a file to be collected as evidence under a name in the archive, and return the open file.
 
     It is returned with its size and modification time. Root or the owner of its directory must have written the file.
     Raises UntrustedPathError, OSError.
     """
     descriptor = open_owned_file(directory, name)
     status = os.fstat(descriptor)
-    return OpenEvidenceFile(shown, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
+    return OpenEvidenceFile(archive_name, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 
 
 def open_matching_files(

@@ -236,7 +236,7 @@ class _Work:
             opened += open_matching_files(journals, lambda name: bool(_JOURNAL.fullmatch(name)), "agent/", self.bundle)
         if records:
             opened += open_matching_files(records, lambda name: name == operation_record.FILE, "", self.bundle)
-        self.bundle.add_logs(opened, lambda text: masking.mask_text(text, self.known))
+        self.bundle.add_masked_logs(opened, lambda text: masking.mask_text(text, self.known))
 
     def _text(self, name: str, text: str) -> None:
         if text.strip() and self.bundle.is_time_over():

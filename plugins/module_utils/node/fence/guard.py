@@ -47,7 +47,7 @@ from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.mending import repair_killed_broker_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
-from ..kahadb.risk_records import RebuildRisk, record_risk
+from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
@@ -485,7 +485,7 @@ class Guard:
             )
         (claim, claim_details, risk), self._built = self._built, None
         if risk:
-            path = record_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
+            path = record_rebuild_risk(self._store.directory, claim.directory, "the store has no usable index", risk)
             print_to_unit_log(
                 f"the store {self._store.directory} has no usable index, so messages of these durable "
                 f"subscriptions may be lost: {risk.describe_subscriptions()}. If the publishers still have "

@@ -93,8 +93,8 @@ class ReplayConnection:
         finally:
             self._close()
 
-    def send_messages(self, messages: Iterable[UncopiedMessage]) -> int:
-        """Send uncopied messages of an old generation (copy of the store) to the broker, and return their number.
+    def resend_messages(self, messages: Iterable[UncopiedMessage]) -> int:
+        """Send uncopied messages of an old generation (copy of the store) to the broker again, and return their number.
 
         Returns once the broker has acknowledged all of them.
         """

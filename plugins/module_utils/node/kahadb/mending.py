@@ -20,7 +20,7 @@ from .index import (
 from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
 from .rebuild_risk import RebuildRefusedError, find_rebuild_risk
-from .risk_records import record_risk
+from .risk_records import record_rebuild_risk
 
 _STORE_OF_MKAHADB = re.compile(r"(queue|topic)#3a#2f#2f.+|#210|0")
 """The directory name of a store in an mKahaDB: from its destinations, or, for all other destinations, as in
@@ -81,7 +81,7 @@ def _replace_index(store: str, *, accept_loss: bool) -> Iterator[str]:
             "INSTANCE-guard if activemq_instance is not activemq)"
         )
     if risk:
-        path = record_risk(store, store, problem, risk)
+        path = record_rebuild_risk(store, store, problem, risk)
         yield (
             f"{problem}, so messages of these durable subscriptions may be lost: {risk.describe_subscriptions()}. "
             f"If the publishers still have these messages, publish them again. Then delete the file {path}, which "

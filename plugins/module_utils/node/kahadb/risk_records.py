@@ -126,7 +126,7 @@ class RiskRecord:
         return self.risk.describe_subscriptions()[:_LONGEST_TEXT]
 
 
-def record_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
+def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRisk) -> str:
     """Record the risk of losing messages by the rebuild of a store's index.
 
     The broker started without the index of its store. The record is written durably. Returns its path. ``directory`` is

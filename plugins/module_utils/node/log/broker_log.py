@@ -41,12 +41,12 @@ _MESSAGE = 120
 _READ = 4 << 20
 
 
-def read_broker_phase(data: str, since: float) -> Phase:
+def read_broker_phase(data_directory: str, since: float) -> Phase:
     """Return the phase of a broker, such as starting or started, from the log in its data directory.
 
     Records older than ``since`` (epoch seconds) are skipped. The file is ``activemq.log``.
     """
-    return phase_of_process_since(read_log_records(data, since), since)
+    return phase_of_process_since(read_log_records(data_directory, since), since)
 
 
 def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
@@ -59,28 +59,28 @@ def phase_of_process_since(records: Sequence[Record], since: float) -> Phase:
     return replace(phase_after_records(records), has_started=process_phase.has_started)
 
 
-def read_log_records(data: str, since: float) -> list[Record]:
-    """Return the records of a broker's log since a time.
+def read_log_records(data_directory: str, since: float) -> list[Record]:
+    """Read the records that a broker has written to its log since a time, and return them.
 
-    They are those of activemq.log and the file before it in the directory ``data``. ``since`` is in seconds since the
+    They are those of activemq.log and the file before it in ``data_directory``. ``since`` is in seconds since the
     epoch; of each file its last 4 MiB are read.
     """
-    lines = [*_tail(data, "activemq.log.1"), *_tail(data, _LOG)]
+    lines = [*_tail(data_directory, "activemq.log.1"), *_tail(data_directory, _LOG)]
     return [record for record in parse_records(lines) if _is_of(record, since)]
 
 
-def unreadable_log_reason(data: str, since: float) -> str:
+def unreadable_log_reason(data_directory: str, since: float) -> str:
     """Return the reason why a broker's log cannot be read; empty for a readable log.
 
-    The broker's process began at ``since``. The log is ``activemq.log`` in the directory ``data``. A log that the
+    The broker's process began at ``since``. The log is ``activemq.log`` in ``data_directory``. A log that the
     process has not written to is readable: nothing is missing in it.
     """
     try:
-        was_written = os.lstat(os.path.join(data, _LOG)).st_mtime >= since
+        was_written = os.lstat(os.path.join(data_directory, _LOG)).st_mtime >= since
     except OSError:
         return ""
-    lines = _tail(data, _LOG)
-    if not was_written or not any(line.strip() for line in lines) or read_log_records(data, since):
+    lines = _tail(data_directory, _LOG)
+    if not was_written or not any(line.strip() for line in lines) or read_log_records(data_directory, since):
         return ""
     newest = max((record.time for record in parse_records(lines)), default=None)
     if newest is None:
@@ -92,12 +92,12 @@ def unreadable_log_reason(data: str, since: float) -> str:
     )
 
 
-def last_logged_error(data: str, since: float = 0) -> str:
+def last_logged_error(data_directory: str, since: float = 0) -> str:
     """Return the last error in a broker's log since a time, on one line.
 
     Its root cause is included. The result is empty if there is none.
     """
-    records = _whole_records(_tail(data, _LOG), stacks=True)
+    records = _whole_records(_tail(data_directory, _LOG), stacks=True)
     errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
     if not errors or not _is_of(errors[-1], since):
         return ""
@@ -139,9 +139,9 @@ def _with_cause(error: str, cause: str) -> str:
     return f"{error}: {cause}" if error else cause
 
 
-def _tail(data: str, name: str) -> list[str]:
+def _tail(data_directory: str, name: str) -> list[str]:
     try:
-        with open_directory(data) as directory, os.fdopen(open_owned_file(directory, name), "rb") as file:
+        with open_directory(data_directory) as directory, os.fdopen(open_owned_file(directory, name), "rb") as file:
             begin = max(0, os.fstat(file.fileno()).st_size - _READ)
             file.seek(begin)
             lines = file.read(_READ).decode(errors="replace").split("\n")
