@@ -192,11 +192,11 @@ def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
 
 def differences(data: bytes, zone: str = "UTC") -> str:
     """What the scanner reads otherwise than the plain way, or counts wrongly; empty where nothing."""
-    from activemq_fleet.logs.event_batches import LogScanner, LogSource
+    from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
 
     if has_another_layout(data):
         return ""
-    scanner = LogScanner(LogSource(None, zone))
+    scanner = LogScanner(LogOrigin(None, zone))
     found = [row for batch in scanner.scan(data) for row in _valid(batch)]
     wanted = plainly(data, zone)
     total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))

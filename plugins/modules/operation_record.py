@@ -80,7 +80,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module imp
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state.operation_record import (
     DIRECTORY,
     append_operation_record,
-    write_operation_metrics,
+    write_operation_in_progress_metrics,
 )
 
 
@@ -96,7 +96,7 @@ def record_operation(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
             {name: parameters[name] for name in ("kind", "operation", "run", "by")}, parameters["directory"]
         )
         if parameters["labels"]:
-            write_operation_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
+            write_operation_in_progress_metrics(parameters["kind"], parameters["operation"], parameters["labels"])
     except (NodeError, OSError) as error:
         moment = "start" if parameters["kind"] == "begin" else "end"
         warn(

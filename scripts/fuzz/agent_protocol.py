@@ -15,7 +15,7 @@ from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import SessionEvent, TransportUp
 from activemq_agent.identity import event_id_in
-from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveBudget
+from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveMemoryLimit
 from activemq_agent.session import Session
 from activemq_agent.store import Store, StoredReceipt
 from activemq_agent.subscribing import Subscriber
@@ -87,7 +87,7 @@ class _Run:
     """One connection on a pair of sockets, without threads: what the broker has sent is read, then handled."""
 
     def __init__(self) -> None:
-        self.intake = ReceiveBudget(1 << 20)
+        self.intake = ReceiveMemoryLimit(1 << 20)
         self.ours, self.theirs = socket.socketpair()
         self.theirs.setblocking(False)
         self.client: Any = None

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.audit.journals import JournalGap
+from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import list_audit_inputs
@@ -58,7 +58,7 @@ def jobs_of(spark: SparkSession) -> int:
 @dataclass(frozen=True)
 class Run:
     histories: list[History]
-    gaps: list[JournalGap]
+    gaps: list[AgentJournalGap]
     deliveries: pa.Table
     messages: pa.Table
     jobs: int

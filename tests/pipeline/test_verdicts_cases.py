@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.gaps import gaps_for_foreign_journals
-from activemq_fleet.audit.journals import JournalGap
+from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
 from activemq_fleet.spark.inputs import AuditedHost, list_audit_inputs
@@ -86,7 +86,7 @@ def case(write: Callable[[], dict[str, list[str]]]) -> Callable[[], dict[str, li
 
 @dataclass(frozen=True)
 class Found:
-    gaps: list[JournalGap]
+    gaps: list[AgentJournalGap]
     units: dict[tuple[str, str], tuple[str, str]]
     events: dict[str, Any]
 

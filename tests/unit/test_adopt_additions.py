@@ -13,10 +13,10 @@ import pytest
 from activemq_fleet.adopt import AdoptedInventory, XmlDifference
 from activemq_fleet.adopt.addition_advice import advise_on_addition
 from activemq_fleet.adopt.difference_groups import (
+    differences_except_percentage_limits,
     group_additions,
     group_omissions_and_changes,
     limits_rendered_as_percentages,
-    without_percentage_limits,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
@@ -204,7 +204,7 @@ def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> N
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
         "limit 20 gb becomes percentLimit 100 of total 20 gb (`activemq-fleet rule C012` explains it)"
     )
-    others = without_percentage_limits(adoption.differences, [replacement])
+    others = differences_except_percentage_limits(adoption.differences, [replacement])
     assert len(adoption.differences) - len(others) == 3
     assert not [difference for difference in others if "storeUsage" in difference.path]
 

@@ -17,7 +17,7 @@ from activemq_fleet.node.masking import (
     mask_json_value,
     mask_text,
     omission_reason,
-    secrets_of_file,
+    secrets_from_masked_text,
 )
 from activemq_fleet.topology import Agent, Broker, build_fleet
 from tests.unit.fleets import hosts
@@ -222,7 +222,9 @@ def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
         files = files_to_deploy(node)
         texts = {path: file.content.decode() for path, file in files.items()}
         planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
-        known = on_hosts.KnownSecrets(s for path in files for s in on_hosts.secrets_of_file(planned[path], texts[path]))
+        known = on_hosts.KnownSecrets(
+            s for path in files for s in on_hosts.secrets_from_masked_text(planned[path], texts[path])
+        )
         for path, text in texts.items():
             masked = on_hosts.mask_configuration_file(path, text, known)
             assert masked == masking.mask_configuration_file(path, planned[path])
@@ -239,7 +241,7 @@ def test_both_names_are_one_file() -> None:
 
 def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
     masked = "# x\na.password=@activemq_a@\nb: @activemq_b[0].password@,user\nc=@activemq_c@\n"
-    found = secrets_of_file(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
+    found = secrets_from_masked_text(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
 
     assert [(secret.variable, secret.value) for secret in found] == [
         ("activemq_a", "one"),

@@ -213,7 +213,7 @@ def test_a_text_file_escapes_what_a_label_may_hold() -> None:
 def test_planned_work_is_written_for_the_node_exporter_to_read(tmp_path: Path) -> None:
     labels = {"host": "o-mq01-a", "group": "o", "pair": "o-mq01", "node": "a"}
     for kind, value in (("begin", 1), ("end", 0)):
-        operation_record.write_operation_metrics(kind, "restart", labels, str(tmp_path))
+        operation_record.write_operation_in_progress_metrics(kind, "restart", labels, str(tmp_path))
         file = tmp_path / "activemq-fleet/o-mq01-a.prom"
         assert f'pair="o-mq01",node="a",operation="restart"}} {value}\n' in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o644

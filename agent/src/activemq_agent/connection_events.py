@@ -50,7 +50,7 @@ class MessageReceived(NamedTuple):
     """Event of an agent's MQTT connection to a broker: a message was received.
 
     A message at QoS 1 waits for ``Session.acknowledge(mid)``. ``held`` counts the memory of the message in a
-    ``ReceiveBudget``.
+    ``ReceiveMemoryLimit``.
     """
 
     conn: int

@@ -42,7 +42,7 @@ from activemq_agent.connection_events import (
     TransportUp,
 )
 from activemq_agent.logs import DroppedMessageCounters, Log
-from activemq_agent.packet_limits import ReceiveBudget
+from activemq_agent.packet_limits import ReceiveMemoryLimit
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
 
@@ -367,7 +367,7 @@ def _sessions(config: Config, role: Literal["publisher", "subscriber"]) -> Open:
 
     The subscriber's are durable. The publisher receives only canaries, in packets that are bounded accordingly.
     """
-    intake = ReceiveBudget()
+    intake = ReceiveMemoryLimit()
     tls = tls_context(config.tls) if any(url.tls for url in config.urls) else None
     is_publisher = role == "publisher"
     client_id = f"{config.client_id}-publisher" if is_publisher else config.client_id

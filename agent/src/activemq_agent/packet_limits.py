@@ -45,7 +45,7 @@ class ProtocolViolationError(ConnectionError):
     """
 
 
-class ReceiveBudget:
+class ReceiveMemoryLimit:
     """A budget of received bytes: a limit on the bytes of received MQTT messages in memory.
 
     All connections of the publisher or of the subscriber share it. The receiver of a message keeps the object that
@@ -75,7 +75,7 @@ class ReceiveBudget:
 
 
 class HeldBytes:
-    """The bytes of one received message in memory, which count toward the limit of a ``ReceiveBudget``.
+    """The bytes of one received message in memory, which count toward the limit of a ``ReceiveMemoryLimit``.
 
     They count as long as this object is referenced.
     """
@@ -192,7 +192,7 @@ class BoundedClient(Client):
         *,
         clean: bool,
         limit: int,
-        intake: ReceiveBudget,
+        intake: ReceiveMemoryLimit,
         on_oversized_message: Callable[[], None],
     ) -> None:
         super().__init__(

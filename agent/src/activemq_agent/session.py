@@ -30,7 +30,13 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.packet_limits import OVERHEAD, TOPIC_COPIES, BoundedClient, ProtocolViolationError, ReceiveBudget
+from activemq_agent.packet_limits import (
+    OVERHEAD,
+    TOPIC_COPIES,
+    BoundedClient,
+    ProtocolViolationError,
+    ReceiveMemoryLimit,
+)
 from activemq_agent.tls import explain_connection_failure
 
 if TYPE_CHECKING:
@@ -65,10 +71,10 @@ class Session:
         on_event: Callable[[SessionEvent], None],
         conn: int = 0,
         tls: ssl.SSLContext | None = None,
-        intake: ReceiveBudget | None = None,
+        intake: ReceiveMemoryLimit | None = None,
         largest: int | None = None,
     ) -> None:
-        self._intake = intake or ReceiveBudget()
+        self._intake = intake or ReceiveMemoryLimit()
         self._conn, self._put = conn, on_event
         self._broker = broker
         self._keepalive = config.policy.keepalive

@@ -79,10 +79,10 @@ def limits_rendered_as_percentages(differences: Iterable[XmlDifference]) -> list
     return replacements
 
 
-def without_percentage_limits(
+def differences_except_percentage_limits(
     differences: Iterable[XmlDifference], replacements: Iterable[LimitAsPercentage]
 ) -> list[XmlDifference]:
-    """Return the differences of activemq.xml files without those of limits that are rendered as percentages."""
+    """Return differences of activemq.xml files, except differences in limits that are rendered as percentages."""
     parts = {
         (replacement.host, replacement.path.removesuffix("limit") + name)
         for replacement in replacements

@@ -13,10 +13,10 @@ from activemq_fleet.adopt.addition_advice import AdditionAdvice
 from activemq_fleet.adopt.adoption import AdoptedInventory
 from activemq_fleet.adopt.difference_groups import (
     AdditionGroup,
+    differences_except_percentage_limits,
     group_additions,
     group_omissions_and_changes,
     limits_rendered_as_percentages,
-    without_percentage_limits,
 )
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.broker import PREFIX
@@ -32,7 +32,7 @@ def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
     """
     number = len(adoption.fleet.brokers)
     replacements = limits_rendered_as_percentages(adoption.differences)
-    others = without_percentage_limits(adoption.differences, replacements)
+    others = differences_except_percentage_limits(adoption.differences, replacements)
     limits: dict[str, list[str]] = defaultdict(list)
     for replacement in replacements:
         limits[str(replacement)].append(replacement.host)
@@ -102,7 +102,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield ""
         yield "To undo an addition, set the variable that this report shows after `undo:` in the inventory."
         yield "If the inventory already sets this variable, add the shown entries to the mapping or list in its value."
-        yield "If the variable already has an entry of the same queue or key, add the new keys to that entry."
+        yield "If the variable already has an entry for the same queue, add the shown settings to that entry."
 
 
 def _undo_text(advice: AdditionAdvice) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import JournalFileSummary
-from activemq_fleet.audit.journals import JournalGap
+from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
 from activemq_fleet.logs.rolled_files import missing_rolled_file_messages
@@ -55,7 +55,7 @@ def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
     return InputGap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
-def journal_gap_sort_key(gap: JournalGap) -> tuple[str, str, int]:
+def journal_gap_sort_key(gap: AgentJournalGap) -> tuple[str, str, int]:
     """Return the sort key of a gap in an agent's journal: agent, epoch and number of the first missing record."""
     return gap.agent, gap.epoch, gap.jseq
 
@@ -84,7 +84,7 @@ def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapp
     ]
 
 
-def _gap_text(gap: JournalGap) -> str:
+def _gap_text(gap: AgentJournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
     journal = f"the agent's event journal (with epoch {gap.epoch} in its lines)"
     if gap.what == words.NO_JOURNAL:
@@ -101,7 +101,7 @@ def _gap_text(gap: JournalGap) -> str:
     )
 
 
-def reported_journal_gaps(gaps: Iterable[JournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
+def reported_journal_gaps(gaps: Iterable[AgentJournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
     """Return the gaps in agents' event journals that an audit report lists, such as missing records.
 
     These are the first ``MOST_GAPS`` gaps, and as many files with unreadable lines. Each makes the audit incomplete.

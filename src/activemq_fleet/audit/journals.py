@@ -102,7 +102,7 @@ class SubscriptionChange(NamedTuple):
     is_subscribed: bool
 
 
-class JournalGap(NamedTuple):
+class AgentJournalGap(NamedTuple):
     """A gap in an agent's journal: records that are missing.
 
     ``jseq`` is the number of the first missing record; ``records`` is how many are missing, None where unknown.
@@ -125,7 +125,7 @@ class MissingRecordCount(NamedTuple):
     records: int
 
 
-JournalFinding = EventRecordWithPosition | SubscriptionChange | JournalGap | MissingRecordCount
+JournalFinding = EventRecordWithPosition | SubscriptionChange | AgentJournalGap | MissingRecordCount
 
 
 def is_sent_barrier(line: JournalLine) -> bool:
@@ -197,14 +197,14 @@ def record_position(epoch: JournalEpoch, jseq: int) -> int:
 
 def gaps_of_absent_journals(
     epochs_in_event_ids: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]
-) -> Iterator[JournalGap]:
+) -> Iterator[AgentJournalGap]:
     """Yield a gap for each absent journal of an agent.
 
     Event ids name its epoch (lifetime of an agent's store).
     """
     for agent, epoch in sorted(epochs_in_event_ids):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
-            yield JournalGap(agent, epoch, 1, None, NO_JOURNAL)
+            yield AgentJournalGap(agent, epoch, 1, None, NO_JOURNAL)
 
 
 def records_and_gaps_in_order(
@@ -279,9 +279,9 @@ class _EpochReader:
         is_short = self.missing == (hole if self._newest_own else self._before) and self.about.received > newest_seq
         if self.about.is_torn or is_short:
             self.missing += 1
-            yield JournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
+            yield AgentJournalGap(self.agent, self.epoch, self.about.known + 1, None, OPEN_END)
 
     def _gap_before(self, upto: int) -> Iterator[JournalFinding]:
         """Yield a journal gap if records before the one with the number ``upto`` are missing."""
         if upto > self._read + 1:
-            yield JournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)
+            yield AgentJournalGap(self.agent, self.epoch, self._read + 1, upto - self._read - 1, MISSING)

@@ -9,9 +9,9 @@ from activemq_fleet.audit.deliveries import DeliveryJudge, DeliveryOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedJournalLine, journal_epochs_of_files
 from activemq_fleet.audit.journals import (
+    AgentJournalGap,
     EpochKey,
     EventRecordWithPosition,
-    JournalGap,
     JournalLine,
     MissingRecordCount,
     SubscriptionChange,
@@ -28,7 +28,7 @@ class JournalEvaluation(NamedTuple):
 
     outcomes: list[DeliveryOutcome]
     records: list[EventRecordWithPosition]
-    gaps: list[JournalGap]
+    gaps: list[AgentJournalGap]
 
 
 def evaluate_journals(
@@ -54,7 +54,7 @@ def evaluate_journals(
     reach = dict(ranges_by_subscriber(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
-    return JournalEvaluation(outcomes, records, [gap for gap in journal_findings if isinstance(gap, JournalGap)])
+    return JournalEvaluation(outcomes, records, [gap for gap in journal_findings if isinstance(gap, AgentJournalGap)])
 
 
 def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:

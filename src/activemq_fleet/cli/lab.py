@@ -191,7 +191,7 @@ def _print(status: Sequence[HostStatus], form: str) -> None:
     rows = [
         (
             host.host,
-            host.shown_role,
+            host.preferred_role_text,
             host.state,
             host.address,
             str(host.pid or "-"),

@@ -68,12 +68,9 @@ def common_result(nodes: Iterable[BrokerView], function: Callable[[BrokerView], 
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
-def domain_of_host(node: BrokerView) -> str:
-    """Return the DNS domain of a broker's host.
-
-    ``node`` is the broker.
-    """
-    return node.broker.identity.domain
+def dns_domain_of_broker(view: BrokerView) -> str:
+    """Return the DNS domain of a broker's host."""
+    return view.broker.identity.domain
 
 
 def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
@@ -88,7 +85,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
         facts.append("nodes of each pair linked to each other")
-    if domain := common_result(view.nodes, domain_of_host):
+    if domain := common_result(view.nodes, dns_domain_of_broker):
         facts.append(f"in {domain}")
     if with_ports:
         ports = common_result([node for node in view.nodes if node.broker.connectors], port_texts)

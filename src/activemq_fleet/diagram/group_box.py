@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.card import Card, CardStyle
-from activemq_fleet.diagram.descriptions import common_result, domain_of_host, heading_texts, usual_release
+from activemq_fleet.diagram.descriptions import common_result, dns_domain_of_broker, heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.lines import draw_arrow_head
 from activemq_fleet.diagram.placement import DrawableBox, PaperSheet, Placement, most_readable_placement
@@ -78,7 +78,7 @@ class GroupBox:
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
         style = CardStyle.for_detail_level(
-            usual_release(view), common_result(view.nodes, domain_of_host), detailed=detailed
+            usual_release(view), common_result(view.nodes, dns_domain_of_broker), detailed=detailed
         )
         width = max(style.card_width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}

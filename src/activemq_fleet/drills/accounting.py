@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from activemq_fleet.audit.deliveries import DeliveryOutcome
 from activemq_fleet.audit.journal_lines import ParsedJournalLine
-from activemq_fleet.audit.journals import EpochKey, JournalGap, JournalLine
+from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, JournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import DeliveryCounts, EventVerdict, FaultyEvent
@@ -138,7 +138,7 @@ def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps
     return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN)
 
 
-def _sentence(owner: str, gap: JournalGap) -> str:
+def _sentence(owner: str, gap: AgentJournalGap) -> str:
     if gap.what == MISSING and gap.records:
         last = gap.jseq + gap.records - 1
         return (

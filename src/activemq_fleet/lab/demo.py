@@ -308,7 +308,9 @@ def _fleet_table(before: Sequence[HostStatus], after: Sequence[HostStatus], take
     for was, now in zip(before, after, strict=True):
         mark = "[bold]" if now.host in (takeover.victim, takeover.successor) else ""
         states = was.state, now.state
-        table.add_row(mark + now.host, now.address, now.shown_role, *states, ", ".join(now.bridge_peers) or "-")
+        table.add_row(
+            mark + now.host, now.address, now.preferred_role_text, *states, ", ".join(now.bridge_peers) or "-"
+        )
     return table
 
 

@@ -35,7 +35,7 @@ def record_operation_begin_and_end(
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
                 operation_record.append_operation_record(content, str(layout.base_directory(host)))
                 if labels and host in labels:
-                    operation_record.write_operation_metrics(
+                    operation_record.write_operation_in_progress_metrics(
                         kind, operation, labels[host], str(layout.base_directory(host))
                     )
         except (NodeError, OSError) as error:

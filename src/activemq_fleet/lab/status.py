@@ -58,8 +58,8 @@ class HostStatus:
     """False for a single broker, whose role has no meaning."""
 
     @property
-    def shown_role(self) -> str:
-        """The role of the broker for tables: preferred ``master`` or ``slave`` of its pair, or ``single``."""
+    def preferred_role_text(self) -> str:
+        """The role that the inventory prefers for the broker: ``master`` or ``slave`` of its pair, or ``single``."""
         return self.role if self.has_peer else "single"
 
     @property

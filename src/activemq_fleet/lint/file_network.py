@@ -32,8 +32,8 @@ class _LinkedFile:
     ports: frozenset[int] | None
     duplex: tuple[tuple[Element, NetworkConnector], ...]
 
-    def may_listen_at(self, address: Address) -> bool:
-        """Return whether a broker may listen at an address to which another broker connects."""
+    def possibly_listens_at(self, address: Address) -> bool:
+        """Return whether a broker possibly listens at an address to which another broker connects."""
         host, port = address
         is_here = any(may_be_same_host(name, host) for name in self.names)
         return is_here and (self.ports is None or port in self.ports)
@@ -75,10 +75,10 @@ def _link_back(source: _LinkedFile, target: _LinkedFile, connector: NetworkConne
     ``connector`` is the link of ``target`` to ``source``. The result is None where it does not connect to the broker of
     ``source``, or where the links have no destination in common.
     """
-    if not any(map(source.may_listen_at, connector.addresses)):
+    if not any(map(source.possibly_listens_at, connector.addresses)):
         return None
     for node, other_connector in source.duplex:
-        is_back = any(map(target.may_listen_at, other_connector.addresses))
+        is_back = any(map(target.possibly_listens_at, other_connector.addresses))
         if is_back and may_share_destination(connector, other_connector):
             return node
     return None

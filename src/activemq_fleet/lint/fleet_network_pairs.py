@@ -188,9 +188,9 @@ def _written_links(view: FleetView, broker: Broker, peer: Broker) -> Mapping[str
 
 def _first_difference(first_link: Element, second_link: Element) -> str:
     """Return the first attribute or kind of child in which two networkConnectors differ; "" where they are equal."""
-    leading_xml_attributes, second_attributes = first_link.attributes, second_link.attributes
-    for name in dict.fromkeys((*leading_xml_attributes, *second_attributes)):
-        if leading_xml_attributes.get(name) != second_attributes.get(name):
+    first_attributes, second_attributes = first_link.attributes, second_link.attributes
+    for name in dict.fromkeys((*first_attributes, *second_attributes)):
+        if first_attributes.get(name) != second_attributes.get(name):
             return name
     for name in ("dynamicallyIncludedDestinations", "excludedDestinations", "staticallyIncludedDestinations"):
         lists = [

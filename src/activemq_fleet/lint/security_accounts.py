@@ -161,12 +161,12 @@ class ClearTextAccount(NamedTuple):
     node: Element | None = None
     attribute: str = ""
 
-    def problem(self, password: str) -> Problem:
-        """Return a lint problem at the password of an account in clear text.
+    def problem(self, password_description: str) -> Problem:
+        """Return the lint problem that reports the clear-text password of an account.
 
-        ``password`` describes the password.
+        An example of ``password_description`` is ``a well-known default password``.
         """
-        message = f"{self.subject} has {password}{self.note}"
+        message = f"{self.subject} has {password_description}{self.note}"
         if self.entry is not None:
             return self.entry.problem(message, used=self.used)
         return Problem(message, node=self.node, attribute=self.attribute)

@@ -61,8 +61,8 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class LogSource:
-    """The source of a log: a broker of a release, on a host with a time zone.
+class LogOrigin:
+    """The origin of a log: the ActiveMQ release of the broker that wrote it, and the time zone of the broker's host.
 
     ``release`` is None for any release.
     """
@@ -78,7 +78,7 @@ class LogScanner:
     chunk: a caller cuts a log where records begin, or passes the rest of the record as ``after``.
     """
 
-    def __init__(self, source: LogSource, line: int = 1) -> None:
+    def __init__(self, source: LogOrigin, line: int = 1) -> None:
         self.line = line
         self._zone = source.zone
         self._clock = LocalTimeConverter(source.zone)
@@ -158,7 +158,7 @@ def _rewritten(text: bytes, zone: str) -> tuple[bytes, NDArray[np.int64]]:
     return "\n".join(lines).encode(), np.array(origins, np.int64)
 
 
-def bytes_before_first_record(chunk: bytes | memoryview) -> int:
+def count_bytes_before_first_record(chunk: bytes | memoryview) -> int:
     """Return the number of bytes before the first log record in a chunk.
 
     They continue an earlier file. Without a record, all bytes count.
@@ -172,7 +172,7 @@ def first_record_time(chunk: bytes | memoryview) -> str | None:
 
     The time is in the default form, and a zone becomes UTC. The result is None without a record.
     """
-    begin = bytes_before_first_record(chunk)
+    begin = count_bytes_before_first_record(chunk)
     if begin == len(chunk):
         return None
     line = bytes(chunk[begin : begin + _LONGEST_LINE]).partition(b"\n")[0].decode(errors="replace")

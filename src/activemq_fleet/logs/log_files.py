@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_pieces
-from activemq_fleet.logs.event_batches import LogScanner, LogSource
+from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
 from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_beginning_of, places_among_log_files
 
 LINES = 1 << 40
@@ -30,7 +30,7 @@ class LogFile:
 
     host: str
     file: str
-    source: LogSource
+    source: LogOrigin
     compressed: bool = False
     place: PlaceAmongLogFiles | None = None
 

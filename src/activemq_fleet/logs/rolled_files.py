@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
-from activemq_fleet.logs.event_batches import LogSource, bytes_before_first_record, first_record_time
+from activemq_fleet.logs.event_batches import LogOrigin, count_bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
 
@@ -81,10 +81,10 @@ def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
     ``part`` has the first bytes of the file.
     """
     data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
-    return LogBeginning(data[: bytes_before_first_record(data)], first_record_time(data))
+    return LogBeginning(data[: count_bytes_before_first_record(data)], first_record_time(data))
 
 
-def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogSource) -> dict[str, PlaceAmongLogFiles]:
+def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogOrigin) -> dict[str, PlaceAmongLogFiles]:
     """Return the position of each log file in its host's sequence of log files, by file name.
 
     ``source`` is the broker's release and time zone.

@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChangeEffects:
-    """The effects of a change of the ActiveMQ release on a pair: refusal, changes for the operator, and rollback.
+    """The effects of a change of a pair's ActiveMQ release: whether it is refused, what changes, and the rollback.
 
     ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
     the upgrade is refused, and the remedy; it is empty if the upgrade is possible. The operator sees ``changes`` before

@@ -22,11 +22,11 @@ from activemq_fleet.audit.journal_lines import (
     summary_of_too_large_file,
 )
 from activemq_fleet.audit.journals import (
+    AgentJournalGap,
     EpochKey,
     EventRecordWithPosition,
     JournalEpoch,
     JournalFinding,
-    JournalGap,
     MissingRecordCount,
     SubscriptionChange,
     gaps_of_absent_journals,
@@ -106,7 +106,7 @@ def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -
 
 def judge_deliveries(
     output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
-) -> tuple[EventFigures, list[JournalGap]]:
+) -> tuple[EventFigures, list[AgentJournalGap]]:
     """Determine for each event in the agents' journals whether it was delivered to its subscribers.
 
     The results are written as datasets to the output. The datasets are ``deliveries`` and ``messages``. Returns the
@@ -125,7 +125,7 @@ def judge_deliveries(
     findings, records = output.run_task_and_write_rows(
         lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
     )
-    gaps += [gap for gap in findings if isinstance(gap, JournalGap)]
+    gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
     events.silences.add_items(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
@@ -177,7 +177,7 @@ def _put_in_order(
     for finding in records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
-        elif isinstance(finding, JournalGap):
+        elif isinstance(finding, AgentJournalGap):
             gaps.add_items(finding)
         else:
             yield finding

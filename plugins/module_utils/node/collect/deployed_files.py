@@ -47,7 +47,7 @@ def known_secrets(versions: list[InstalledVersion]) -> list[KnownSecret]:
             content = _text(version.read_installed_file(path))
             if content is None:
                 continue
-            file_secrets = masking.secrets_of_file(masked, content)
+            file_secrets = masking.secrets_from_masked_text(masked, content)
             if _sha256(content) == version.manifest[path]:
                 secrets += file_secrets
             else:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatch
 
 from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
-from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinctive_secret, secrets_of_file
+from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinctive_secret, secrets_from_masked_text
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_secret_free_value
 from .named import mask_named_values
 from .names import is_secret_name
@@ -41,7 +41,7 @@ __all__ = [
     "mask_json_value",
     "mask_text",
     "omission_reason",
-    "secrets_of_file",
+    "secrets_from_masked_text",
 ]
 
 LINE_LENGTH = 65536

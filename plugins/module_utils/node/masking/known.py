@@ -216,7 +216,7 @@ def _encoded_forms(value: str) -> set[str]:
     return forms
 
 
-def secrets_of_file(masked: str, content: str) -> list[KnownSecret]:
+def secrets_from_masked_text(masked: str, content: str) -> list[KnownSecret]:
     """Return the secrets in the content of a deployed file, by comparing it with the masked text of the file.
 
     The text has marks ``@VARIABLE@``. Only lines that are equal but for the secrets are used.

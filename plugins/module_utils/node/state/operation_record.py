@@ -58,7 +58,7 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
     return line
 
 
-def write_operation_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
+def write_operation_in_progress_metrics(kind: str, operation: str, labels: Mapping[str, str], run: str = RUN) -> None:
     """Write to a node exporter file whether an operation, such as an upgrade, is in progress on a broker's pair.
 
     The textfile collector reads the file. It is ``RUN/activemq-fleet/HOST.prom``, which every account
