@@ -204,11 +204,12 @@ def test_the_password_is_for_root_and_the_agent_only(connected: Kiosk) -> None:
 def test_check_tries_both_nodes_and_finds_one_that_serves(connected: Kiosk) -> None:
     told: list[str] = []
 
-    def found() -> list[str]:
+    def found() -> list[list[str]]:
         told.append(connected.agent("check"))
-        return [line.split()[1] for line in told[-1].splitlines()[-2:]]
+        return [line.split()[1:4] for line in told[-1].splitlines()[-2:]]
 
-    connected.wait_until(lambda: sorted(found()) == ["does", "serves"], f"one serves and one does not, as in {told}")
+    results = [["connection", "test", "failed:"], ["connection", "test", "passed"]]
+    connected.wait_until(lambda: sorted(found()) == results, f"one serves and one does not, as in {told}")
     assert "made-up-kiosk-password" not in "".join(told)
 
 
