@@ -22,6 +22,10 @@ BALANCERS = {"lb01.example.com": "10.77.0.41", "lb02.example.com": "10.77.0.42"}
 VIP = "10.77.0.100"
 
 
+# integration/test_loadbalancer.py runs the rendered HAProxy in front of a real pair.
+pytestmark = in_every_situation
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Brokers, balancers, and whoever plays ``site`` for them."""
@@ -116,7 +120,6 @@ def test_nobody_but_root_reads_the_login_and_no_broker_refused_it(site: Site) ->
     assert "is invalid" not in refused.stdout
 
 
-@in_every_situation
 def test_a_second_run_changes_nothing(site: Site) -> None:
     pids = {(name, unit): pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
     said = site.balance()
@@ -135,7 +138,6 @@ def test_status_shows_brokers_balancers_and_who_has_the_address(site: Site, tmp_
     }
 
 
-@in_every_situation
 def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     holder = site.holder()
     before = pid(holder, "haproxy"), pid(holder, "keepalived")
@@ -146,7 +148,6 @@ def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
     site.served()
 
 
-@in_every_situation
 def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
     in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
     said = site.balance(code=2, activemq_vip_interface="nope0")

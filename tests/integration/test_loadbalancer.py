@@ -90,7 +90,6 @@ def test_a_look_with_a_login_leaves_no_trace_and_one_that_is_refused_will_do(
     wait(lambda: "is invalid" in lab.log(A).read_text(), lambda: "the broker's log shows no refusal")
 
 
-@in_every_situation
 def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[Lab, HAProxy]) -> None:
     lab, proxy = orders
     who, mqtt = login(lab), proxy.at("mqtt")

@@ -158,6 +158,7 @@ def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -
     assert broker_log.last_logged_error(str(broker.data)).startswith("Failed to load: URL")
 
 
+@in_every_situation
 @pytest.mark.parametrize("release", [*PLAIN, *ENCODED])
 def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, release: str, tmp_path: Path) -> None:
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'

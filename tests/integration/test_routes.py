@@ -200,6 +200,7 @@ def _fits(answer: MessageReachAnswer, arrived: int) -> bool:
     return {"reaches": arrived == MESSAGES, "does not reach": arrived == 0, "may strand": True}[answer.outcome]
 
 
+@in_every_situation
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("release", "seed"), CASES)
 def test_what_routes_say_arrives_and_nothing_else(release: str, seed: int, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.follow import STATE_DIRECTORY, audit_after_changes
 from activemq_fleet.spark.staging import staging_directory_of
 from tests.pipeline.growing import LOST, RUN, WAIT, A, B, C, Fleet, Writer
+from tests.situations import in_every_situation
 from tests.waiting import LateError
 
 KILLS = int(os.environ.get("FOLLOW_KILLS", "1"))
@@ -67,6 +68,7 @@ def told(out: Path) -> Any:
     return json.loads((out / "audit.json").read_text())
 
 
+@in_every_situation
 @pytest.mark.timeout(900 + 300 * KILLS)  # of a machine that others load
 def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
