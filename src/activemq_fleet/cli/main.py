@@ -25,8 +25,6 @@ COMMANDS = (
     *("init", "names", "render", "check", "explain", "graph", "schema", "lab", "status", "adopt"),
     *("pack", "plan", "drift", "audit", "store", "rule", "help", "completion"),
 )
-# The functions of commands whose short name does not describe the function: the others are NAME_command.
-_FUNCTION_NAMES = {"pack": "pack_environment_command", "plan": "plan_on_spark_command"}
 
 
 def collect_garbage_rarely() -> None:
@@ -51,7 +49,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"activemq_fleet.cli.{cmd_name}")
-        command: click.Command = getattr(module, _FUNCTION_NAMES.get(cmd_name, f"{cmd_name}_command"))
+        command: click.Command = getattr(module, f"{cmd_name}_command")
         return add_color_and_pager_options(command)
 
     def resolve_command(

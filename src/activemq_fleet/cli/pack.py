@@ -23,7 +23,7 @@ from activemq_fleet.cli.printing import echo
     help="Directory on the Spark executors that contains bin/python3, such as /usr. Set this "
     "option if the directory of Python on the executors differs from the one on this machine.",
 )
-def pack_environment_command(output: Path, python_prefix: str | None) -> int:
+def pack_command(output: Path, python_prefix: str | None) -> int:
     """Pack this Python environment into an archive for Spark executors.
 
     Use the archive so: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...

@@ -63,7 +63,7 @@ _LARGEST = 5000
     "does not plan it, because one Spark task must hold all its brokers.",
 )
 @spark_options
-def plan_on_spark_command(
+def plan_command(
     hosts: str | None,
     form: str,
     inventory: InventoryOptions,
