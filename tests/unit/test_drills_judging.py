@@ -54,7 +54,7 @@ def test_faults_under_too_little_load_do_not_count() -> None:
     verdict, reasons = drill_verdict_and_reasons([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
 
     assert verdict == "void"
-    assert reasons == ("only 0 of 1 planned faults count for the result: 31 events a second",)
+    assert reasons == ("only 0 of 1 planned faults were measured: 31 events a second",)
 
 
 def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
@@ -84,7 +84,7 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         (
             ACCOUNT,
             replace(FAULT, void="31"),
-            "This drill is inconclusive: only 0 of 1 planned faults count for the result: 31. Check the logs of the "
+            "This drill is inconclusive: only 0 of 1 planned faults were measured: 31. Check the logs of the "
             "brokers, and repeat the drill.",
         ),
         (

@@ -121,8 +121,8 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.record_broker_dead(1)
     assert list(remove_old_generations(store)) == [
-        f"generation 1, an old copy of the store {store.directory}, was removed, because the next copy has all its "
-        "messages"
+        f"generation 1, an old copy of the store {store.directory}, was removed, because a newer copy of the "
+        "store has all its messages"
     ]
     left = {path.name for path in (tmp_path / "generations").iterdir()}
     assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}

@@ -259,7 +259,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T003 error",
         "hosts.yml:9",
         "the host is node b of pair bonn (set by activemq_pair), but the host bonn2 is the same node",
-        "set activemq_pair of kiel2 to kiel, which lacks this node",
+        "set activemq_pair of kiel2 to kiel, which has one node",
     ),
     "machine of another host": (
         {

@@ -256,7 +256,8 @@ _KINDS = (
     ),
     _kind(
         "shutdownHooks",
-        reason="this shutdown hook frees the port of the web console; activemq_console: false removes the console",
+        reason="this shutdown hook frees the port of the web console when the broker stops. Without a web console "
+        "(activemq_console: false) it is not rendered",
     ),
     _kind(r"bean\[.*logQuery.*\]|bean", value="logQuery", log_query=False),
     _kind(r"bean(?:\[.*\])?(?:/.*)?|property-placeholder/.*", reason=_NEEDS_CREDENTIALS),

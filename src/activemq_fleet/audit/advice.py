@@ -128,7 +128,7 @@ TAKEOVERS_BY_END = {
 """The advice for a takeover after an end that a systemd journal explains, by the kind of its record."""
 
 SLOW = Remedy(
-    " The takeover was slow: reduce the interval in which the standby tries to acquire the lock "
+    " The takeover was slow: reduce the interval at which the standby tries to acquire the lock "
     "(activemq_lock_acquire_interval), and check in its log how long the replay of the store journal took.",
     ("L022",),
 )
@@ -462,7 +462,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
         ),
     ),
     "RLD-TOO-MANY": (
-        "more brokers than replicas use one path of ZooKeeper",
+        "more brokers use one zkPath of ZooKeeper than the attribute replicas allows",
         Remedy(
             "Give each group of brokers a separate zkPath, and set replicas to the number of brokers in the group.",
             ("V005",),

@@ -18,7 +18,7 @@ _LATE_LOCK = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class DowntimeBounds:
+class DowntimeLengthBounds:
     """The bounds of the downtime of a broker pair, in seconds.
 
     These are its shortest and its longest possible length. A pair is down while it has no working broker. A bound is
@@ -36,7 +36,7 @@ def takeover_downtime(
     previous_run: ObservedBrokerRun | None,
     start: TakeoverStart,
     previous_end: ProcessEnd | None,
-) -> DowntimeBounds:
+) -> DowntimeLengthBounds:
     """Return the downtime of a broker pair that a takeover caused.
 
     The takeover made the broker run ``run`` active after ``previous_run``; ``start`` is the start of the takeover.
@@ -44,7 +44,7 @@ def takeover_downtime(
     sign of service of the old active node until the new one has opened its connectors.
     """
     if run.started is None or previous_run is None or (start.began is not None and start.seconds is None):
-        return DowntimeBounds()
+        return DowntimeLengthBounds()
     sign = previous_end.last_sign if previous_end else previous_run.ended or previous_run.last
     longest = seconds_between(sign, run.started)
     proofs = [previous_run.ended, run.locked, run.started, previous_end.at if previous_end else None]
@@ -54,10 +54,10 @@ def takeover_downtime(
         proofs.append(start.began)
     shortest = seconds_between(min(at for at in proofs if at is not None), run.started)
     if longest is None or shortest is None or sign is None or longest < shortest - _EQUAL:
-        return DowntimeBounds()
+        return DowntimeLengthBounds()
     longest = max(shortest, longest)
     bounds = _bounds_sentence(run, previous_run, previous_end, start, (shortest, longest), sign)
-    return DowntimeBounds(shortest, longest, bounds + _slow_steps(run, previous_run, previous_end))
+    return DowntimeLengthBounds(shortest, longest, bounds + _slow_steps(run, previous_run, previous_end))
 
 
 def downtime_text(shortest: float, longest: float) -> str:

@@ -20,7 +20,7 @@ from activemq_fleet.audit.journals import (
 from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscribers_by_name
 
 
-class JournalEvaluation(NamedTuple):
+class EventJournalEvaluation(NamedTuple):
     """An evaluation of agents' event journals: the outcomes of events, the ordered records, and the gaps.
 
     Barriers (marker messages) have no outcome.
@@ -36,7 +36,7 @@ def evaluate_journals(
     *,
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
-) -> JournalEvaluation:
+) -> EventJournalEvaluation:
     """Evaluate lines of agents' event journals, and return the events' delivery outcomes, the records and the gaps.
 
     The lines may come in any order and more than once. ``truncated_epochs``: the epochs whose journals lack their end.
@@ -54,7 +54,9 @@ def evaluate_journals(
     reach = dict(ranges_by_subscriber(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
-    return JournalEvaluation(outcomes, records, [gap for gap in journal_findings if isinstance(gap, AgentJournalGap)])
+    return EventJournalEvaluation(
+        outcomes, records, [gap for gap in journal_findings if isinstance(gap, AgentJournalGap)]
+    )
 
 
 def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:

@@ -76,7 +76,7 @@ class AgentJournal:
         """
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
-    def record_times(self, kind: str, ids: Collection[str]) -> list[float]:
+    def journal_record_times(self, kind: str, ids: Collection[str]) -> list[float]:
         """Return the times of the event journal's records of a kind, such as ``handled``, about events with given ids.
 
         The times are in epoch seconds and sorted; ``ids`` are the event ids.

@@ -108,7 +108,7 @@ def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wan
     if len(counted) < wanted:
         last = next((fault.void for fault in reversed(faults) if fault.void), None)
         sentences.append(
-            f"only {len(counted)} of {wanted} planned faults count for the result" + (f": {last}" if last else "")
+            f"only {len(counted)} of {wanted} planned faults were measured" + (f": {last}" if last else "")
         )
     sentences += [
         f"no broker accepted an event of the test load on pair {account.pair}"

@@ -49,7 +49,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     if broker.connectors:
         entries.append(variable_entry(settings, "bind", "listens on", settings.bind, data={"bind": settings.bind}))
     if settings.port_offset:
-        why = "the offset is added to every port of this host"
+        why = "this number is added to every port of the broker"
         entries.append(variable_entry(settings, "port_offset", "offset", str(settings.port_offset), why=why))
     if settings.tls:
         client = "clients need a certificate" if settings.tls.client_auth else "clients need no certificate"

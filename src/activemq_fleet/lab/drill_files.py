@@ -67,8 +67,8 @@ def pair_outcomes_and_faults(
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
     event_ids = publisher.event_ids("accepted") | set(promised)
     handled, acknowledged = (
-        subscriber.record_times("handled", event_ids),
-        publisher.record_times("acknowledged", event_ids),
+        subscriber.journal_record_times("handled", event_ids),
+        publisher.journal_record_times("acknowledged", event_ids),
     )
     return account, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 

@@ -73,7 +73,8 @@ def require_lab_state(layout: LabLayout) -> LabState:
     state = load_lab_state(layout)
     if state is None:
         raise LabError(
-            f"the directory {layout.directory} contains no lab: start one with `lab up`, or set -i or --dir of a lab"
+            f"the directory {layout.directory} contains no lab: start one with `lab up`, or set -i to the inventory or "
+            "--dir to the directory of a lab"
         )
     return state
 

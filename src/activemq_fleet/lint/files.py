@@ -94,7 +94,7 @@ def file_findings(
         elif kind is not None:
             findings = [_kind_finding(kind, file)]
         else:
-            source = parse_xml_tolerantly(data)
+            source = parse_xml_with_stray_ampersands(data)
             document = Document(source, release, other_files=other_files)
             findings = list(document_findings(document, file, selection))
             if schema is not None:
@@ -185,7 +185,7 @@ def rule_prevents_broker_start(rule_id: str) -> bool:
     return rule_id in all_rules_by_id() and all_rules_by_id()[rule_id].refuses
 
 
-def parse_xml_tolerantly(data: bytes) -> XmlDocument:
+def parse_xml_with_stray_ampersands(data: bytes) -> XmlDocument:
     """Return an XML document from the bytes of a file, in which stray ampersands are tolerated.
 
     If the file is not well-formed, its stray ampersands are replaced first. Raises UnreadableXmlError if the file is
@@ -280,7 +280,7 @@ def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mappin
     if first_template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
     try:
-        document = Document(parse_xml_tolerantly(data), release, other_files=other_files)
+        document = Document(parse_xml_with_stray_ampersands(data), release, other_files=other_files)
     except UnreadableXmlError:
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):

@@ -16,7 +16,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE
-from activemq_fleet.lint.files import parse_xml_tolerantly
+from activemq_fleet.lint.files import parse_xml_with_stray_ampersands
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.schema import UnreadableXmlError, decode_xml_document
@@ -153,7 +153,7 @@ def _has_run(rule: str, findings: Sequence[Finding], *, was_checked: bool, is_al
 def _is_readable(content: bytes) -> bool:
     """Return whether the rules for files can check a file: it is XML, and no template."""
     try:
-        parse_xml_tolerantly(content)
+        parse_xml_with_stray_ampersands(content)
     except UnreadableXmlError:
         return False
     return first_template_mark(decode_xml_document(content, None)) is None

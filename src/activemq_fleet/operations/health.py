@@ -198,8 +198,8 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     if node.restart_required and node.previous_intact is False:
         yield PairProblem(
             f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
-            "/versions) is incomplete or was changed, so the new configuration could not be rolled back. Run the "
-            "playbook site with the previous inventory, then with the current one"
+            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. Run the playbook "
+            "site with the previous inventory, then with the current one"
         )
 
 

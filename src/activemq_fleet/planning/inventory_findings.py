@@ -9,7 +9,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers
-from activemq_fleet.topology.roster import classify_hosts_by_role, read_settings_by_role
+from activemq_fleet.topology.roster import classify_hosts_by_role, read_settings_by_host
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
@@ -27,7 +27,7 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
             host: roster.identities[host] for host in roster.identities if machines[data.machines.get(host, ())] > 1
         }
         alone = replace(roster, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
-        _, members = read_settings_by_role(data.hosts, alone)
+        _, members = read_settings_by_host(data.hosts, alone)
         brokers, _ = build_brokers(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts

@@ -21,7 +21,7 @@ from activemq_fleet.topology.brokers import build_brokers
 from activemq_fleet.topology.links import plan_network
 from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventoryFacts, groups_of
 from activemq_fleet.topology.problems import topology_findings
-from activemq_fleet.topology.roster import Variables, classify_hosts_by_role, read_settings_by_role
+from activemq_fleet.topology.roster import Variables, classify_hosts_by_role, read_settings_by_host
 
 _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -54,7 +54,7 @@ def build_fleet(
     ['orders-mq01']
     """
     roster, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)
-    settings, members = read_settings_by_role(hosts, roster)
+    settings, members = read_settings_by_host(hosts, roster)
     nodes, node_findings = build_brokers(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)

@@ -112,7 +112,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             origin = f" (set by activemq_{part})" if part else ""
             half = _half_pair(brokers, pair, node, host)
             fix = (
-                f"set activemq_pair of {host} to {half}, which lacks this node, or correct activemq_pair of {hosts[0]}"
+                f"set activemq_pair of {host} to {half}, which has one node, or correct activemq_pair of {hosts[0]}"
                 if half and part == "pair"
                 else f"correct activemq_{part} of {host} or of {hosts[0]}, or remove one of the hosts"
                 if part

@@ -137,7 +137,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_settings_by_role(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
+def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
     """Read the settings of all brokers, agents and load balancers from their inventory variables.
 
     Return them by host. The brokers' hosts are returned with settings and release, too.

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.lint import Rule, file_findings, rules_of_scope
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import RuleExample
-from activemq_fleet.lint.files import SCHEMA_RULE, parse_xml_tolerantly
+from activemq_fleet.lint.files import SCHEMA_RULE, parse_xml_with_stray_ampersands
 from activemq_fleet.lint.selection import RuleSelection
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import UnreadableXmlError
@@ -73,7 +73,7 @@ def example_documents() -> list[Document]:
     for example in examples:
         release = Release.of(example.release)
         with suppress(UnreadableXmlError):
-            documents.append(Document(parse_xml_tolerantly(complete(example.text, release)), release))
+            documents.append(Document(parse_xml_with_stray_ampersands(complete(example.text, release)), release))
     return documents
 
 

@@ -155,4 +155,4 @@ def _tidy_claimed(store: SharedStore, number: int, path: str) -> Iterator[str]:
             )
         else:
             disk.remove_tree_or_file(path)
-            yield f"{what}, was removed, because the next copy has all its messages"
+            yield f"{what}, was removed, because a newer copy of the store has all its messages"
