@@ -52,6 +52,10 @@ def test_a_store_that_both_see_marked_is_fine() -> None:
             "a, b: the store directory /srv/x does not exist, and it is not on a mounted file",
         ),
         ((seen("a"),), "a: the store of pair x-mq01 is new. Only a run with both nodes can check"),
+        (
+            (seen("a"), seen("b", broker_pid=77)),
+            "b: the broker runs (process 77), but the store /srv/x is new. After a restart, clients would not receive",
+        ),
         ((seen("a", marked=()), seen("b", marked=())), "a: directory /srv/x contains the store of pair (no name)"),
     ],
 )

@@ -15,6 +15,7 @@ import pytest
 from activemq_fleet.node.process.proc import Process, read_process
 from activemq_fleet.node.process.taken_ports import taken_ports
 
+BASE = "-Dactivemq.base="
 _LISTENER = """
 import socket, sys
 listening = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
@@ -24,9 +25,9 @@ sys.stdin.read()
 
 
 @contextmanager
-def listening_process(address: str) -> Iterator[tuple[Process, int]]:
+def listening_process(address: str, *options: str) -> Iterator[tuple[Process, int]]:
     """A process that listens at an address, and the port that the kernel gave it."""
-    command = [sys.executable, "-c", _LISTENER, address]
+    command = [sys.executable, "-c", _LISTENER, address, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -57,20 +58,30 @@ def test_port_of_another_process_is_taken_where_addresses_conflict(used: str, wa
     if ":" in used and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     with listening_process(used) as (process, port):
-        taken = taken_ports([(wanted, port)], None, "activemq.service")
+        taken = taken_ports([(wanted, port)], None, "activemq.service", "/base")
     expected = {"port": port, "address": used, "pid": process.pid, "program": Path(process.command[0]).name[:15]}
     assert taken == ([expected] if is_taken else [])
 
 
 def test_port_of_the_broker_itself_is_not_taken() -> None:
     with listening_process("127.0.0.1") as (process, port):
-        assert taken_ports([("0.0.0.0", port)], process, "activemq.service") == []
+        assert taken_ports([("0.0.0.0", port)], process, "activemq.service", "/base") == []
         another = read_process(os.getpid())
-        (taken,) = taken_ports([("0.0.0.0", port)], another, None)
+        (taken,) = taken_ports([("0.0.0.0", port)], another, None, "/base")
         assert taken["pid"] == process.pid
 
 
 def test_free_port_is_not_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-    assert taken_ports([("0.0.0.0", port)], None, "activemq.service") == []
+    assert taken_ports([("0.0.0.0", port)], None, "activemq.service", "/base") == []
+
+
+@pytest.mark.parametrize(("base", "is_taken"), [("/base", False), ("/opt/activemq", True)])
+def test_port_of_broker_with_other_directory_in_the_unit_is_taken(
+    base: str, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activemq_fleet.node.process.taken_ports.is_in_systemd_unit", lambda pid, unit: True)
+    with listening_process("127.0.0.1", f"{BASE}{base}") as (process, port):
+        taken = taken_ports([("0.0.0.0", port)], None, "activemq.service", "/base")
+    assert [entry["pid"] for entry in taken] == ([process.pid] if is_taken else [])

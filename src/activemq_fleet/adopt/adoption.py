@@ -330,7 +330,7 @@ def _note_missing_settings(proposal: VariableProposal) -> None:
     proposal.notes.append(
         "the adopted files do not show the values of these variables, so their defaults apply. Set each to the value "
         f"that your hosts use: {heap}"
-        f"{'activemq_install, ' if installs else ''}activemq_home, activemq_base, "
+        f"{'activemq_install, ' if installs else ''}activemq_home, "
         "activemq_user, activemq_java_home, activemq_java_options. If you have agents or load balancers, add their "
         "variables, which adopt does not read"
     )

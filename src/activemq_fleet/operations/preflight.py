@@ -348,4 +348,5 @@ def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | Non
 def _shared_store_problems(request: OperationRequest) -> list[str]:
     """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
     returned = request.options.get("stores") or {}
-    return shared_store_problems(request, read_evidence_by_host(returned, StoreMarkerEvidence.from_module_result))
+    stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_module_result)
+    return shared_store_problems(request, stores, {host: machine.pid for host, machine in request.evidence.items()})

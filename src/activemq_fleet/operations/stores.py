@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
 from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
@@ -23,7 +23,8 @@ class ObservedSharedStore:
 
     ``marked`` holds the lines of the marker, None if the store has no marker. ``mounted`` is true if the directory, or
     a parent of it other than the root, is a mount point. ``fenced`` is true if the store holds generations (numbered
-    copies that guards make); ``fence`` is the inventory's ``activemq_fence``.
+    copies that guards make); ``fence`` is the inventory's ``activemq_fence``. ``broker_pid`` is the process of the
+    broker on the host, None if it does not run or is not known.
     """
 
     host: str
@@ -35,6 +36,7 @@ class ObservedSharedStore:
     marked: tuple[str, ...] | None = None
     fenced: bool = False
     fence: str = "none"
+    broker_pid: int | None = None
 
 
 def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
@@ -101,6 +103,14 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
                 f"{', '.join(hosts)}: the store directory {store.directory} does not exist, and it is not on a mounted "
                 "file system. Mount the share, or create the directory on a file system that both nodes share"
             )
+    for store in seen:
+        if store.broker_pid:
+            return (
+                f"{store.host}: the broker runs (process {store.broker_pid}), but the store {store.directory} is new. "
+                "After a restart, clients would not receive the messages of the store that the broker uses now. Set "
+                "activemq_store_directory to that store. To move it, stop the brokers of pair "
+                f"{pair}, move the directory to {store.directory}, and run the playbook site again"
+            )
     if len(seen) < size:
         return (
             f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that both "
@@ -124,12 +134,15 @@ def decide_store_marker_hosts(request: OperationRequest) -> Decision:
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
 
 
-def shared_store_problems(request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence]) -> list[str]:
+def shared_store_problems(
+    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence], broker_pids: Mapping[str, int | None]
+) -> list[str]:
     """Return the problems of shared stores: a line for each pair whose store cannot be used.
 
-    ``evidence`` is by host.
+    ``evidence`` and the processes of the brokers, ``broker_pids``, are by host.
     """
-    return _problems(_stores_by_pair(_observed_stores(request, evidence)), _pair_sizes(request))
+    stores = [replace(store, broker_pid=broker_pids.get(store.host)) for store in _observed_stores(request, evidence)]
+    return _problems(_stores_by_pair(stores), _pair_sizes(request))
 
 
 def _pair_sizes(request: OperationRequest) -> Counter[str]:

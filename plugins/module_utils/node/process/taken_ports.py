@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from .held_by_process import ListeningSocket, listening_sockets, processes_of_sockets, sockets_that_block
-from .proc import Process, is_in_systemd_unit, read_proc_file, uid_of_process
+from .proc import BASE, Process, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
-def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None) -> list[dict[str, Any]]:
+def taken_ports(
+    listeners: Sequence[tuple[str, int]], broker: Process | None, unit: str | None, base: str
+) -> list[dict[str, Any]]:
     """Return the ports of a broker on which another process already listens.
 
     The broker cannot listen on them. ``listeners`` are addresses and ports of the broker, ``broker`` is the process of
-    the broker that runs, ``unit`` the systemd unit of the broker. Each result has ``port``, ``address``, ``pid`` and
-    ``program``; the last two are None where the process is not visible.
+    the broker that runs, ``unit`` the systemd unit of the broker, ``base`` its directory. A broker of another directory
+    in the same unit, such as the one before an adoption, is another process. Each result has ``port``, ``address``,
+    ``pid`` and ``program``; the last two are None where the process is not visible.
     """
     listening = listening_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
@@ -24,7 +27,7 @@ def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, un
     taken = []
     for port, sockets in blocked:
         held = [(used, holders.get(used.inode, [])) for used in sockets]
-        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit)]
+        foreign = [(used, pids) for used, pids in held if not _is_socket_of_broker(used, pids, broker, unit, base)]
         if foreign:
             pids = [pid for _unused, holding in foreign for pid in holding]
             pid = pids[0] if pids else None
@@ -33,9 +36,20 @@ def taken_ports(listeners: Sequence[tuple[str, int]], broker: Process | None, un
     return taken
 
 
-def _is_socket_of_broker(used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None) -> bool:
+def _is_socket_of_broker(
+    used: ListeningSocket, pids: Sequence[int], broker: Process | None, unit: str | None, base: str
+) -> bool:
     if pids:
-        has_socket = broker is not None and broker.pid in pids
-        return has_socket or (unit is not None and any(is_in_systemd_unit(pid, unit) for pid in pids))
+        if broker is not None and broker.pid in pids:
+            return True
+        return unit is not None and any(
+            is_in_systemd_unit(pid, unit) and not _has_other_base(pid, base) for pid in pids
+        )
     # Only root sees which process has a socket open; the account is all that others see.
     return broker is not None and uid_of_process(broker.pid) == used.uid
+
+
+def _has_other_base(pid: int, base: str) -> bool:
+    """Return whether a process is a broker of another directory than ``base``."""
+    bases = [word for word in read_proc_file(pid, "cmdline").split("\0") if word.startswith(BASE)]
+    return bool(bases) and f"{BASE}{base}" not in bases

@@ -189,7 +189,7 @@ def _gather_now(
     def gather_rest() -> dict[str, Any]:
         return {
             **health.gather_health(layout, process, pending, deployed.store),
-            "taken_ports": taken_ports(ports, process, unit),
+            "taken_ports": taken_ports(ports, process, unit, layout.base),
         }
 
     return result, gather_rest, EvidenceWithSources(evidence, deployed, records, watchdog)

@@ -111,6 +111,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             [(listener["address"], listener["port"]) for listener in parameters["listeners"]],
             process,
             f"{os.path.basename(parameters['base'])}.service",
+            parameters["base"],
         ),
         **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
