@@ -30,7 +30,7 @@ MOVED = bytes([MOVED_ACKS, 0])
 COMMITTED = bytes([COMMIT, 0])
 
 
-def behind(source: Path, made: GenerationCopyResult) -> list[str]:
+def uncopied_message_texts(source: Path, made: GenerationCopyResult) -> list[str]:
     rows = [message.to_dict() for message in uncopied_messages_of_generation(str(source), made.open_file, made.ends)]
     return [f"{row['destination']} {row['message']}" for row in rows]
 
@@ -92,10 +92,10 @@ def test_file_of_moved_acknowledgements_that_broker_continued_is_the_open_file(s
     made = copy_store_generation(str(source), str(target))
     assert (made.open_file, made.links, made.copies) == ("db-4.log", 4, 2)
     assert [is_linked(source, target, f"db-{number}.log") for number in (3, 4, 5, 6)] == [True, False, True, False]
-    assert behind(source, made) == []
+    assert uncopied_message_texts(source, made) == []
     with (source / "db-4.log").open("ab") as file:
         file.write(journal_batch(add_command("five")))
-    assert behind(source, made) == ["queue://q five"]
+    assert uncopied_message_texts(source, made) == ["queue://q five"]
 
 
 def test_later_writes_of_old_broker_are_named_and_not_in_new_generation(source: Path) -> None:
@@ -108,12 +108,12 @@ def test_later_writes_of_old_broker_are_named_and_not_in_new_generation(source: 
     (source / "db-4.log").write_bytes(journal_batch(add_command("five"), add_command("six")))
     (source / "db.data").write_bytes(b"another")
     assert {path.name: path.read_bytes() for path in target.iterdir()} == before
-    assert behind(source, made) == ["queue://q four", "queue://q five", "queue://q six"]
+    assert uncopied_message_texts(source, made) == ["queue://q four", "queue://q five", "queue://q six"]
 
 
 def test_nothing_is_behind_a_store_that_was_left_as_it_was(source: Path) -> None:
     made = copy_store_generation(str(source), str(source.with_name("2-b")))
-    assert behind(source, made) == []
+    assert uncopied_message_texts(source, made) == []
 
 
 def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source: Path) -> None:

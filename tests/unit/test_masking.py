@@ -241,9 +241,9 @@ def test_both_names_are_one_file() -> None:
 
 def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
     masked = "# x\na.password=@activemq_a@\nb: @activemq_b[0].password@,user\nc=@activemq_c@\n"
-    found = secrets_from_masked_text(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
+    secrets = secrets_from_masked_text(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
 
-    assert [(secret.variable, secret.value) for secret in found] == [
+    assert [(secret.variable, secret.value) for secret in secrets] == [
         ("activemq_a", "one"),
         ("activemq_b[0].password", "two"),
     ]

@@ -220,7 +220,7 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
     lay_out(beside(home, ".new"), "5.18.6")
     is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.move_new_release_into_place(str(home), "5.18.6"))
     assert is_cut == (number < CUTS[-1])
-    disk.remove_tree_or_file(str(beside(home, ".new")))  # as the first task of the role does
+    disk.remove_tree_or_file(str(beside(home, ".new")))  # the first task of the role removes it, too
     lay_out(beside(home, ".new"), "5.18.6")
     release_tree.move_new_release_into_place(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")

@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import require_lab_state
-from activemq_fleet.node.process.proc import BASE, process_ids, read_proc_file
+from activemq_fleet.node.process.proc import broker_directories_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, fleet_status
@@ -66,9 +66,8 @@ def _pids_by_base() -> dict[str, list[int]]:
     """
     pids: dict[str, list[int]] = {}
     for pid in process_ids():
-        for word in read_proc_file(pid, "cmdline").split("\0"):
-            if word.startswith(BASE):
-                pids.setdefault(word.removeprefix(BASE), []).append(pid)
+        for directory in broker_directories_in_command(pid):
+            pids.setdefault(directory, []).append(pid)
     return pids
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
 from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
@@ -129,7 +129,7 @@ def decide_store_marker_hosts(request: OperationRequest) -> Decision:
 
     A marker file assigns a store to its pair. Raises RefusalError for an unusable store.
     """
-    claims = marker_hosts_by_pair(_observed_stores(request, request.evidence), _pair_sizes(request)).values()
+    claims = marker_hosts_by_pair(_observed_stores(request, request.evidence, {}), _pair_sizes(request)).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
 
@@ -141,8 +141,7 @@ def shared_store_problems(
 
     ``evidence`` and the processes of the brokers, ``broker_pids``, are by host.
     """
-    stores = [replace(store, broker_pid=broker_pids.get(store.host)) for store in _observed_stores(request, evidence)]
-    return _problems(_stores_by_pair(stores), _pair_sizes(request))
+    return _problems(_stores_by_pair(_observed_stores(request, evidence, broker_pids)), _pair_sizes(request))
 
 
 def _pair_sizes(request: OperationRequest) -> Counter[str]:
@@ -150,7 +149,7 @@ def _pair_sizes(request: OperationRequest) -> Counter[str]:
 
 
 def _observed_stores(
-    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence]
+    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence], broker_pids: Mapping[str, int | None]
 ) -> list[ObservedSharedStore]:
     brokers = request.broker_facts_by_host
     return [
@@ -160,6 +159,7 @@ def _observed_stores(
             pair=brokers[host].pair,
             directory=brokers[host].store or "",
             fence=brokers[host].fence,
+            broker_pid=broker_pids.get(host),
         )
         for host, observed in evidence.items()
     ]

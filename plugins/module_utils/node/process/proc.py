@@ -129,6 +129,12 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
     return min(known, key=lambda candidate: candidate[:2])[2] if known else None
 
 
+def broker_directories_in_command(pid: int) -> list[str]:
+    """Return the directories of brokers (``activemq.base``) that the command line of a process names."""
+    words = read_proc_file(pid, "cmdline").split("\0")
+    return [word[len(BASE) :] for word in words if word.startswith(BASE)]
+
+
 def _is_guard(process: Process) -> bool:
     """Return whether a process is the guard of a broker, whose arguments end with the broker's own command line."""
     return "--" in process.command

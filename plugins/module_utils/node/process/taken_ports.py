@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .held_by_process import ListeningSocket, listening_sockets, processes_of_sockets, sockets_that_block
-from .proc import BASE, Process, is_in_systemd_unit, read_proc_file, uid_of_process
+from .proc import Process, broker_directories_in_command, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
 def taken_ports(
@@ -51,5 +51,5 @@ def _is_socket_of_broker(
 
 def _has_other_base(pid: int, base: str) -> bool:
     """Return whether a process is a broker of another directory than ``base``."""
-    bases = [word for word in read_proc_file(pid, "cmdline").split("\0") if word.startswith(BASE)]
-    return bool(bases) and f"{BASE}{base}" not in bases
+    directories = broker_directories_in_command(pid)
+    return bool(directories) and base not in directories
