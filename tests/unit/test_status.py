@@ -209,6 +209,18 @@ def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one(
     )
 
 
+@pytest.mark.parametrize("guard", [None, 9])
+def test_two_active_brokers_with_different_stores_are_an_error_that_names_both(guard: int | None) -> None:
+    first = {"store": "/srv/orders", "guard": guard, "generation": 5, "generation_in_force": 5}
+    second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "store": "/srv/order", "guard": guard}
+
+    (finding,) = status(a=first, b=second | {"generation": 1, "generation_in_force": 1}).findings
+
+    assert (finding.rule, finding.severity) == ("two-active", "error")
+    assert f"because they use different stores (/srv/orders on {A}, /srv/order on {B})" in finding.message
+    assert "Keep a copy of both stores" in finding.fix
+
+
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
     deployed = {**broker_evidence(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]

@@ -8,7 +8,12 @@ from typing import Any
 
 from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.fence.store_access import StoreAccess, brokers_writing_newest_generation, two_masters_message
+from activemq_fleet.node.fence.store_access import (
+    StoreAccess,
+    brokers_writing_newest_generation,
+    different_stores_message,
+    two_masters_message,
+)
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.systemd import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
@@ -193,7 +198,7 @@ def _watchdog_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) ->
             row.host,
             f"{watchdog['text']}. A broker that hangs is neither reported nor killed",
             f"on {row.host}, give the account {broker.settings.user} read permission for this file, or run the "
-            "playbook site",
+            "the playbook site",
         )
 
 
@@ -477,11 +482,21 @@ def _state_text(row: BrokerStatus) -> str:
 
 def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
-    store = evidence[active[0].host].get("store")
+    stores = {row.host: evidence[row.host].get("store") for row in active}
     stop = (
         "immediately stop one of the two brokers: the one with fewer client connections, or either if neither has any"
     )
-    if store:
+    if different := different_stores_message(stores):
+        yield _finding(
+            "two-active",
+            "error",
+            active[0].host,
+            f"the brokers of {names} are both active, because {different}. Each has messages that the other one lacks",
+            f"{stop}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, and run "
+            "the playbook site",
+        )
+        return
+    if store := stores[active[0].host]:
         stop += f". Keep a copy of the store {store}"
     if not any(evidence[row.host].get("guard") for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
