@@ -24,13 +24,16 @@ from activemq_fleet.schema import (
 KIND_RULE = "V040"
 """The rule about files that are not an activemq.xml."""
 NO_BROKER_RULE = "V041"
-_NAME_THE_FILE = "give check the path of the activemq.xml that the broker reads"
-_READ_WITH_IT = "check the activemq.xml in the same directory instead: that check also reads the file that you selected"
-_OF_ARTEMIS = (
-    "use the tools of Artemis: `artemis check node` checks a running broker, and artemis-configuration.xsd of its "
-    "distribution checks this file"
+_NAME_THE_FILE = "run the command again with the path of the activemq.xml that the broker reads"
+_READ_WITH_IT = (
+    "run the command again with the activemq.xml in the same directory. `activemq-fleet check --file` of that "
+    "activemq.xml also checks this file"
 )
-_INSIDE = "save the activemq.xml that it contains as a separate file, and check that file"
+_OF_ARTEMIS = (
+    "use the tools of Artemis: `artemis check node` checks a running broker. To check this file, validate it against "
+    "artemis-configuration.xsd of the Artemis distribution"
+)
+_INSIDE = "save the activemq.xml that this file contains as a separate file, and run the command again with that file"
 _ARTEMIS = frozenset({
     "http://activemq.apache.org/schema",
     "http://activemq.org/schema",
@@ -44,22 +47,22 @@ _CAMEL = "http://camel.apache.org/schema/"
 _OF_BROKERS = frozenset({"beans", "broker"})
 # By the name of the root element, whatever its namespace.
 _ROOTS = {
-    "Configure": ("a configuration of Jetty in Jetty's own XML", _NAME_THE_FILE),
-    "Configuration": ("a configuration of Log4j", _READ_WITH_IT),
-    "html": ("an HTML page, as a server returns it in place of a file", "download the file itself, and check it"),
-    "project": ("the pom.xml of Maven", _NAME_THE_FILE),
-    "restrict": ("a policy of Jolokia, jolokia-access.xml", _READ_WITH_IT),
+    "Configure": ("a Jetty configuration file, such as jetty.xml", _NAME_THE_FILE),
+    "Configuration": ("a Log4j configuration file", _READ_WITH_IT),
+    "html": ("an HTML page, such as a login or error page of a web server", "download the activemq.xml again"),
+    "project": ("a pom.xml of Maven", _NAME_THE_FILE),
+    "restrict": ("a Jolokia policy, such as jolokia-access.xml", _READ_WITH_IT),
     "schema": ("an XML schema", _NAME_THE_FILE),
-    "web-app": ("the web.xml of a web application", _NAME_THE_FILE),
+    "web-app": ("a web.xml of a web application", _NAME_THE_FILE),
 }
 _MAGIC = {
-    b"\x1f\x8b": "an archive of gzip",
-    b"PK\x03\x04": "an archive: zip or jar",
-    b"BZh": "an archive of bzip2",
-    b"\xfd7zXZ\x00": "an archive of xz",
-    b"\xfe\xed\xfe\xed": "a key store of Java",
-    b"\xca\xfe\xba\xbe": "a class of Java",
-    b"\x7fELF": "a program",
+    b"\x1f\x8b": "a gzip-compressed file",
+    b"PK\x03\x04": "a zip or jar archive",
+    b"BZh": "a bzip2-compressed file",
+    b"\xfd7zXZ\x00": "an xz-compressed file",
+    b"\xfe\xed\xfe\xed": "a Java key store",
+    b"\xca\xfe\xba\xbe": "a compiled Java class file",
+    b"\x7fELF": "a compiled program",
 }
 # Bounded, so that a search takes linear time in any text.
 _JAAS_OPTION = re.compile(r"\b[\w.$]{1,200}\s{1,20}(?:required|requisite|sufficient|optional)\b", re.IGNORECASE)
@@ -134,14 +137,17 @@ def _kind_by_root(root: etree._Element) -> ForeignFileKind | None:
     if name in _OF_BROKERS or namespace in (BEANS, CORE, XBEAN):
         return None
     if namespace.startswith(_BLUEPRINT):
-        fix = "move its <broker> into a Spring XML file, and check that file: this check does not read blueprints"
-        return ForeignFileKind("a blueprint of OSGi, which Apache Karaf reads", fix)
+        fix = (
+            "move its <broker> into a Spring XML file, and run the command again with that file: activemq-fleet does "
+            "not read OSGi Blueprint files"
+        )
+        return ForeignFileKind("an OSGi Blueprint file for Apache Karaf", fix)
     if namespace.startswith(_CAMEL):
-        return ForeignFileKind(f"a file of Apache Camel, with the root <{name}>", _NAME_THE_FILE)
+        return ForeignFileKind(f"an Apache Camel file with the root element <{name}>", _NAME_THE_FILE)
     if name in _ROOTS:
         return ForeignFileKind(*_ROOTS[name])
     of = f" of {namespace}" if namespace else ""
-    return ForeignFileKind(f"an XML file of another program, with the root <{name}>{of}", _NAME_THE_FILE)
+    return ForeignFileKind(f"an XML file of another program, with the root element <{name}>{of}", _NAME_THE_FILE)
 
 
 def _text_kind(text: str, file: str) -> ForeignFileKind | None:
@@ -150,7 +156,7 @@ def _text_kind(text: str, file: str) -> ForeignFileKind | None:
     if re.search(r"<(?:\w+:)?(?:broker|beans)[\s>]", text):
         before = text.partition("<")[0].rstrip().rpartition("\n")[2]
         if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
-            return ForeignFileKind(f"a manifest of Kubernetes with a {manifest[1]}", _INSIDE)
+            return ForeignFileKind(f"a Kubernetes manifest of the kind {manifest[1]}", _INSIDE)
         if re.fullmatch(r"[ \t]*(?:- +)?[\w.\"'/-]+:[ \t]*[|>][-+0-9]*", before):
             return ForeignFileKind("a YAML file", _INSIDE)
         return ForeignFileKind("a script", f"run the script, or {_INSIDE}") if text.startswith("#!") else None
@@ -161,9 +167,9 @@ def _text_kind(text: str, file: str) -> ForeignFileKind | None:
     if text.lstrip().startswith(("{", "[")) and _is_json(text):
         return ForeignFileKind("a JSON file", _NAME_THE_FILE)
     if _JAAS_ENTRY.search(text) and _JAAS_OPTION.search(text):
-        return ForeignFileKind("a configuration of JAAS, such as login.config", _READ_WITH_IT)
+        return ForeignFileKind("a JAAS configuration file, such as login.config", _READ_WITH_IT)
     if manifest and re.search(r"^[ \t]*apiVersion:", text, re.MULTILINE):
-        return ForeignFileKind(f"a manifest of Kubernetes with a {manifest[1]}", _NAME_THE_FILE)
+        return ForeignFileKind(f"a Kubernetes manifest of the kind {manifest[1]}", _NAME_THE_FILE)
     return _kind_by_lines(lines, file)
 
 
@@ -172,11 +178,11 @@ def _kind_by_lines(lines: list[str], file: str) -> ForeignFileKind:
     if any(re.match(r"[ \t]*(?:wrapper|set\.default)\.\w", line) for line in lines):
         return ForeignFileKind("a wrapper.conf of the Java Service Wrapper", _NAME_THE_FILE)
     if any(re.match(r"[ \t]*(?:log4j\.|appender\.|rootLogger\b|logger\.)", line) for line in lines):
-        return ForeignFileKind("a configuration of Log4j", _READ_WITH_IT)
+        return ForeignFileKind("a Log4j configuration file", _READ_WITH_IT)
     if file.endswith(".properties"):
         return ForeignFileKind("a properties file", _READ_WITH_IT)
     if any(map(_SECTION.fullmatch, lines[:1])):
-        return ForeignFileKind("an INI file or a unit of systemd", _NAME_THE_FILE)
+        return ForeignFileKind("an INI file or a systemd unit", _NAME_THE_FILE)
     forms = (
         (_VARIABLE, "a file of environment variables, such as bin/env", _NAME_THE_FILE),
         (_YAML_KEY, "a YAML file", _NAME_THE_FILE),
