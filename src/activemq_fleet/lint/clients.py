@@ -111,8 +111,8 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
 def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Problem]:
     """A connector sets updateClusterClients without updateClusterClientsOnRemove.
 
-    Why: the broker notifies clients of brokers that join, but not of brokers that leave, so that clients still try to
-        connect to stopped brokers and reconnect slowly. A network with fixed brokers is hardly affected.
+    Why: the broker notifies clients of brokers that join, but not of brokers that leave. Clients still try to connect
+        to stopped brokers, and therefore reconnect slowly. A network with fixed brokers is hardly affected.
     Fix: set updateClusterClientsOnRemove="true".
     Source: RegionBroker.removeBroker; failover reference
 
@@ -139,14 +139,14 @@ def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Proble
 
 @rule("C009", "warning", each="transportConnector")
 def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
-    """maximumConnections is lower than the number of connections that bridges and agents need.
+    """maximumConnections of a connector is 0 or less, or lower than the number of links of the broker.
 
-    Why: bridges and consoles count as connections. The broker closes each connection above the limit without a
-        protocol error, and a bridge then retries indefinitely.
-    Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, when all of
-        them reconnect at once.
-    Cannot see: the number of clients. A limit below the number of this broker's links is an info, because their peers
-        usually link back.
+    Why: the limit counts the connections of clients, bridges and consoles. The broker closes each connection above the
+        limit without a protocol error, and a bridge then retries indefinitely.
+    Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, after which all
+        of them reconnect at once.
+    Cannot see: the number of clients and of links that other brokers open to this broker. For a limit above 0 the
+        finding is therefore an info: usually each linked broker also opens a link to this broker.
     Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -184,7 +184,8 @@ def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
     Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the
         connection, the bridge stays up and transfers nothing for hours.
     Fix: remove the option from the URI, so that the default applies (keep-alive, with a limit of 30000 ms).
-    Cannot see: values that a placeholder decides. Where V035 reports the option of a link, this rule is silent.
+    Cannot see: a value that a placeholder such as ${…} supplies. If V035 already reports the option on a link, this
+        rule does not report it again.
     Source: OpenWireFormat.renegotiateWireFormat, AbstractInactivityMonitor
 
     Fires on 6.3.1::

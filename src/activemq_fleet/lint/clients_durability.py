@@ -48,7 +48,7 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
 @rule("C018", "info", each="destinationInterceptors")
 def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
-    """The file's virtual destinations lack the default VirtualTopic.>, which they replace.
+    """The file defines virtual destinations without VirtualTopic.>, which removes the default virtual topics.
 
     Why: the broker accepts messages to topics below VirtualTopic without an error, but the queues
         Consumer.NAME.VirtualTopic.… do not receive them.

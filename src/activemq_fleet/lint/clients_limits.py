@@ -30,10 +30,11 @@ _BOUNDS = (
 def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
-    Why: all destinations share memoryUsage. If it is used up, the producers of every destination block, also below
-        the destination's memoryLimit.
+    Why: all destinations share memoryUsage. When it is used up, all producers block, even those of destinations that
+        have not reached their own memoryLimit.
     Fix: raise memoryUsage, but keep it below 70 % of the heap. Or lower the memoryLimit of the policy entries.
-    Cannot see: the heap, in a file alone; destinations that clients create.
+    Cannot see: the size of the heap if you check only a file (`check --file`), and the destinations that clients
+        create.
     Source: BrokerService.checkMemorySystemUsageLimits; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -95,8 +96,8 @@ def usage_limit_below_one_journal_file(broker: Element) -> Iterator[Problem]:
     """storeUsage or tempUsage is smaller than one file of the journal.
 
     Why: the journal consists of files of 32 MB, unless journalMaxFileLength is set. The broker frees space only by
-        deleting whole files, and never deletes the file to which it writes. If the limit is below one file, the store
-        fills up once. From then on producers block, even after all messages are consumed.
+        deleting whole files, and never deletes the file to which it writes. If the limit is smaller than one file, the
+        producers block as soon as the store reaches the limit. They stay blocked even after all messages are consumed.
     Fix: raise the limit of <storeUsage> or <tempUsage> to the size of several journal files, such as 1 gb.
     Source: measured on 5.6.0, 5.11.4 and 5.18.3; BrokerService.checkStoreUsageLimits
 
@@ -146,8 +147,8 @@ def _journal_file_length(store: Element | None) -> int | None:
 def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Problem]:
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
-    Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client still
-        receives its PUBACK, so that the message is lost. The attribute does not apply to bridges.
+    Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client receives a
+        PUBACK for a rejected message, and the message is lost. The attribute does not apply to bridges.
     Fix: remove sendFailIfNoSpace or sendFailIfNoSpaceAfterTimeout.
     Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
@@ -201,10 +202,10 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
 
 @rule("C012", "info", each="broker", releases="5.15.0")
 def lowered_store_limit_not_raised_again(broker: Element) -> Iterator[Problem]:
-    """A store limit that was lowered at a start on a full disk is not raised again.
+    """A broker that starts on a full disk lowers its store limit, and does not raise the limit again.
 
-    Why: until its next restart, the broker may store no message. It raises the limit again only if the limit is in
-        percent, and if <broker> has schedulePeriodForDiskUsageCheck.
+    Why: until its next restart, the broker possibly cannot store any message. It raises the limit again only if
+        <storeUsage> sets the limit in percent, and <broker> sets schedulePeriodForDiskUsageCheck.
     Fix: replace limit="SIZE" of <storeUsage> with percentLimit="100" total="SIZE", and set
         schedulePeriodForDiskUsageCheck="60000" on <broker>.
     Source: BrokerService.checkUsageLimit; measured on 5.15.16, 5.18.3 and 6.3.1
@@ -298,11 +299,12 @@ def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
 
 @rule("C013", "info")
 def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem]:
-    """memoryUsage is 64 MB or less, or exceeds the heap of the release's own start script.
+    """memoryUsage is 64 MB or less, or exceeds the heap that the start script of the release sets.
 
     Why: all producers block when the messages of all destinations together fill memoryUsage. The start script sets a
         heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
-    Fix: write percentOfJvmHeap="70" instead of the limit, or before 5.10 a limit of about 60 % of the heap.
+    Fix: from 5.10 on, replace the limit of <memoryUsage> with percentOfJvmHeap="70". Before 5.10, set the limit to
+        about 60 % of the heap (-Xmx).
     Cannot see: the actual heap of the host.
     Source: start scripts of the release tags
 
@@ -323,7 +325,7 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
     heap = _shipped_heap(document.release)
     fix = "set the limit of <memoryUsage> to about 60 % of the Java heap (-Xmx)"
     if document.release.supports("memoryUsage", "percentOfJvmHeap"):
-        fix = 'write <memoryUsage percentOfJvmHeap="70"/> instead of the limit'
+        fix = 'replace the limit of <memoryUsage> with percentOfJvmHeap="70"'
     for usage in document.elements_named("memoryUsage"):
         limit = usage.size_attribute("limit")
         if limit is None:
@@ -341,7 +343,7 @@ def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem
                 "sets by default"
             )
             why = _reason_above_heap(document.release)
-            yield usage.problem(text, "limit", fix=f"{fix}, or raise the heap (-Xmx) of the broker", why=why)
+            yield usage.problem(text, "limit", fix=f"{fix}. Or raise the heap (-Xmx) of the broker", why=why)
 
 
 def _shipped_heap(release: Release) -> int:
@@ -357,11 +359,13 @@ def _mb(number: int) -> str:
 
 @rule("C014", "info", each="policyMap", needs="@producerFlowControl")
 def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Problem]:
-    """A destination policy sets producerFlowControl="false" without a memory limit or a cursor.
+    """A destination policy sets producerFlowControl="false", but neither a memoryLimit nor a cursor.
 
     Why: messages that do not fit into memory fill the store or the temporary store. A full store blocks the producers
         of all destinations.
     Fix: remove producerFlowControl="false", or set a memoryLimit on the policyEntry.
+    Cannot see: whether a cursor suffices. The rule is silent if the policyEntry contains any pendingQueuePolicy,
+        pendingSubscriberPolicy, pendingDurableSubscriberPolicy or pendingMessageLimitStrategy.
     Source: documentation of producer flow control; Queue of the release tags
 
     Fires on 5.18.3::
@@ -397,13 +401,13 @@ def _destination_text(entry: Element, default: str) -> str:
 
 @rule("C015", "info", each="broker", releases="5.12.0")
 def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
-    """A dead letter strategy sets no expiration, so that dead letters are kept permanently.
+    """A dead letter strategy sets no expiration: dead letters are kept permanently.
 
-    Why: messages that no consumer could process stay in the dead letter queue. Each of them keeps a file of the journal
-        from being removed, until the store is full.
+    Why: messages that no consumer could process stay in the dead letter queue. As long as one of them exists, the
+        broker cannot delete the journal file that contains it. The store can therefore become full.
     Fix: set expiration="604800000" (7 days, in milliseconds) on the strategy. If you monitor the depth of the dead
-        letter queues instead, suppress C015: with a comment disable=C015 in the file, or with activemq_waivers in a
-        fleet.
+        letter queues instead, suppress C015. In a file, write <!-- activemq-fleet: disable=C015 REASON --> before the
+        strategy.
     Source: AbstractDeadLetterStrategy of the release tags
 
     Fires on 5.18.3::

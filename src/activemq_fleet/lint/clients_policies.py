@@ -52,8 +52,9 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
 def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
     """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
 
-    Why: a message that expires, or that no consumer can process within its redeliveries, is lost, with one log line
-        for each thousand of them. dropAll is true unless the file sets it to false, even if dropOnly is set.
+    Why: a message that expires, or that still fails after the maximum number of redeliveries, is lost. The broker logs
+        only one line per 1000 discarded messages. dropAll is true unless the file sets it to false, even if dropOnly is
+        set.
     Fix: set dropAll="false" and list the destinations with unneeded dead letters in dropOnly.
     Cannot see: whether any of the messages matter.
     Source: DiscardingDLQBroker of the release tags
@@ -76,10 +77,11 @@ def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
 
 @rule("C042", "info", each="broker")
 def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
-    """The directory of the data or of the store is relative to the directory in which the broker is started.
+    """The data directory or the store directory is relative to the directory in which the broker is started.
 
-    Why: a broker that is started from another directory, by hand or by a new service unit, creates an empty store
-        there. It serves without the messages of the old one, and its lock does not protect against a second broker.
+    Why: if you start the broker in another directory, or a new service unit does, the broker creates an empty store
+        there. It then serves clients without the messages of the previous store. The lock of the new store does not
+        prevent a second broker from using the previous store.
     Fix: write an absolute path, such as /var/lib/activemq, or a path that begins with ${activemq.data}.
     Cannot see: the working directory that a service unit sets.
     Source: BrokerService.setDataDirectory and KahaDBPersistenceAdapter.setDirectory of the release tags; measured on
@@ -121,13 +123,13 @@ def _is_relative(directory: str) -> bool:
 
 @rule("C043", "warning", each="policyMap", needs="@producerFlowControl")
 def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Problem]:
-    """A destination policy switches flow control off and keeps all pending messages in memory.
+    """A destination policy disables flow control and keeps all pending messages in memory.
 
     Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor, vmCursor or
         vmDurableCursor never moves messages to a disk. A slow consumer makes the heap run out, which stops the broker.
     Fix: remove producerFlowControl="false", or use a cursor that moves messages to the disk: storeCursor or
         fileQueueCursor for queues, fileCursor for topics.
-    Cannot see: how many messages wait. A pendingMessageLimitStrategy bounds those of a vmCursor.
+    Cannot see: the number of pending messages. With a vmCursor, a pendingMessageLimitStrategy limits this number.
     Source: documentation of message cursors; VMPendingMessageCursor of the release tags
 
     Fires on 5.18.3::

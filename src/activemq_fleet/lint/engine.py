@@ -51,10 +51,10 @@ Check = Callable[[Any], Iterable[Problem]]
 Scope = Literal["file", "release", "fleet", "host"]
 ALWAYS = "5.3.0"
 SCOPES = {
-    "file": "one file (`check --file`) and fleets",
-    "release": "the release of a file (`check --file`) or a broker",
-    "fleet": "fleets (`check -i`)",
-    "host": "hosts (the role's preflight)",
+    "file": "each activemq.xml (`check --file` and `check -i`)",
+    "release": "the ActiveMQ release of a file (`check --file`) or of a broker (`check -i`)",
+    "fleet": "the whole inventory (`check -i`)",
+    "host": "each host, before the role `broker` deploys to it",
 }
 FAMILIES = {
     "V": "release and schema",

@@ -62,12 +62,12 @@ def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
 
 @rule("C004", "warning", scope="fleet")
 def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
-    """A client's failover: list has one node of a pair and not the other.
+    """The failover: URI of a client lists only one node of a pair.
 
-    Why: after a failover the client only tries to connect to the failed node, indefinitely, while the other node has
-        its messages.
+    Why: after a failover, the client indefinitely tries to connect to the failed node. The messages are on the other
+        node, which the client does not know.
     Fix: add the other node to the failover list. The rendered clients/GROUP/jndi.properties contains a complete list.
-    Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
+    Cannot see: clients outside the inventory. The rule checks activemq_xml_fragments, activemq_extra_files and
         activemq_java_options.
     Source: failover reference; measured on 5.17.2
 
@@ -109,13 +109,13 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
 
 @rule("C005", "info", scope="fleet")
 def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
-    """A client's failover: URI has no timeout.
+    """The failover: URI of a client has no timeout.
 
     Why: while no broker is available, send() does not return, and the application's thread blocks for the whole
         outage.
     Fix: add timeout=3000 (milliseconds) to the URI, and handle the exception of send(). If the client only consumes,
         add a waiver of C005 to activemq_waivers.
-    Cannot see: clients outside the inventory, and whether this one produces.
+    Cannot see: clients outside the inventory, and whether the client of this URI sends messages.
     Source: FailoverTransport.oneway of the release tags; failover reference
 
     Fires on 5.18.3::
@@ -145,14 +145,15 @@ def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
 
 @rule("C010", "warning", scope="fleet")
 def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
-    """The audit for duplicate messages remembers fewer producers or messages than the broker receives.
+    """The duplicate audit of a broker remembers too few producers, or too few messages per producer.
 
-    Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes a duplicate
-        only if it still remembers the producer and the number of the message.
+    Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes such a
+        duplicate only if its audit still remembers the producer and the sequence number of the message.
     Fix: remove the attribute that the finding names, so that its default applies, or set it above the number in the
         finding.
-    Cannot see: clients outside the inventory: the rule counts the agents of the pair and the links to it, one
-        producer each. failoverProducersAuditDepth does not limit the store's audit (verified in 5.5.1 and 5.18.3).
+    Cannot see: clients outside the inventory. The rule counts only the agents of the pair and the brokers with a link
+        to the pair, each as one producer. It does not check failoverProducersAuditDepth, which does not limit the
+        store's audit (verified in 5.5.1 and 5.18.3).
     Source: ActiveMQMessageAuditNoSync, ProducerBrokerExchange of the release tags
 
     Fires on 5.18.3::

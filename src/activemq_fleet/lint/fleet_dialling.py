@@ -44,12 +44,12 @@ _FIXES_OF_CLIENTS = {
 
 @rule("N045", "error", scope="fleet")
 def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
-    """The broker to which a link connects rejects the link.
+    """A broker rejects the link of another broker.
 
-    Why: the bridge is never established: it retries every few seconds, and messages stay on the sending broker.
-    Fix: set activemq_tls on both brokers or on none. In the URI of the link, write a port and a scheme of the broker to
-        which the link connects. Set userName and password to an account of that broker.
-    Cannot see: the signer of a certificate, and links to brokers outside the inventory.
+    Why: the bridge is never established. The sending broker retries every few seconds, and keeps the messages.
+    Fix: set activemq_tls on both brokers or on neither. If the link has its own URI, use the scheme and the port of a
+        connector of the target broker. Set userName and password of the link to an account of the target broker.
+    Cannot see: which authority signed a certificate, and links to brokers outside the inventory.
     Source: measured on 5.18.3: Empty client certificate chain; TcpTransportServer
 
     Fires on 5.18.3::
@@ -79,8 +79,8 @@ def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
 def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
     """A broker without a configured trust store opens a link over TLS.
 
-    Why: Java then trusts only public authorities. The bridge is not established if a private authority signed the
-        other broker's certificate.
+    Why: without a trust store, Java trusts only public certificate authorities. The bridge is not established if a
+        private authority signed the other broker's certificate.
     Fix: set activemq_tls on both brokers. If a public authority signed the other broker's certificate, add a waiver of
         N046 to activemq_waivers.
     Source: JSSE: without a trust store only the authorities of Java are trusted
@@ -138,13 +138,13 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 @rule("C020", "error", scope="fleet")
 def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
-    """A broker rejects the connections of an agent, a load balancer or a client's failover list.
+    """A broker rejects the connections of an agent, of a load balancer, or of a client with a failover: URI.
 
     Why: the client never connects: the broker closes each of its connections.
-    Fix: set activemq_tls on all brokers of a pair or group, or on none. Where activemq_tls.client_auth is true, set
-        activemq_agent_tls_certificate and activemq_agent_tls_key. In a failover list, write a port and a scheme of the
-        broker.
-    Cannot see: clients outside the inventory. The rule checks fragments, activemq_extra_files and
+    Fix: set activemq_tls on all brokers of a pair or group, or on none. If activemq_tls.client_auth is true, set
+        activemq_agent_tls_certificate and activemq_agent_tls_key. In the failover: URI of a client, use the scheme and
+        the port of a connector of the broker.
+    Cannot see: clients outside the inventory. The rule checks activemq_xml_fragments, activemq_extra_files and
         activemq_java_options of brokers. T027 reports a load balancer without a certificate.
     Source: measured on 5.18.3: Empty client certificate chain; agent/tls.py
 
@@ -280,8 +280,8 @@ def _refusal_of(view: FleetView, host: str, port: int, tls: bool) -> tuple[str, 
 def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
     """An agent uses TLS without activemq_agent_tls_ca.
 
-    Why: the agent then trusts only the public authorities of its system, and disconnects from every broker whose
-        certificate a private authority signed.
+    Why: the agent then trusts only the public certificate authorities of its host. It disconnects from every broker
+        whose certificate a private authority signed.
     Fix: set activemq_agent_tls_ca to a PEM file on the agent's host. If a public authority signed the certificates,
         add a waiver of C021 to activemq_waivers.
     Source: agent/tls.py: without tls.ca only the authorities of the system are trusted
@@ -318,10 +318,11 @@ def agent_tls_without_ca(view: FleetView) -> Iterator[Problem]:
 
 @rule("C022", "info", scope="fleet")
 def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
-    """Java clients need a trust store, or also a client certificate, to connect to a broker.
+    """Java clients need a trust store, and in some cases a client certificate, to connect with TLS.
 
-    Why: jndi.properties contains ssl:// URIs but cannot contain stores. Java trusts only public authorities and
-        presents no certificate, so that the client never connects.
+    Why: jndi.properties contains ssl:// URIs, but it cannot contain the trust store and the key store of a client.
+        Without these stores, Java trusts only public certificate authorities and presents no client certificate. The
+        broker and the client then never connect.
     Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword. If a broker requires a
         certificate, add -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
     Cannot see: how clients are started.

@@ -57,15 +57,16 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     """A connector accepts messages that are too large for a link of the broker.
 
     Why: the link fails at such a message, reconnects and fails at the same message again, every two seconds,
-        indefinitely. The message and all messages after it in its queue stay where they are, and all other
+        indefinitely. The message and all messages after it in its queue stay on the sending broker. All other
         destinations of the link lose most of their throughput.
     Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value. It must be at least
-        three times that of the STOMP connectors, and 64 KiB more than that of the MQTT connectors.
-    Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector that links
-        also use: the message grows by 32 bytes or more with each broker. Set wireFormat.maxFrameSize in the broker
-        URL of those clients. AMQP messages with lists and maps also grow. The finding is an info where only rendered
-        defaults differ, as between releases, and where only a STOMP message with many bytes that are not UTF-8 is too
-        large.
+        three times the wireFormat.maxFrameSize of the STOMP connectors, and at least 64 KiB above that of the MQTT
+        connectors.
+    Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector. Each broker
+        adds at least 32 bytes to a message, so that the message can become too large for a link to the same connector.
+        Set wireFormat.maxFrameSize in the broker URL of these clients. AMQP messages with lists and maps also grow. The
+        finding is an info in two cases. In the first, the inventory sets none of the limits, and only the defaults of
+        the releases differ. In the second, only STOMP messages with many bytes that are not UTF-8 are too large.
     Source: OpenWireFormat, StompWireFormat and MQTTWireFormat of the release tags; measured on 5.8.0, 5.11.4, 5.18.3
         and 6.3.1
 

@@ -23,11 +23,11 @@ _Distances = Mapping[str, Mapping[str, int]]
 def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
     """Two duplex links join the same two brokers or pairs, one from each end.
 
-    Why: each duplex link consists of two bridges, so that four bridges exist, and the log does not report it. If both
-        links have the same name, they disconnect each other repeatedly ("already connected").
+    Why: each duplex link consists of two bridges. With four bridges, each message has two routes, and no log line
+        reports this. If both links have the same name, they disconnect each other repeatedly ("already connected").
     Fix: set duplex on one side only, or use two links without duplex.
-    Cannot see: whether the two routes matter. With activemq_ha: pure the multicast links of all masters are duplex,
-        and the finding is an info.
+    Cannot see: whether the second route causes harm. With activemq_ha: pure the multicast links of all masters are
+        duplex, and the finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; TransportConnection
 
     Fires on 5.18.3::
@@ -192,11 +192,12 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
     """A link's network TTL is shorter than the longest path through the network.
 
     Why: networkTTL limits the number of bridges that a message, or the subscription of a consumer, can cross. A message
-        beyond the limit stays where it is, and only DEBUG and TRACE lines report it.
+        beyond the limit stays on the broker that it reached, and only DEBUG and TRACE lines report it.
     Fix: remove activemq_network_ttl, and ttl from activemq_links, so that the default applies: the length of the
         longest path.
-    Cannot see: consumers that move. With a TTL of exactly that length, a message that was already forwarded cannot
-        follow its consumer (measured): if consumers move, add that many hops.
+    Cannot see: consumers that move to another broker. With a TTL of exactly the length of the longest path, a message
+        that was already forwarded cannot follow its consumer (measured). If consumers move, add to the TTL the number
+        of bridges between the old and the new broker of a consumer.
     Source: NetworkBridgeFilter, DemandForwardingBridgeSupport
 
     Fires on 5.18.3::

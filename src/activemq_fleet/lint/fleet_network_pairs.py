@@ -19,8 +19,7 @@ _LONG = 60_000  # ms, twice the default
 def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
     """A broker in a network of brokers has no standby: its messages are unavailable while it is down.
 
-    Why: bridges move messages and do not copy them, so that no other broker of the network has the messages of the
-        failed one.
+    Why: bridges move messages and do not copy them. No other broker of the network has the messages of a failed broker.
     Fix: add a second node for each broker without a standby and set activemq_ha: shared-file. If messages may be
         unavailable until a repair, add a waiver of N035 to activemq_waivers.
     Source: documentation of networks of brokers; NetworkBridgeFilter
@@ -53,12 +52,12 @@ def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
 
 @rule("N038", "warning", scope="fleet")
 def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
-    """A pair's duplex link connects to a listener that detects a lost connection late.
+    """A duplex link of a pair connects to a connector that detects lost connections late.
 
-    Why: after a failover the other node of the pair opens the same link again. The broker with this connector still
-        has the old connection, and rejects the new one until it detects that the old one is lost.
-    Fix: remove wireFormat.maxInactivityDuration from activemq_connectors, so that the default of 30000 ms applies. Do
-        not write 0, which disables the detection.
+    Why: after a failover, the other node of the pair opens the same link. The remote broker still has the old
+        connection, and rejects the new connection until it detects that the old one is lost.
+    Fix: remove wireFormat.maxInactivityDuration from the connector in activemq_connectors, so that the default of 30000
+        ms applies. Do not set it to 0, because 0 disables the detection.
     Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
 
     Fires on 5.18.3::
@@ -105,7 +104,7 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover the network has a different topology: a bridge is missing, or forwards one direction only.
     Fix: set activemq_links, activemq_network_ttl, and activemq_xml_fragments with networkConnectors, in the variables
-        of the pair or the group, and not of a single host.
+        of the pair or the group. Remove them from the variables of single hosts.
     Source: design: the network has the same topology whichever node is active
 
     Fires on 5.18.3::
@@ -207,7 +206,7 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
     Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker forwards the
-        subscriptions of others again, so that a message has as many routes as there are other brokers.
+        subscriptions of others again. A message then has as many routes as there are other brokers.
     Fix: set activemq_network_ttl: 1. If messages must follow a consumer that moves to another broker, set 2 instead. In
         this case also set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
     Cannot see: whether consumers move. For the default TTL of 3 the finding is an info.

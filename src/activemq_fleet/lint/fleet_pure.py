@@ -38,8 +38,8 @@ class _Attachment(NamedTuple):
 def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem]:
     """A master has two slaves, or a slave has another slave.
 
-    Why: the master copies to both slaves, and when it fails both take over and serve the same messages: two masters,
-        every message twice (measured on 5.5.1). A slave copies nothing to another slave.
+    Why: the master copies its messages to both slaves. When the master fails, both slaves take over and serve the same
+        messages: consumers receive each message twice (measured on 5.5.1). A slave copies nothing to another slave.
     Fix: keep one masterConnector for each master, on the other node of its pair. Remove each additional masterConnector
         from activemq_xml_fragments.
     Source: pure-master-slave page; measured on 5.5.1
@@ -90,7 +90,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
 
     Why: the pair already copies messages. A bridge between its nodes forwards the same messages, and under load
         messages are delivered twice or acknowledged on one side only.
-    Fix: remove the networkConnector; the masterConnector is the only connection between the nodes of a pure pair.
+    Fix: remove the networkConnector. The masterConnector must be the only connection between the nodes of a pure pair.
     Source: pure-master-slave page
 
     Fires on 5.5.1::
@@ -122,8 +122,9 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
 def pure_pair_nodes_configured_differently(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
-    Why: the slave executes the master's operations with its own configuration. Where the configurations differ, the
-        copy of the store differs too: another dead letter queue, another limit, a user that only one node accepts.
+    Why: the slave executes the master's operations with its own configuration. If the configurations differ, the copy
+        of the store differs too. For example, one node has another dead letter queue or limit, or accepts a user that
+        the other rejects.
     Fix: set the same activemq_xml_fragments for both nodes, in the group's variables. Only names, URIs and directories
         may differ.
     Source: MasterBroker of 5.5; pure-master-slave page
@@ -159,13 +160,14 @@ def pure_pair_nodes_configured_differently(view: FleetView) -> Iterator[Problem]
 
 @rule("P009", "info", scope="fleet", releases=_PURE)
 def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
-    """A planned stop of a pure master makes its slave take over permanently.
+    """If you stop a pure master, its slave takes over permanently.
 
-    Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), which takes over as after a
-        crash. From then on the store of the old master is outdated, and the old master must not start with it.
-    Fix: before you stop a master, stop its slave. After each failover run the playbook resync, which copies the newer
-        store to the old master before the pair starts again.
-    Cannot see: the planned operation; the rule gives one hint for each group.
+    Why: a master that stops cleanly notifies its slave ("The Master has shutdown"), and the slave takes over as after a
+        crash. From then on the store of the old master is outdated. The old master must not start with this store.
+    Fix: before you stop a master, stop its slave. After each failover, run `ansible-playbook -i INVENTORY
+        activemq.fleet.resync -e activemq_target=PAIR`. This playbook copies the newer store to the old master before
+        the pair starts again.
+    Cannot see: when you plan a stop. The rule therefore reports one info per group with pure pairs.
     Source: MasterConnector of 5.5; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -192,8 +194,8 @@ def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
 def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
     """A slave has a master that runs 5.8 or newer, which has no pure master/slave.
 
-    Why: the slave has no copy of the messages when the master fails. The master logs "Slave Brokers are no longer
-        supported".
+    Why: a broker of 5.8 or later sends no copies of messages to a slave, and logs "Slave Brokers are no longer
+        supported". The slave therefore has no messages when the master fails.
     Fix: set the same activemq_release, older than 5.8, for both brokers. Or remove the masterConnector, and set
         activemq_ha: shared-file or shared-jdbc, which 5.8 and later also support.
     Cannot see: a pair of two releases, which T004 and T005 report.
@@ -224,14 +226,14 @@ def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
 
 @rule("P012", "warning", scope="fleet")
 def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector that the user added names only one node of a pair.
+    """A networkConnector in activemq_xml_fragments lists only one node of a pair.
 
-    Why: a bridge connects only to the addresses in its URI. After a failover, messages wait until the listed node is
-        active again.
-    Fix: replace the networkConnector with an entry in activemq_links, which lists both nodes. Or, from 5.6 on, write
-        masterslave:(tcp://a:61616,tcp://b:61616) with the preferred master first.
-    Cannot see: the URIs of clients; agents of the fleet get both nodes. A pure slave without connectors need not be
-        named.
+    Why: a bridge connects only to the addresses in its URI. After a failover, messages stay on the sending broker until
+        the listed node is active again.
+    Fix: replace the networkConnector with an entry in activemq_links, which lists both nodes. Or, from 5.6 on, set uri
+        to masterslave:(tcp://a:61616,tcp://b:61616) with the preferred master first.
+    Cannot see: the URIs of clients. The URIs of the agents always contain both nodes. A pure slave without an OpenWire
+        connector does not have to be in the URI.
     Source: FailoverTransport; pure-master-slave page
 
     Fires on 5.18.3::
@@ -276,13 +278,14 @@ def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
 
 @rule("P013", "error", scope="fleet")
 def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
-    """A networkConnector that the user added connects to a pure slave.
+    """A networkConnector in activemq_xml_fragments connects to a pure slave.
 
-    Why: a slave opens no port by default. Where a fragment opens a port, a promoted slave treats each broker that
-        connects to it as its slave: the bridge is never established, and clients of the connecting broker hang.
-    Fix: name only the master in the uri of the networkConnector. A promoted slave forwards its messages to the other
-        masters automatically.
-    Cannot see: several brokers at one address, of which none listens on the port of the URI.
+    Why: a slave opens no port by default. If activemq_xml_fragments adds a transportConnector to the slave, the slave
+        opens the port after its promotion. It then treats each broker that connects to it as its own slave. The bridge
+        is never established, and clients of the connecting broker hang.
+    Fix: list only the master in the uri of the networkConnector. A promoted slave does not need this bridge: it opens
+        its own links to the other masters, and forwards its messages to them.
+    Cannot see: which broker the URI means, if several brokers have its address and none of them listens on its port.
     Source: docs/migrate.md: measured on 5.5.1
 
     Fires on 5.5.1::

@@ -20,11 +20,13 @@ _NEW_STORE_IN_LINE = "5.4.2"
 def pair_on_two_releases_of_one_line(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pair run different releases of one release line.
 
-    Why: the older release must be able to read the data that the newer release writes, which is untested. Inside a
-        release line, the format of kahaDB changes only at 5.4.2.
-    Fix: set activemq_release once for the pair. To upgrade, stop and upgrade the slave first, then fail over once.
-    Cannot see: whether the older release reads the store. The finding is an error across 5.4.2, and otherwise a
-        warning. Rule T004 reports two release lines in one pair.
+    Why: after a failover or a rollback, the older release must read the data that the newer release wrote, and this is
+        not tested. Inside a release line, the format of kahaDB changes only at 5.4.2.
+    Fix: set activemq_release once, for the pair. To upgrade a pair, run the playbook upgrade: it upgrades the standby,
+        fails over, and then upgrades the former active node. To upgrade a pure pair, stop the slave and then the
+        master, run the playbook site, and then the playbook resync.
+    Cannot see: whether the older release reads the store. The finding is an error if only one of the releases is older
+        than 5.4.2, and otherwise a warning. Rule T004 reports two release lines in one pair.
     Source: MessageDatabase.VERSION of all release tags
 
     Fires on 5.18.3::
@@ -118,7 +120,8 @@ def shared_file_pair_without_common_store(view: FleetView) -> Iterator[Problem]:
         separate store.
     Fix: set activemq_store_directory to one path on the shared file system for both nodes, such as
         /srv/activemq/orders-mq01. Remove the directory attribute of the store from activemq_xml_fragments.
-    Cannot see: mounts; the start of the broker checks for a marker file in the store.
+    Cannot see: mounts. They are checked when the broker starts: both nodes must find the same file .activemq-fleet-pair
+        in the store.
     Source: SharedFileLocker of the release tags
 
     Fires on 5.18.3::
@@ -195,8 +198,8 @@ def same_store_for_two_pairs(view: FleetView) -> Iterator[Problem]:
     Why: only one broker acquires the lock. All others wait as slaves indefinitely, and their clients cannot connect.
     Fix: remove activemq_store_directory, so that its default applies, /srv/activemq/PAIR. Or set it separately for each
         pair. With shared-jdbc, set a different database in activemq_jdbc for each pair.
-    Cannot see: mounts. Pairs that mount different volumes at one path are correct: waive L017 for them, or include
-        the pair's name in each mount, so that a wrong mount is detected.
+    Cannot see: mounts. Pairs that mount different volumes at one path are correct. For such pairs, add a waiver of L017
+        to activemq_waivers. Or include the pair's name in each mount point: then a wrong mount is detected.
     Source: SharedFileLocker and JDBCPersistenceAdapter; measured on 5.17.2
 
     Fires on 5.18.3::

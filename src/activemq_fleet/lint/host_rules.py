@@ -192,11 +192,13 @@ def tasks_without_root_rights(host: HostView) -> Iterator[Problem]:
 
 @rule("V017", "warning", scope="host")
 def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
-    """A settings file on the host overrides the deployed settings, or no script of the release reads it.
+    """A settings file on the host overrides the deployed settings, or ActiveMQ does not read it.
 
-    Why: bin/activemq reads only the first settings file that it finds. A manually started broker therefore has other
-        settings than one that the service unit starts.
-    Fix: remove the settings file, and set activemq_heap, activemq_java_options and activemq_java_home to its values.
+    Why: bin/activemq reads only the first settings file that it finds, such as /etc/default/activemq. If this is not
+        the deployed file, a manually started broker has other settings than a broker that the service unit starts. Some
+        releases read bin/env, others bin/setenv. In a file that the release does not read, settings have no effect.
+    Fix: set activemq_heap, activemq_java_options and activemq_java_home to the values in the settings file. Then remove
+        the settings file.
     Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
@@ -306,7 +308,7 @@ def store_locks_not_visible_to_other_host(host: HostView) -> Iterator[Problem]:
 def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
     """A Java option disables file locks.
 
-    Why: the broker starts without a lock, so that both nodes become master on one store.
+    Why: the broker starts without a lock. Both nodes then become master on one store.
     Fix: remove -Djava.nio.channels.FileLock.broken=true from activemq_java_options and from the environment of the
         service, and restart the broker.
     Source: LockFile of the release tags
@@ -336,8 +338,8 @@ def java_option_disables_file_locks(host: HostView) -> Iterator[Problem]:
 def lease_host_without_clock_sync(host: HostView) -> Iterator[Problem]:
     """A host with a lease in a database does not synchronize its clock.
 
-    Why: the lease expires by the clock of the host that checks it; a host whose clock is ahead acquires it while the
-        other still serves.
+    Why: each host compares the time at which the lease expires with its own clock. A host whose clock is ahead acquires
+        the lease while the other host still serves clients.
     Fix: run chrony or systemd-timesyncd on both nodes.
     Source: LeaseDatabaseLocker of the release tags
 
@@ -362,7 +364,7 @@ def lease_host_without_clock_sync(host: HostView) -> Iterator[Problem]:
 def store_limit_above_file_system_size(host: HostView) -> Iterator[Problem]:
     """The store limit is larger than the file system can hold.
 
-    Why: the broker lowers the limit when it starts, so that producers block before the store has the planned size.
+    Why: the broker lowers the limit when it starts. Producers therefore block before the store has the planned size.
     Fix: enlarge the file system, or lower activemq_store_limit below the size of the file system.
     Source: BrokerService.checkStoreUsageLimits; measured
 
@@ -417,11 +419,11 @@ def heap_above_machine_memory(host: HostView) -> Iterator[Problem]:
 def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
     """A shared store is on a local file system of the host.
 
-    Why: each node would have a separate store and lock, so that both would become master. The broker does not start
-        until both nodes find the same file .activemq-fleet-pair in the directory.
+    Why: each node would have a separate store and a separate lock, and both would become master. To prevent this, the
+        broker does not start until both nodes find the same file .activemq-fleet-pair in the directory.
     Fix: mount the shared file system at activemq_store_directory, or at a directory above it, on both nodes.
-    Cannot see: disks that two machines share; a file system that both mount at the same time must be a cluster file
-        system.
+    Cannot see: disks that two machines share. A file system that both machines mount at the same time must be a cluster
+        file system.
     Source: file systems that one kernel mounts at a time
 
     Fires on 5.18.3::
@@ -455,8 +457,8 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
         empty store, and durable subscriptions of bridges would remain under the old name.
     Fix: set activemq_pair to the deployed name in the variables of both nodes, in addition to any
-        activemq_naming_pattern; to move the host to another pair, remove the old broker's files from activemq_base
-        first, or add a waiver of L034 to activemq_waivers.
+        activemq_naming_pattern. To move the host to another pair instead, first remove the old broker's files from
+        activemq_base, or add a waiver of L034 to activemq_waivers.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -483,7 +485,7 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
 def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
     """Multicast discovery is used on a machine in a cloud.
 
-    Why: without multicast no broker discovers another.
+    Why: cloud networks usually do not forward multicast. Without multicast no broker discovers another.
     Fix: set activemq_discovery to static or masterslave. If the network forwards multicast, add a waiver of M001 to
         activemq_waivers.
     Source: the documentation of clouds: their networks forward no multicast

@@ -179,9 +179,10 @@ def file_locker_fails_if_locked(locker: Element) -> Iterator[Problem]:
 
     Why: with failIfLocked="true" a broker that finds the store locked stops instead of waiting as slave. After the
         master fails, no node takes over until a supervisor starts the broker again.
-    Fix: remove failIfLocked="true". If a cluster manager starts one node at a time, keep it, and suppress L008: with a
-        comment disable=L008 in the file, or with activemq_waivers in a fleet.
-    Cannot see: a cluster manager.
+    Fix: remove failIfLocked="true". If a cluster manager starts one node at a time, keep failIfLocked="true" and
+        suppress L008. In a file, write <!-- activemq-fleet: disable=L008 REASON --> before the locker. In a fleet, add
+        a waiver of L008 to activemq_waivers.
+    Cannot see: whether a cluster manager starts the nodes.
     Source: SharedFileLocker of the release tags; measured on 5.17.2
 
     Fires on 5.18.3::
@@ -274,8 +275,8 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
 def journal_without_checksums(store: Element) -> Iterator[Problem]:
     """A kahaDB writes its journal without checksums.
 
-    Why: without checksums, checkForCorruptJournalFiles and `activemq-fleet store inspect` do not find damaged messages
-        either.
+    Why: without checksums, the broker delivers damaged messages to consumers. checkForCorruptJournalFiles and
+        `activemq-fleet store inspect` cannot detect the damage either.
     Fix: remove checksumJournalFiles="false", so that the broker writes checksums, as by default.
     Source: a flipped body on 5.5.1 and 5.8.0, which write none by default, came to its consumer
 

@@ -41,11 +41,12 @@ _FAILS_OVER = re.compile(
 def lease_expires_before_renewal(document: Document) -> Iterator[Problem]:
     """A lease expires before its master renews it.
 
-    Why: the lease lasts lockAcquireSleepInterval of the locker. The master renews it every lockKeepAlivePeriod of the
-        store. When the lease expires, the slave acquires it and opens the store too.
-    Fix: set lockKeepAlivePeriod="5000" on the store and lockAcquireSleepInterval="10000" on <lease-database-locker>.
-        The renewal interval must be at most half of the lease. In 5.7, where a lease always lasts 5000 ms, set
-        lockKeepAlivePeriod="2000".
+    Why: lockAcquireSleepInterval of the locker is the length of the lease. lockKeepAlivePeriod of the store is the
+        interval at which the master renews the lease. When the lease expires, the slave acquires it and opens the store
+        while the master runs.
+    Fix: set lockKeepAlivePeriod="5000" on the store and lockAcquireSleepInterval="10000" on <lease-database-locker> (in
+        milliseconds). The renewal interval must be at most half of the lease. In 5.7, set lockKeepAlivePeriod="2000",
+        because there a lease always lasts 5000 ms.
     Source: LeaseDatabaseLocker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -116,12 +117,12 @@ def _renewal_interval(store: Element) -> int | None:
 def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
     """A JDBC store uses the default lock: a database transaction that stays open.
 
-    Why: a database failover releases the lock, so that both nodes can become master. If a firewall closes the idle
-        connection, the database may keep the lock of a failed master, so that no slave can acquire it.
+    Why: a failover of the database releases the lock, and both nodes can become master. If a firewall closes the idle
+        connection, the database may keep the lock of a failed master. Then no slave can acquire the lock.
     Fix: write <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker> in <jdbcPersistenceAdapter>,
         and set lockKeepAlivePeriod="5000" on <jdbcPersistenceAdapter>.
-    Cannot see: the database and the network. The finding is a warning where the URL names several servers, and
-        otherwise an info.
+    Cannot see: the database and the network. The finding is a warning if the URL names several servers, and otherwise
+        an info.
     Source: DefaultDatabaseLocker of the release tags; pluggable-lockers page
 
     Fires on 5.18.3::
@@ -223,8 +224,8 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
 
     Why: the default handler ignores SQL exceptions. A master that cannot reach the database keeps its connectors open
         although another node may hold the lock.
-    Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler> to <broker>. Before 5.11 use
-        <jDBCIOExceptionHandler/> in it.
+    Fix: add <ioExceptionHandler><leaseLockerIOExceptionHandler/></ioExceptionHandler> to <broker>. Before 5.11, use
+        <jDBCIOExceptionHandler/> instead of <leaseLockerIOExceptionHandler/>.
     Source: DefaultIOExceptionHandler and LeaseLockerIOExceptionHandler of the release tags
 
     Fires on 5.18.3::
@@ -272,10 +273,11 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
 
 @rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
 def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]:
-    """MQTT clients get acknowledgements for messages that a full database rejected.
+    """MQTT clients get acknowledgements for messages that the database rejects because its disk is full.
 
-    Why: by default the handler ignores exceptions whose message contains "space". All MQTT messages that clients send
-        while the database's disk is full are lost: 477 of 980 events on 6.3.1 with PostgreSQL.
+    Why: by default, the ioExceptionHandler ignores exceptions whose text contains "space". The broker continues, and
+        acknowledges each MQTT message that the database rejects. These messages are lost: 477 of 980 in a measurement
+        on 6.3.1 with PostgreSQL.
     Fix: set ignoreNoSpaceErrors="false" on the handler in <ioExceptionHandler>, such as
         <leaseLockerIOExceptionHandler ignoreNoSpaceErrors="false"/>. Before 5.11 use <jDBCIOExceptionHandler>.
     Source: DefaultIOExceptionHandler and MQTTProtocolConverter of 6.3; measured on 6.3.1

@@ -90,13 +90,16 @@ def _handler_of(node: Element) -> IoExceptionHandler:
 
 @rule("L042", "warning", releases="5.5.0")
 def io_handler_keeps_lock_of_failed_store(document: Document) -> Iterator[Problem]:
-    """The ioExceptionHandler does not fit the store: a node whose store fails keeps the lock.
+    """The ioExceptionHandler does not suit the store: two nodes may become active, or no node takes over.
 
-    Why: the handler closes the connectors while the store fails, and the process keeps running. A node with a failed
-        disk then keeps the lock of its kahaDB, so that the other node never takes over.
+    Why: the handler closes the connectors while the store fails, and the process keeps running. For a kahaDB, the
+        process keeps the lock, so that the other node never takes over. With a lock in a database, the other node can
+        acquire the lock meanwhile. <defaultIOExceptionHandler> then opens the connectors again without a check of the
+        lock.
     Fix: for a kahaDB, use <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>, which stops the broker. For a lock
         in a database, use <leaseLockerIOExceptionHandler/>, or <jDBCIOExceptionHandler/> before 5.11.
-    Cannot see: whether another broker uses the store, see L003. Without a sign it is an info for a kahaDB.
+    Cannot see: whether another broker uses the store (L003 lists the indications). If nothing indicates that a kahaDB
+        is shared, the finding is an info.
     Source: DefaultIOExceptionHandler.handle, JDBCIOExceptionHandler, LeaseLockerIOExceptionHandler of the release tags;
         measured on 5.18.3
 
@@ -158,8 +161,8 @@ def io_handler_keeps_lock_of_failed_store(document: Document) -> Iterator[Proble
 def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler ignores all failures of the store (ignoreAllErrors).
 
-    Why: the broker logs the failure and continues with a store that cannot be read or written. It keeps its lock, so
-        that no standby takes over, and messages that it could not store are lost.
+    Why: the broker logs the failure, and continues with a store that it cannot read or write. Messages that it could
+        not store are lost. The broker keeps the lock, and no standby takes over.
     Fix: remove ignoreAllErrors, and set ignoreNoSpaceErrors="false".
     Source: DefaultIOExceptionHandler.handle of the release tags; measured on 5.18.3
 

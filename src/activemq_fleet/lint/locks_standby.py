@@ -21,7 +21,8 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
         store. The delayed messages of a failed master stay on its disk until it restarts.
     Fix: set schedulerDirectory on <broker> to a directory on the shared file system, and the same brokerName on both
         nodes. In an inventory, set activemq_scheduler.directory.
-    Cannot see: the value of ${activemq.data}; it counts as local unless the store is below it too.
+    Cannot see: the value of ${activemq.data}. The rule regards this directory as local, unless the store is also below
+        it.
     Source: BrokerService of the release tags; shared-file-system-master-slave page
 
     Fires on 5.18.3::
@@ -98,10 +99,11 @@ def non_persistent_broker_with_shared_store(document: Document) -> Iterator[Prob
 def store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """A broker with a persistent store sets deleteAllMessagesOnStartup.
 
-    Why: the broker empties its store at each start. On a shared store a slave does so when it takes over, so that all
-        messages of the master are lost.
+    Why: the broker empties its store at each start. On a shared store, a slave empties the store when it takes over,
+        and all messages of the master are lost.
     Fix: remove deleteAllMessagesOnStartup.
-    Cannot see: whether another broker uses the store, see L003; without evidence the finding is a warning.
+    Cannot see: whether another broker uses the store (L003 lists the indications). If nothing indicates this, the
+        finding is a warning.
     Source: BrokerService of the release tags
 
     Fires on 5.18.3::
@@ -248,13 +250,13 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
 def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
     """With startAsync="true" or start="false", the web console of a slave answers with an error page.
 
-    Why: startAsync="true" and start="false" open the console on a slave, but its pages require a started broker and
-        answer with status 500.
-        A check of the port only, such as that of a load balancer, finds an open port on both nodes.
+    Why: startAsync="true" and start="false" open the console on a slave. The pages of the console require a started
+        broker, and return status 500 on a slave. A health check of the port only, such as that of a load balancer,
+        finds an open port on both nodes.
     Fix: remove startAsync="true" or start="false", and check the log or the lock of a slave instead of its console. Or
         upgrade to 5.19.6, 6.2.5 or 6.3.0, whose console works on a slave.
-    Cannot see: whether a program checks the console of a slave. In a fleet, start="false" comes from
-        activemq_runtime_configuration, and it is an info.
+    Cannot see: whether a program checks the console of a slave. In a fleet, activemq_runtime_configuration sets
+        start="false", and the finding is then an info.
     Source: apache/activemq#1920, ApplicationContextFilter of the release tags; both measured on 5.18.3
 
     Fires on 6.2.4::
@@ -316,7 +318,8 @@ def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
 
     Why: the broker starts despite the damage and logs only an INFO line for each dropped message. The messages of a
         file that was missing at one start are lost permanently: 40 of 400 in a measurement.
-    Fix: remove ignoreMissingJournalfiles="true". To repair a store, set it for one start only (docs/shared-stores.md).
+    Fix: remove ignoreMissingJournalfiles="true". To repair a store, set ignoreMissingJournalfiles="true" for one start
+        only (docs/shared-stores.md).
     Source: MessageDatabase of the release tags; measured on 5.17.2, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

@@ -40,13 +40,14 @@ def temporary_storage_on_shared_directory(document: Document) -> Iterator[Proble
     """The temporary storage of a pair is on a shared file system: each node that starts deletes it.
 
     Why: before 5.13.1 a node that starts deletes the temporary storage before it has the lock of the store. This
-        destroys non-persistent messages of the active node: in two measurements, 400 of 3,500 messages and none of
-        3,000 messages arrived.
+        destroys non-persistent messages of the active node. In one measurement, 400 of 3,500 messages arrived, and in
+        another none of 3,000.
     Fix: set dataDirectory (and tmpDataDirectory, if it is set) to a local directory of the node, and keep only the
         store on the shared file system. Or upgrade to 5.13.1 or later.
-    Cannot see: mounts, and whether the nodes have the same brokerName, which is a part of the path unless
-        tmpDataDirectory is set. The finding is an error where one of both directories is below the other, or where the
-        path names a share, and a warning where the path may be on a share.
+    Cannot see: mounts, and whether the nodes have the same brokerName. The brokerName is a part of the path unless
+        tmpDataDirectory is set. The finding is an error if the temporary directory is inside the store directory or the
+        reverse, or if a word in the path, such as nfs or shared, indicates a shared file system. The finding is a
+        warning if the path only may be on a shared file system.
     Source: AMQ-6005, BrokerService.getTempDataStore of the release tags; measured on 5.10.2
 
     Fires on 5.10.2::

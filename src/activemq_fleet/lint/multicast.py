@@ -73,10 +73,11 @@ def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
 def multicast_link_without_announcement(document: Document) -> Iterator[Problem]:
     """A broker has a multicast: link but does not announce itself by multicast.
 
-    Why: the discoveryUri of a transportConnector announces a broker. If all brokers are configured in this way, none
-        discovers another.
+    Why: other brokers discover a broker only by the discoveryUri of one of its transportConnectors. If no broker sets a
+        discoveryUri, none discovers another.
     Fix: set discoveryUri on the OpenWire transportConnector to the URI of the networkConnector.
-    Cannot see: brokers that only discover others on purpose, such as a slave that drains after its promotion.
+    Cannot see: whether the broker is intended to discover others without being discovered, such as a promoted slave
+        that only forwards its remaining messages.
     Source: documentation of discovery; MulticastDiscoveryAgent, TransportConnector
 
     Fires on 5.18.3::
@@ -124,7 +125,8 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
 def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Problem]:
     """A connector announced by multicast is bound to a loopback address.
 
-    Why: a broker announces the host in the uri of this connector. With 0.0.0.0 it announces the machine's host name.
+    Why: a broker announces the host in the uri of this connector. Brokers on other machines cannot connect to a
+        loopback address. With 0.0.0.0 the broker announces the machine's host name.
     Fix: change the host in the connector's uri to 0.0.0.0, or to a name that all other brokers can resolve. From 5.8 on
         publishedAddressPolicy can set another name.
     Cannot see: which names peers can resolve.

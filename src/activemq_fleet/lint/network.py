@@ -96,12 +96,13 @@ def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
 
 @rule("N016", "warning")
 def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
-    """The computed name of a broker or link changes at a restart.
+    """The name of a broker or link contains a placeholder whose value changes at a restart or failover.
 
-    Why: a bridge subscribes durably with the names of its link and of both brokers. After a change of name no bridge
-        uses the old subscription: it collects messages until the store is full.
+    Why: a bridge names its durable subscription after its link and both brokers. After a change of the name, no bridge
+        uses the old subscription. The old subscription collects messages until the store is full.
     Fix: write a fixed name. If two nodes share a store, write the same name on both.
-    Cannot see: a name that was changed manually since the file was last in use: drain its subscriptions first.
+    Cannot see: a name that you changed manually. Before you change a name, consume the messages of the durable
+        subscriptions with the old name, and delete these subscriptions.
     Source: documentation of networks of brokers; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -150,7 +151,8 @@ def network_consumer_priority_not_decreased(broker: Element) -> Iterator[Problem
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
         local consumers exist, and with two such links messages may come back. From 5.18 on the default is true.
-    Fix: set decreaseNetworkConsumerPriority="true", or "false" to distribute the load on purpose.
+    Fix: set decreaseNetworkConsumerPriority="true". To give local and remote consumers an equal share, set it to
+        "false" explicitly.
     Source: AMQ-5137; NetworkBridgeConfiguration
 
     Fires on 5.17.6::
@@ -260,10 +262,11 @@ def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
 def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
     """dynamicOnly="false" is set: a bridge restores durable subscriptions of consumers that no longer exist.
 
-    Why: at every start the bridge restores its old durable subscriptions, also for consumers that no longer exist:
-        their messages accumulate on the other broker.
-    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, keep the value,
-        and suppress N033: with a comment disable=N033 in the file, or with activemq_waivers in a fleet.
+    Why: at each start, the bridge restores the durable subscriptions of all former consumers. It then forwards messages
+        for consumers that no longer exist, and these messages accumulate on the other broker.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, keep
+        dynamicOnly="false" and suppress N033. In a file, write <!-- activemq-fleet: disable=N033 REASON --> before the
+        networkConnector. In a fleet, add a waiver of N033 to activemq_waivers.
     Cannot see: whether durable subscribers exist.
     Source: documentation of networks of brokers; DurableConduitBridge
 

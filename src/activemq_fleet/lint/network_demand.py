@@ -15,7 +15,9 @@ AUTHENTICATION = (
     "jaasCertificateAuthenticationPlugin",
     "jaasDualAuthenticationPlugin",
 )
-_PERMISSIONS = 'in the authorizationMap give the bridges\' group read, write and admin on topic="ActiveMQ.Advisory.>"'
+_PERMISSIONS = (
+    'in the authorizationMap, give the group of the bridges read, write and admin on topic="ActiveMQ.Advisory.>"'
+)
 _ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge listens to
 _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
@@ -150,10 +152,11 @@ def bridges_detect_no_consumers(broker: Element) -> Iterator[Problem]:
 
     Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission
         to read them, it is established and forwards nothing.
-    Fix: remove advisorySupport="false"; in the authorizationMap give the bridges' group read, write and admin on
+    Fix: remove advisorySupport="false". In the authorizationMap, give the group of the bridges read, write and admin on
         topic="ActiveMQ.Advisory.>".
-    Cannot see: links of other brokers to this broker. With one-way links only, advisorySupport="false" is a warning.
-        Where S032 reports that no group has the admin right on the advisory topics, this rule is silent.
+    Cannot see: links of other brokers to this broker. With one-way links only, advisorySupport="false" is a warning. If
+        S032 already reports that no group has the admin right on the advisory topics, this rule does not report it
+        again.
     Source: DemandForwardingBridgeSupport, AuthorizationBroker
 
     Fires on 5.18.3::
@@ -240,8 +243,9 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 def excluded_destination_statically_included(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
-    Why: before 5.14 the bridge ignores the exclusion. From 5.14 on it drops a static include that is excluded as a
-        whole, with one INFO line. If only a part is excluded, it consumes these messages and does not acknowledge them.
+    Why: before 5.14 the bridge ignores the exclusion. From 5.14 on, the effect depends on the exclusion. If it matches
+        the whole static include, the bridge removes the static include and logs one INFO line. If it matches only a
+        part, the bridge consumes the messages of the excluded destinations, but neither forwards nor acknowledges them.
     Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 
@@ -349,12 +353,13 @@ def virtual_dest_subs_on_broker_or_link_only(broker: Element) -> Iterator[Proble
 def link_without_user_name(broker: Element) -> Iterator[Problem]:
     """A link has no userName, although the file requires authentication.
 
-    Why: a bridge also authenticates to its local broker, with the same userName. Without one the local broker rejects
-        it every few seconds: "User name [null] or password is invalid".
+    Why: a bridge also authenticates to its local broker, with the same userName. Without a userName, the local broker
+        rejects each attempt of the bridge: "User name [null] or password is invalid". The bridge retries every few
+        seconds.
     Fix: set userName and password on the link to an account that exists on both brokers, such as userName="network"
         password="${activemq.network.password}".
-    Cannot see: the peer's accounts, and whether a JAAS login accepts guests, where the finding is a warning. T008
-        reports this for fleets.
+    Cannot see: the accounts of the other broker. With JAAS the finding is a warning, because the rule cannot see
+        whether the login module accepts guests. For fleets, T008 reports missing network credentials.
     Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge
 
     Fires on 5.18.3::

@@ -54,7 +54,7 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
     )
     assert no_entry.message != no_group.message
     for finding in (no_entry, no_group):
-        assert finding.fix.startswith("in the authorizationMap give the bridges' group")
+        assert finding.fix.startswith("in the authorizationMap, give the group of the bridges")
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ HANDLER = "<ioExceptionHandler><{}/></ioExceptionHandler>"
             "C013",
             '<memoryUsage limit="64 mb"/>',
             "5.18.3",
-            "write <memoryUsage percentOfJvmHeap",
+            "replace the limit of <memoryUsage>",
             "all producers block",
         ),
-        ("C013", '<memoryUsage limit="4 gb"/>', "5.18.3", "write <memoryUsage percentOfJvmHeap", "the broker reduces"),
+        ("C013", '<memoryUsage limit="4 gb"/>', "5.18.3", "replace the limit of <memoryUsage>", "the broker reduces"),
         ("C013", '<memoryUsage limit="4 gb"/>', "5.8.0", "set the limit of <memoryUsage>", "messages fill the heap"),
         ("L014", LEASE, "5.18.3", "add <ioExceptionHandler><leaseLocker", "the default handler ignores"),
         ("L014", LEASE, "5.8.0", "add <ioExceptionHandler><jDBC", "the default handler ignores"),
