@@ -49,7 +49,7 @@ def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
     picture = Picture(to_svg(fleet(*pairs("orders", 8))))
 
     assert picture.links == []
-    assert "full mesh of 8 pairs: 56 links, from each pair to each other" in picture.texts
+    assert "full mesh of 8 pairs: 56 links, from each pair to every other pair" in picture.texts
     assert "A full mesh: each pair inside" in picture.texts
     assert "One way" not in picture.texts
 

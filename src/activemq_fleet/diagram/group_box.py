@@ -99,7 +99,9 @@ class GroupBox:
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
             size = view.group_size
-            caption = f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to each other"
+            caption = (
+                f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to every other {size.noun}"
+            )
             # A sentence does not make a box wider where many boxes are side by side.
             if not detailed and text_width(caption, "label") > placement.width:
                 caption = f"full mesh, {total}"

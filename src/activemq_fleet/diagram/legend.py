@@ -22,13 +22,13 @@ _MOST_HOSTS = 3
 _SAMPLE, _LINE = 46.0, 15.0
 _LEAST_COLUMN, _MOST_COLUMN = 300.0, 420.0
 _PAIR = "A pair: two brokers that take over from each other. One is active at a time."
-_STARS = "The preferred master and the preferred slave of a pair. The command status shows which node is active."
-_SINGLE = "A single broker: no other broker takes over when it fails."
-_MESH = "A full mesh: each pair inside the frame has a link to each other pair."
-_MULTICAST = "Multicast: the brokers of a group discover each other, and each opens a link to every other broker."
-_BALANCER = (
-    "A load balancer, and the virtual address of the pairs in the dotted frame, which it holds or can take over."
+_STARS = (
+    "The preferred master and the preferred slave of a pair. Run `activemq-fleet status` to see which node is active."
 )
+_SINGLE = "A single broker: no other broker takes over when it fails."
+_MESH = "A full mesh: each pair inside the frame has a link to every other pair."
+_MULTICAST = "Multicast: the brokers of a group discover each other, and each opens a link to every other broker."
+_BALANCER = "A load balancer. It holds, or can take over, the virtual address of the pairs in the dotted frame."
 _AGENT = "A failover agent, at the pair to which it connects. The agent tries the preferred master first."
 _AGENTS = "The number of failover agents that connect to this pair. Each agent tries the preferred master first."
 _KINDS: dict[LinkKind, str] = {
