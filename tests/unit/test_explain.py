@@ -54,7 +54,7 @@ class TestRole:
         role = entry(story, "role", "preferred role")
         assert (role.text, role.why) == (
             "slave",
-            "the node letter of the host is a, and that of preferred masters is b",
+            "the host has the node letter a, and preferred masters have b",
         )
         assert (role.variable, role.origin) == ("activemq_master_node", "inventory")
 
@@ -241,19 +241,19 @@ class TestWhenItDies:
     def test_a_pure_master_is_followed_by_its_slave_which_drains_to_the_other_masters(self) -> None:
         story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-a")
         assert entry(story, "dies", "takes over").text == "orders-mq01-b.example.com"
-        drained, kept = entries(story, "dies", "its messages")
+        drained, kept = entries(story, "dies", "messages")
         assert "drain to orders-mq02-a if" in drained.text
         assert "durable topic subscriptions stay" in kept.text
         assert "copies the newer store to the other node" in entry(story, "dies", "recovery").text
 
     def test_the_only_pure_master_has_nobody_to_drain_to(self) -> None:
         story = explain_host_by_name(fleet("orders-mq01", ha="pure", release="5.5.1"), "orders-mq01-a")
-        assert entry(story, "dies", "its messages").why == "group orders has no other master to which they could drain"
+        assert entry(story, "dies", "messages").why == "group orders has no other master to which they could drain"
 
     def test_without_its_pure_slave_a_master_goes_on_without_a_copy(self) -> None:
         story = explain_host_by_name(shop(ha="pure", release="5.5.1"), "orders-mq01-b")
         assert "orders-mq01-a.example.com continues" in entry(story, "dies", "takes over").why
-        assert "have no copy" in entry(story, "dies", "its messages").text
+        assert "have no copy" in entry(story, "dies", "messages").text
 
     def test_nobody_takes_over_from_a_single_broker(self) -> None:
         story = explain_host_by_name(shop(ha="none"), "orders-mq01-a")
@@ -269,12 +269,12 @@ class TestWhenItDies:
         assert said in hangs.text
 
     def test_what_becomes_of_its_agents_is_told(self) -> None:
-        agents = entry(explain_host_by_name(with_agents(), "orders-mq01-a"), "dies", "its agents")
+        agents = entry(explain_host_by_name(with_agents(), "orders-mq01-a"), "dies", "agents")
         assert agents.text == "till0.example.com continue their sessions on orders-mq01-b.example.com"
 
     def test_many_agents_are_counted(self) -> None:
         story = explain_host_by_name(with_agents(30), "orders-mq01-a")
-        assert "and 18 more" in entry(story, "dies", "its agents").text
+        assert "and 18 more" in entry(story, "dies", "agents").text
         assert "30 in total" in entry(story, "pointing", "agents").text
 
 

@@ -12,7 +12,7 @@ from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
 _PURPOSES = {
-    "agent.conf": "configuration of the agent: brokers in their order, topics, and state directory",
+    "agent.conf": "configuration of the agent: brokers (in the order of its attempts), topics, and state directory",
     "mb.password": "the password of the agent's account",
     "jndi.properties": "the brokers of agent.conf, for Java clients on this host",
     "systemd/activemq-agent.service": "the service unit",

@@ -29,8 +29,10 @@ def findings_section(fleet: Fleet, host: str, broker: Broker | None) -> Explanat
     for waiver in fleet.waivers:
         rule = waiver["rule"]
         if rule not in used and any(fnmatch.fnmatchcase(host, pattern) for pattern in waiver["hosts"]):
-            until = f" (valid until {waiver['until']})" if waiver.get("until") else ""
-            text = f"this waiver matches no current finding of the host{until}: {waiver['reason']}"
+            until = f", valid until {waiver['until']}" if waiver.get("until") else ""
+            text = (
+                f"this waiver matches no current finding of the host (reason of the waiver: {waiver['reason']}{until})"
+            )
             entries.append(ExplanationEntry(f"waiver {rule}", text, variable="activemq_waivers", origin="inventory"))
     if not entries:
         entries = [ExplanationEntry("none", "this host has no findings and no waivers")]

@@ -150,7 +150,7 @@ _INSTALLED = {
     "archive": "unpacked from activemq_archive",
     "package": "the distribution's package",
     "jars": "installed as a set of jar files",
-    "none": "activemq.fleet does not install it",
+    "none": "activemq.fleet does not install ActiveMQ (activemq_install: none)",
 }
 
 

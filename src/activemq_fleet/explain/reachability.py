@@ -11,7 +11,7 @@ from activemq_fleet.routes import MessageReachAnswer, Routes
 from activemq_fleet.topology import Broker, Fleet
 
 _MOST_NAMED = 6
-_VERBS = {"reaches": "reaches", "may strand": "may strand on the way to", "does not reach": "does not reach"}
+_VERBS = {"reaches": "reaches", "may strand": "may get stuck on the way to", "does not reach": "does not reach"}
 
 
 def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> ExplanationSection | None:
@@ -33,8 +33,8 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
         for entry in _group_entries(group, group_answers, is_own_group=group == broker.group)
     ]
     intro = (
-        f"Delivery of messages from {broker.link_end_name}, if the only consumer is at one other {_unit_nouns(fleet)}. "
-        "`activemq-fleet explain HOST --to TARGET` shows a route."
+        f"Shows whether a message that is sent to {broker.link_end_name} arrives if its only consumer is connected to "
+        f"the {_unit_nouns(fleet)} in the row. `activemq-fleet explain HOST --to TARGET` shows the route."
     )
     title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
     return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
@@ -70,13 +70,15 @@ def _cut_route_entries(fleet: Fleet, broker: Broker, routes: Routes) -> Iterator
         shown = names_to_text([f"{source} to {target}" for source, target in stranded], most=_MOST_NAMED)
         data = {"stranded": [list(pair) for pair in stranded]}
         yield ExplanationEntry(
-            "its failure cuts",
+            "lost routes",
             shown,
-            why=f"these routes between other {others} need {broker.host}",
+            why=f"messages cannot take these routes between other {others} while {broker.host} is down",
             severity="warning",
             data=data,
         )
     else:
         yield ExplanationEntry(
-            "its failure cuts", f"no route between other {others} needs {broker.host}", data={"stranded": []}
+            "lost routes",
+            f"none: if {broker.host} fails, no route between other {others} is lost",
+            data={"stranded": []},
         )

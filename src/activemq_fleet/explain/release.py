@@ -53,7 +53,8 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
             else (
                 "pure",
                 False,
-                f"{name} lacks pure master/slave, which activemq_ha: pure requires: its XML attributes have no effect",
+                f"{name} does not support pure master/slave, which activemq_ha: pure requires. The broker ignores the "
+                "XML attributes of pure master/slave",
             )
         )
     elif profile.shares_store_directory and not release.has_lockers:

@@ -70,8 +70,8 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
         why = f"the number in the host name is {node}, and activemq_naming_parity is {broker.settings.naming_parity}"
     else:
         mark = "letter" if len(node) == 1 and node.isalpha() else "mark"
-        why = f"the node {mark} of the host is {node}"
-        why += ", as of all preferred masters" if node == letter else f", and that of preferred masters is {letter}"
+        why = f"the host has the node {mark} {node}"
+        why += ", which marks preferred masters" if node == letter else f", and preferred masters have {letter}"
     return variable_entry(
         broker.settings,
         "master_node",

@@ -29,7 +29,10 @@ def explain_route(
     answer = routes.reaches(sender, receiver, destination=destination)
     return_answer = routes.reaches(receiver, sender, destination=destination)
     what = f" for {destination}" if destination else ""
-    intro = f"The route of a message from {sender} if the only consumer is at {receiver}, and all bridges are up."
+    intro = (
+        f"Shows the route of a message that is sent to {sender}, if its only consumer is connected to {receiver} and "
+        "all bridges are up."
+    )
     sections = (
         ExplanationSection(
             "way", "Route", (_outcome_entry("outcome", answer), *_hop_entries(fleet, answer)), intro=intro

@@ -50,10 +50,10 @@ def store_section(broker: Broker, document: XmlDocument) -> ExplanationSection:
 
 
 _FENCES = {
-    "guard": "the guard (the program that starts the broker) continues the store in new files after each takeover. So "
-    "a node that resumes after a freeze cannot damage the store",
-    "command": "a node serves clients only after proof that the other node has stopped. The record of the other node, "
-    "activemq_fence_command or an operator gives the proof",
+    "guard": "the guard (the program that starts the broker) continues the store in new files after each takeover. "
+    "Therefore a node that resumes after a freeze cannot damage the store",
+    "command": "a node serves clients only after one of these proves that the other node has stopped: the record of "
+    "its stop in the store, the success of activemq_fence_command, or the confirmation of an operator",
 }
 
 

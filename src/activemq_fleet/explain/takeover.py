@@ -72,10 +72,10 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
 
 def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
     yield ExplanationEntry("takes over", _NO_NODE, why=why, data={"by": None, "seconds": None})
-    yield ExplanationEntry("its messages", f"messages stay in the store of {broker.host} until it runs again")
-    yield ExplanationEntry("its clients", f"clients wait until {broker.host} runs again: they have no other address")
+    yield ExplanationEntry("messages", f"messages stay in the store of {broker.host} until it runs again")
+    yield ExplanationEntry("clients", f"clients wait until {broker.host} runs again: they have no other address")
     if broker.networked:
-        yield ExplanationEntry("its links", f"other brokers retry their links to {broker.host} until it runs again")
+        yield ExplanationEntry("links", f"other brokers retry their links to {broker.host} until it runs again")
 
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
@@ -92,20 +92,20 @@ def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) ->
     yield ExplanationEntry(
         "while standby", f"no client is affected, but {broker.peer} has no standby until {broker.host} runs again"
     )
+    yield ExplanationEntry("messages", f"no acknowledged message is lost, because {broker.peer} opens the same store")
     yield ExplanationEntry(
-        "its messages", f"no acknowledged message is lost, because {broker.peer} opens the same store"
-    )
-    yield ExplanationEntry(
-        "its clients",
+        "clients",
         f"clients with both addresses of the pair connect to {broker.peer}, and send unacknowledged messages again",
     )
     yield from _bridge_entries(broker)
     yield _frozen_node_entry(broker, what)
     where = "database" if lease else "file system"
     yield ExplanationEntry(
-        "the whole host", f"{broker.peer} takes over after the timeout with which the {where} releases the {what}"
+        "if the host fails",
+        f"{broker.peer} takes over when the {where} releases the {what} of the failed host. This happens after a "
+        "timeout",
     )
-    yield ExplanationEntry("both nodes", "messages stay in the store until one node of the pair runs again")
+    yield ExplanationEntry("if both fail", "messages stay in the store until one node of the pair runs again")
     yield ExplanationEntry("recovery", f"{broker.host} returns as standby, and {broker.peer} stays active")
 
 
@@ -162,20 +162,18 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
     yield ExplanationEntry("measured", _MEASURED_PURE)
     if others:
         listed = ", ".join(others[:MOST_AGENTS])
+        yield ExplanationEntry("messages", f"the queues of {broker.peer} drain to {listed} if consumers exist there")
         yield ExplanationEntry(
-            "its messages", f"the queues of {broker.peer} drain to {listed} if consumers exist there"
-        )
-        yield ExplanationEntry(
-            "its messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
+            "messages", f"messages of durable topic subscriptions stay on {broker.peer} until the recovery"
         )
     else:
         yield ExplanationEntry(
-            "its messages",
+            "messages",
             f"messages stay on {broker.peer} until the recovery",
             why=f"group {broker.group} has no other master to which they could drain",
         )
     yield ExplanationEntry(
-        "its clients", "clients connect to another master if they have its address: a promoted slave opens no port"
+        "clients", "clients connect to another master if they have its address: a promoted slave opens no port"
     )
     yield ExplanationEntry(
         "network partition", "both nodes become active, each with its own messages: activemq_ha: pure is not safe"
@@ -185,7 +183,7 @@ def _pure_master_entries(fleet: Fleet, broker: Broker, within: str) -> Iterator[
 def _pure_slave_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     text = f"{broker.peer} continues without {broker.host}, and no client is affected"
     yield ExplanationEntry("takes over", "not required", why=text, data={"by": broker.peer})
-    yield ExplanationEntry("its messages", f"new messages of {broker.peer} have no copy until the recovery")
+    yield ExplanationEntry("messages", f"new messages of {broker.peer} have no copy until the recovery")
 
 
 def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
@@ -197,4 +195,4 @@ def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
         waits = f"wait until {broker.host} runs again: they connect to no other pair"
     else:
         waits = f"continue their sessions on {broker.peer}"
-    yield ExplanationEntry("its agents", f"{listed} {waits}", data={"agents": agents})
+    yield ExplanationEntry("agents", f"{listed} {waits}", data={"agents": agents})
