@@ -25,7 +25,9 @@ _DIRECTORIES = ("group_vars", "host_vars")
 _EXTENSIONS = ("", ".yml", ".yaml", ".json")
 # Names of copies and notes, which Ansible does not read as variables of a group or host.
 _OTHER_FILES = re.compile(r"^\.|~$|\.(?:bak|cfg|ini|md|old|orig|pyc|retry|rst|swp|txt)$")
-_WHY_STRUCTURE = "the fleet lacks the hosts or the values in this part of the inventory"
+_WHY_STRUCTURE = (
+    "Ansible does not use the hosts or variables in this part of the inventory as intended, so the fleet lacks them"
+)
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _ROLE_GROUPS = ("activemq_agents", "activemq_loadbalancers", "activemq_brokers")
 _GENERATED = re.compile(r"activemq_(?:masters|slaves|(?:group|pair)_.*)")
@@ -249,7 +251,10 @@ class _FileScan:
         if children and all(_is_host(value) for _, value in children):
             key = next(key for key, _ in _pairs(node) if key.value == "children")
             names = ", ".join(child.value for child, _ in children[:_MOST_NAMED])
-            message = f"the groups below `children:` of group {name.value} have variables of hosts: {names}"
+            message = (
+                f"the entries {names} below `children:` of group {name.value} directly contain variables, as hosts do, "
+                "but Ansible reads these entries as groups"
+            )
             yield self._finding(key, message, f"if {names} are hosts, write `hosts:` in place of `children:`")
             return
         for child, value in children:

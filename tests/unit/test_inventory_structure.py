@@ -437,7 +437,8 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
     "hosts below children": (
         edited_inventory("      hosts:", "      children:"),
         "hosts.yml:4",
-        "the groups below `children:` of group orders have variables of hosts: kiel1, kiel2, bonn1, bonn2. "
+        "the entries kiel1, kiel2, bonn1, bonn2 below `children:` of group orders directly contain variables, as hosts "
+        "do, but Ansible reads these entries as groups. "
         "If kiel1, kiel2, bonn1, bonn2 are hosts, write `hosts:` in place of `children:`",
     ),
     "variables indented as hosts": (

@@ -49,11 +49,11 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
 def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
     """A bridge's failover: URI reconnects automatically, without rebuilding the bridge.
 
-    Why: the bridge keeps the identity of the failed broker, and logs no new "has been established". In a duplex
-        link, the reverse direction then forwards nothing.
+    Why: after a failover, the bridge still uses the identity of the failed broker, and the log contains no new line
+        "has been established". In a duplex link, the reverse direction then forwards nothing.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616). Before 5.6, which has no masterslave:, append
         ?randomize=false&amp;maxReconnectAttempts=1 after the brackets of failover:. From 5.6 on,
-        maxReconnectAttempts=0 has the same effect there.
+        failover: with maxReconnectAttempts=0 is also correct.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3
 
     Fires on 5.18.3::
@@ -184,8 +184,8 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
         relevant failures are hard to find in the log.
     Fix: write masterslave: instead of static:. Before 5.6, which has no masterslave:, write
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
-    Cannot see: a pair whose names do not show it. For names such as south-a and south-b, without number or role, the
-        finding is an info, since they may be two brokers.
+    Cannot see: pairs whose host names do not indicate that they are a pair. For names such as south-a and south-b,
+        without number or role, the severity is info, because they may be two independent brokers.
     Source: measured on 5.17.2; SimpleDiscoveryAgent
 
     Fires on 5.18.3::
@@ -267,7 +267,8 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
             times = count_with_noun(attempts, "connection")
             message = (
                 f"the {discovery_uri.scheme}: URI has maxReconnectAttempts={attempts}: after {times} that "
-                f"{'fails' if attempts == 1 else 'fail'} within seconds, the broker disables the link until it restarts"
+                f"{'fails' if attempts == 1 else 'fail'} within seconds, the broker disables the link until you "
+                "restart the broker"
             )
             part = uri_text_starting_at_option(link, "uri", discovery_uri, "maxReconnectAttempts")
             has_failover = any(discovery_uri.find_uris_by_scheme("failover"))

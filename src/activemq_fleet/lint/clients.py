@@ -33,8 +33,8 @@ def listener_uri(connector: Element) -> Uri:
 def rebalance_without_update_cluster_clients(connector: Element) -> Iterator[Problem]:
     """A connector sets rebalanceClusterClients without updateClusterClients.
 
-    Why: clients move to other brokers only with a list of them. With an empty list every client stays connected to its
-        broker.
+    Why: the broker sends its clients the list of brokers only if updateClusterClients is set. Without the list, clients
+        cannot move to another broker, so rebalanceClusterClients has no effect.
     Fix: set updateClusterClients="true" on the connector too. If only some brokers of the network accept clients, also
         set updateClusterFilter to a list of their names, separated by commas.
     Source: TransportConnector.getConnectionControl, 5.5.1 and 5.18.3
