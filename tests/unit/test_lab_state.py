@@ -104,7 +104,7 @@ def test_status_says_that_the_lab_is_that_of_another_inventory(
         ("own.yml", ""),
         (
             str(other),
-            f"in the directory {layout.directory} was started with the inventory {own}: set -i to that inventory, ",
+            f"in the directory {layout.directory} was started with another inventory ({own}), and the output shows ",
         ),
     ):
         capsys.readouterr()

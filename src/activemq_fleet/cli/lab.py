@@ -124,8 +124,8 @@ def status_command(lab: Lab, form: str) -> None:
     others = ", ".join(lab.original_sources_if_different())
     if others:
         print_warning(
-            f"the lab in the directory {lab.directory} was started with the inventory {others}: set -i to that "
-            "inventory, or start the lab again with `lab up` and the inventory of this command"
+            f"the lab in the directory {lab.directory} was started with another inventory ({others}), and the output "
+            "shows the hosts of that inventory: set -i to it, or run `lab up` with the inventory of this command"
         )
     _print(status, form)
 
@@ -133,7 +133,11 @@ def status_command(lab: Lab, form: str) -> None:
 def _add_host_command(name: str, what: str, done: str) -> None:
     """Add a command that calls the lab's method of the same name for one host."""
 
-    @lab_command.command(name, short_help=what, help=f"{what}\n\nHOST is an inventory name or its first label.")
+    @lab_command.command(
+        name,
+        short_help=what,
+        help=f"{what}\n\nHOST is an inventory name, or the part of an inventory name before the first dot.",
+    )
     @click.argument("host", shell_complete=complete_hosts)
     @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
@@ -142,7 +146,9 @@ def _add_host_command(name: str, what: str, done: str) -> None:
 
 
 _add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
-_add_host_command("stop", "Stop a broker cleanly. A broker of a pair with separate stores is killed.", "stopped")
+_add_host_command(
+    "stop", "Stop a broker cleanly. With activemq_ha: pure, kill it, because a clean stop loses messages.", "stopped"
+)
 _add_host_command("kill", "Kill a broker (SIGKILL), with its process group.", "was killed")
 _add_host_command("pause", "Freeze a broker (SIGSTOP).", "is frozen")
 _add_host_command("resume", "Resume a frozen broker (SIGCONT).", "was resumed")
@@ -150,7 +156,8 @@ lab_command.add_command(drill_command)
 
 
 @lab_command.command(
-    "freeze", short_help="Freeze the active broker, optionally give its lock to the other node, and resume it."
+    "freeze",
+    short_help="Freeze the active broker, and resume it later. Meanwhile, optionally give its lock to the other node.",
 )
 @click.argument("host", shell_complete=complete_hosts)
 @existing_lab_options

@@ -288,7 +288,7 @@ def _screen(
     release = fleet.brokers[0].release.text
     console.print(
         f"\n[bold]{len(fleet.brokers)} brokers[/] of {len(fleet.pairs)} pairs in {len(fleet.groups)} groups, "
-        f"release {release}; each node a is a preferred master\n"
+        f"release {release}. The hosts with the node letter a are the preferred masters\n"
     )
     console.print(_fleet_table(before, after, takeover))
     console.print("", *takeover_lines(takeover), "", sep="\n", markup=False)

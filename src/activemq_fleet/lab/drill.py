@@ -89,16 +89,27 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs.values() if pair.name in target.pairs]
     order = schedule_faulted_pairs(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
+    refused = {pair.name: drill_refusal_reason(fleet, pair, options.what) for pair in chosen}
+    are_all_pure = all(pair.profile.needs_resync for pair in chosen if refused[pair.name] is None)
     for pair in chosen:
-        if pair.name not in order:
+        if pair.name in order:
+            continue
+        if refused[pair.name] is None and pair.profile.needs_resync and options.resync is None:
             why = (
-                f"pair {pair.name} gets no fault. A pair with activemq_ha: pure gets a fault only if all pairs of the "
-                "target have activemq_ha: pure, and one pair of each group gets none. Set --target to the group "
-                f"{pair.group} of this pair, or repeat the drill with another --seed"
-                if pair.profile.needs_resync
-                else f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher --kills"
+                "the drill injects at most one fault into each pair with activemq_ha: pure, and leaves one pair of "
+                f"each group without a fault (--kills {options.faults})"
+                if are_all_pure
+                else "the target also contains pairs without activemq_ha: pure"
             )
-            progress(drill_refusal_reason(fleet, pair, options.what) or why)
+            progress(
+                f"pair {pair.name} gets no fault, because {why}. To inject a fault into this pair, set --target "
+                f"{pair.name} --kills 1"
+            )
+        else:
+            progress(
+                refused[pair.name]
+                or f"pair {pair.name} gets no fault, because --kills is {options.faults}. Set a higher --kills"
+            )
     return DrillPlan(
         order=order,
         what=options.what,

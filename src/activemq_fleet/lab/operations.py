@@ -40,8 +40,8 @@ def record_operation_begin_and_end(
                     )
         except (NodeError, OSError) as error:
             progress(
-                f"the operation {operation} was not recorded ({error}). Correct this error: activemq-fleet audit "
-                "reports the downtime of an operation without a record as unplanned"
+                f"the operation {operation} was not recorded ({error}). Correct this error, because "
+                "`activemq-fleet audit` reports the downtime of an unrecorded operation as unplanned"
             )
 
     record("begin")

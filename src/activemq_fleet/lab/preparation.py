@@ -111,7 +111,10 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
         if not isinstance(error, artifacts.RecentDownloadFailureError):
-            progress(f"{error}. The lab uses the jars of release {release.text} instead, so it has no web console")
+            progress(
+                f"{error}. The lab uses only the jars of release {release.text}, and not the complete distribution, so "
+                "its brokers have no web console"
+            )
     if home is not None:
         return InstalledSoftware(str(home), whole=True)
     return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
