@@ -20,9 +20,9 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
         items = [item for item in items.split(",") if item.strip()]
     if isinstance(items, Mapping) or not isinstance(items, Iterable):
         raise ValueError(
-            f"the argument with the brokers must be a list, but is the {type(items).__name__} {str(items)[:60]!r}: "
-            "write a list of addresses (HOST:PORT), or of brokers from the file fleet.json, which "
-            "`activemq-fleet render` writes"
+            f"the brokers must be in a list, but {str(items)[:60]!r} has the type "
+            f"{type(items).__name__}: pass a list of addresses (HOST:PORT), or of broker entries from the file "
+            "fleet.json, which `activemq-fleet render` writes"
         )
     addresses = []
     for position, item in enumerate(items):
@@ -32,8 +32,8 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
             raise ValueError(f"entry {position} of the list of brokers (counted from 0): {error}") from None
     if not addresses:
         raise ValueError(
-            "the list of brokers is empty: give an address (HOST:PORT), or a broker from the file fleet.json, which "
-            "`activemq-fleet render` writes"
+            "the list of brokers is empty: add an address (HOST:PORT), or a broker entry from the file fleet.json, "
+            "which `activemq-fleet render` writes"
         )
     return tuple(addresses)
 

@@ -254,7 +254,7 @@ def _settings(request: InventoryScaffoldRequest, named: _NamedHosts) -> dict[str
 def _hosts_lines(named: _NamedHosts) -> Iterator[str]:
     yield "---\n"
     yield f"# yaml-language-server: $schema={_SCHEMAS}/inventory.schema.json\n"
-    yield "# The brokers by pair. In this directory, `activemq-fleet names -i .` shows how each name is divided.\n"
+    yield "# The brokers by pair. `activemq-fleet names -i .` in this directory shows how it reads each name.\n"
     if any(_host_variables(named, identity.name) for identity in named.identities):
         yield "# The variables of a host set the group, pair and node that its name does not contain.\n"
     yield "all:\n  hosts:\n"
@@ -280,8 +280,8 @@ def _variable_lines(request: InventoryScaffoldRequest, named: _NamedHosts) -> It
     yield "# Variables of all brokers. `ansible-doc -t role activemq.fleet.broker` describes every variable.\n\n"
     yield _line(settings, "activemq_release")
     if named.common:
-        rules = "parity of the number" if PARITY_VARIABLE in named.common else "mark of the node"
-        yield f"# These variables divide each host name into group, number and {rules}. Check the pairs in hosts.yml.\n"
+        node = "odd or even number (the node)" if PARITY_VARIABLE in named.common else "number and node"
+        yield f"# These variables find the group, {node} in each host name. Check the pairs in hosts.yml.\n"
         order = sorted(named.common, key=lambda name: name != PATTERN_VARIABLE)
         yield plain_variables_to_yaml({name: named.common[name] for name in order})
     yield from _failover_lines(settings)

@@ -91,5 +91,5 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
 def test_a_foreign_path_elsewhere_is_refused(spark: SparkSession, elsewhere: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match="`drift` replaces its output directory, but did not write"):
+    with pytest.raises(InputError, match="this directory contains files that `drift` did not write"):
         JobOutput(spark, elsewhere, "drift")

@@ -74,8 +74,8 @@ def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("present", "says"),
     [
-        (["mine.txt"], "render replaces its output directory, but did not write"),
-        (["fleet.json", "hosts", ".git"], "contains .git, which render did not write"),
+        (["mine.txt"], "this directory contains files that `render` did not write"),
+        (["fleet.json", "hosts", ".git"], "contains .git, which `render` did not write"),
     ],
 )
 def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, present: list[str], says: str) -> None:

@@ -133,8 +133,8 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ),
         ("filter", "identity", (A, "("), "is not a valid regular expression"),
         ("filter", "mb_urls", ([],), "the list of brokers is empty"),
-        ("filter", "mb_urls", (7,), "write a list of addresses"),
-        ("filter", "mb_urls", ({"address": A},), "write a list of addresses"),
+        ("filter", "mb_urls", (7,), "pass a list of addresses"),
+        ("filter", "mb_urls", ({"address": A},), "pass a list of addresses"),
         (
             "filter",
             "mb_urls",

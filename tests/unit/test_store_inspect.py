@@ -164,10 +164,11 @@ def test_of_a_fenced_store_the_generation_in_force_is_read(tmp_path: Path) -> No
     shared.write_uncopied_message_list(1, [{"message": "m"}])
     _, text = shown(tmp_path)
     assert (
-        "generation 1 (the copy of the store of one takeover): the broker of this copy has stopped, and only this copy"
-        in text
+        "generation 1 (a copy of the store, made at a takeover): the broker of this copy has stopped, and only" in text
     )
-    assert "generation 2 (the copy of the store of one takeover): the pair uses this copy, which the following" in text
+    assert (
+        "generation 2 (a copy of the store, made at a takeover): the pair uses this copy, which the following" in text
+    )
     assert "queue://of-new  1" in text
     assert "of-old" not in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,38 +36,38 @@ _NO_CONVENTION = f"These names do not match any known naming convention of pairs
 @click.option(
     "--naming-pattern",
     metavar="REGEX",
-    help="Regular expression that finds the broker group and the node in host names, in place of "
+    help="Regular expression that finds the broker group and the node in host names. Overrides "
     "activemq_naming_pattern.",
 )
 @click.option(
     "--naming-parity",
     type=click.Choice(["odd-even", "even-odd"]),
-    help="Form pairs of hosts by the numbers in their names: 1 with 2 (odd-even), or 0 with 1 (even-odd), in "
-    "place of activemq_naming_parity.",
+    help="Form pairs of hosts by the numbers in their names: 1 with 2 (odd-even), or 0 with 1 (even-odd). "
+    "Overrides activemq_naming_parity.",
 )
 @click.option(
     "--master-node",
     metavar="MARK",
-    help="Node of preferred masters in host names, such as a, in place of activemq_master_node.",
+    help="Text that marks the preferred master in host names, such as a. Overrides activemq_master_node.",
 )
 @click.option(
     "--node",
     metavar="MARK",
-    help="Node (activemq_node), such as a, of all hosts. Each host becomes a broker without a standby.",
+    help="Value of activemq_node for every host, such as a. Each host then becomes a broker without a standby.",
 )
 @format_option()
 def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str, **convention: str | None) -> int:
-    """Show how each HOST's name is read, and why; propose a convention where names are not read.
+    """Show the group, pair and node of each host name; propose a naming convention for names that do not match.
 
-    With -i the hosts are those of the inventory, read with their variables. Exit code 1: a HOST is not read as a
-    broker, or a broker's name and variables lack a part.
+    With -i, the command shows the hosts of the inventory, and applies their variables. Exit code 1: the name of a HOST
+    is not recognized as a broker name, or a broker's name and variables do not determine its group, pair and node.
     """
     from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
 
     if not hosts:
         inventory = inventory.with_configured_inventory()
     if not (hosts or inventory):
-        raise click.UsageError("no host is named: add the names of hosts, or set -i INVENTORY")
+        raise click.UsageError("no hosts are selected: add host names to the command, or set -i INVENTORY")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
     variables = _variables(hosts, inventory, stated)
     rows = [_row(host, host_variables) for host, host_variables in variables.items()]
@@ -128,7 +129,7 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     except UnclearNameError as error:
         return row | {"problem": error.problem, "because": error.problem}
     if identity is None:
-        near = ", although it is similar to a broker's name" if naming.looks_like_misspelled_broker(host) else ""
+        near = ", although it is similar to a broker name" if naming.looks_like_misspelled_broker(host) else ""
         return row | {"because": f"not a broker: the name does not match {PATTERN_VARIABLE}{near}"}
     return row | {
         "broker": True,
@@ -140,17 +141,14 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _because(identity: Identity) -> str:
-    """Return a text with the reason for each part of an identity, such as its name or a variable.
-
-    The other possible reason is the parity of the name's number.
-    """
-    because = [f"{', '.join(parts)} by {origin}" for origin, parts in _by_origin(identity.origins).items()]
+    """Return a text with the source of each part of an identity: the host name, its number, or a variable."""
+    because = [f"{', '.join(parts)} from {origin}" for origin, parts in _by_origin(identity.origins).items()]
     because += [f"the name contains a different {part}: {text}" for part, text in identity.disagreements.items()]
     return "; ".join(because)
 
 
 def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
-    words = {"name": "its name", "parity": "the parity of its number"}
+    words = {"name": "the host name", "parity": "the odd or even number in the host name"}
     parts_by_origin: dict[str, list[str]] = {}
     for part, origin in origins.items():
         parts_by_origin.setdefault(words.get(origin, origin), []).append(part)
@@ -171,11 +169,11 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
     if proposal is None:
         return [*lines, "", _NO_CONVENTION] if unread and (not alone or len(unread) > 1) else lines
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
+    from activemq_fleet.naming import PARITY_VARIABLE, PATTERN_VARIABLE
 
     lines += [
         "",
-        f"With these variables set for all hosts, {count_with_noun(len(proposal.identities), 'name')} can be read as "
-        "nodes of pairs:",
+        f"With these variables set for all hosts, {_names_are(len(proposal.identities))} recognized as nodes of pairs:",
         "",
     ]
     lines += split_lines(plain_variables_to_yaml(proposal.variables())) or ["(the defaults)"]
@@ -186,20 +184,30 @@ def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | N
     lines += ["", *_table(read)]
     if proposal.rival:
         rival = proposal.rival
-        distinction = (
-            f"activemq_naming_parity: {rival.parity}"
+        option, variable, value = (
+            ("--naming-parity", PARITY_VARIABLE, rival.parity)
             if rival.parity
-            else f"nodes {rival.preferred_node_mark} and another"
+            else ("--master-node", "activemq_master_node", rival.preferred_node_mark)
         )
+        options = shlex.join(["--naming-pattern", rival.pattern, option, value])
         lines += [
             "",
-            f"The pattern {rival.pattern} ({distinction}) also matches these names, but forms other pairs: "
-            "check which pairs are correct.",
+            "Another naming convention also matches these names, but forms different pairs. To show those pairs, add "
+            "these options to the command:",
+            "",
+            options,
+            "",
+            f"If those pairs are correct, set {PATTERN_VARIABLE} and {variable} to the values in these options for all "
+            "hosts.",
         ]
     left = [host for host in unread if host not in {identity.name for identity in proposal.identities}]
     if left:
-        lines += ["", f"{count_with_noun(len(left), 'name')} cannot be read as nodes of pairs. {_BY_VARIABLES}"]
+        lines += ["", f"{_names_are(len(left))} not recognized as nodes of pairs. {_BY_VARIABLES}"]
     return lines
+
+
+def _names_are(count: int) -> str:
+    return f"{count_with_noun(count, 'name')} {'is' if count == 1 else 'are'}"
 
 
 def _standalone_text(alone: NamingProposal | None) -> list[str]:
@@ -210,8 +218,7 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
     variables = split_lines(plain_variables_to_yaml(alone.variables()))
     return [
         "",
-        f"With these variables set for all hosts, {count_with_noun(len(alone.identities), 'name')} can be "
-        "read as single brokers:",
+        f"With these variables set for all hosts, {_names_are(len(alone.identities))} recognized as single brokers:",
         "",
         *variables,
     ]

@@ -238,8 +238,8 @@ spark_options = options_as_argument(
         "--archives",
         metavar="FILE#NAME",
         multiple=True,
-        help="Archive with the Python environment of Spark executors, which `activemq-fleet pack` writes, such "
-        "as env.tar.gz#environment. May be repeated.",
+        help="Archive with the Python environment for the Spark executors, such as env.tar.gz#environment. Create the "
+        "archive with `activemq-fleet pack`. Executors unpack it into the directory NAME. May be repeated.",
     ),
     click.option(
         "--progress/--no-progress",

@@ -26,7 +26,7 @@ from activemq_fleet.cli.printing import echo
 def pack_command(output: Path, python_prefix: str | None) -> int:
     """Pack this Python environment into an archive for Spark executors.
 
-    Use the archive so: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
+    Example of its use: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
     """
     from activemq_fleet.spark.pack import pack_environment
 

@@ -42,7 +42,7 @@ _LARGEST = 5000
     "--since",
     metavar="DIR",
     help="Output directory of an earlier plan. Compute only the files that changed since that plan, and list "
-    "them in the dataset changes. Default: OUT, if it contains a plan.",
+    "them in the dataset `changes`. Default: OUT, if it contains a plan.",
 )
 @click.option(
     "--anew",

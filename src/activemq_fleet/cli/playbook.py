@@ -59,8 +59,8 @@ def playbook_failure_lines(done: subprocess.CompletedProcess[str], most: int = 4
     """
     lines = [line.strip() for line in split_lines(done.stdout + "\n" + done.stderr) if line.strip()]
     error_lines = [line for line in lines if line.startswith(("fatal:", "ERROR", "[ERROR]", "failed:"))]
-    return tuple(
-        (error_lines or lines or [f"ansible-playbook failed with exit code {done.returncode} and printed nothing"])[
-            -most:
-        ]
+    nothing_printed = (
+        f"ansible-playbook failed with exit code {done.returncode} and printed nothing. Run the command again with "
+        "--ansible-options -vvv, and check the system log for a killed process"
     )
+    return tuple((error_lines or lines or [nothing_printed])[-most:])

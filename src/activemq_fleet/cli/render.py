@@ -26,7 +26,7 @@ _OURS = frozenset({_INDEX, "fleet.svg", "hosts", "clients", "prometheus"})
     click.Path(path_type=Path),
 )
 def render_command(inventory: InventoryOptions, output: Path) -> int:
-    """Write the generated files of every host, fleet.json and a picture.
+    """Write the generated files of every host, the index fleet.json, and a diagram of the fleet (fleet.svg).
 
     The playbook `site` adds the other files of `conf/` from the archive of the release. If an error finding is not
     waived, nothing is written. Secrets are written as @VARIABLE@.
@@ -72,11 +72,11 @@ def check_output_directory(directory: Path) -> None:
     names = {path.name for path in paths_in(directory)}
     if names and _INDEX not in names:
         raise InputError(
-            f"{directory}: render replaces its output directory, but did not write the existing files in it: choose "
-            "another directory with -o"
+            f"{directory}: this directory contains files that `render` did not write, and `render` would delete "
+            "them: choose another directory with -o"
         )
     if foreign := sorted(names - _OURS):
         raise InputError(
-            f"{directory}: the output directory contains {foreign[0]}, which render did not write and would remove: "
+            f"{directory}: the output directory contains {foreign[0]}, which `render` did not write and would delete: "
             f"move {foreign[0]} away, or choose another directory with -o"
         )

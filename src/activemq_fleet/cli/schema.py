@@ -29,8 +29,9 @@ def schema_command() -> None:
 def fetch_schemas_command(releases: tuple[str, ...], source: Path | None) -> None:
     """Copy the XSD of each RELEASE from its jar or archive to the cache.
 
-    Without --from the schema comes from the wheel or, for releases that the wheel does not contain, through Maven. A
-    schema given by --from replaces the cached one. The cache can be copied to a machine without a network.
+    Without --from, the command uses the schema in the installed Python package activemq-fleet. If the package does not
+    contain the release, the command downloads the schema with Maven. A schema from --from replaces the schema in the
+    cache. You can copy the cache to a machine without a network.
     """
     from activemq_fleet import Release
     from activemq_fleet.artifacts import fetch_schema_to_cache

@@ -51,7 +51,8 @@ def store_command() -> None:
 def inspect_command(directory: Path, form: str) -> int:
     """Show the contents and the damage of a kahaDB store before a broker opens it. Nothing is written.
 
-    In a fenced store the command reads the newest generation. Root reads the store as the account that owns it.
+    In a fenced store (activemq_fence) the command reads the newest generation (copy). If you run the command as root,
+    it reads the store with the rights of the store's owner.
     Exit codes: 0 no damage; 1 damage.
     """
     from activemq_fleet.cli.store_report import store_report_lines
@@ -69,8 +70,8 @@ def inspect_command(directory: Path, form: str) -> int:
 def list_old_generation_messages_command(directory: Path, form: str) -> None:
     """List the messages that only an old generation of a fenced store holds.
 
-    The list shows destination and message id, and the event id where an agent sent the message. Root reads the store as
-    the account that owns it.
+    For each message, the list shows the destination, the message id and, if an agent sent the message, the event id. If
+    you run the command as root, it reads the store with the rights of the store's owner.
     """
 
     def list_messages() -> list[dict[str, Any]]:
@@ -104,8 +105,8 @@ def list_old_generation_messages_command(directory: Path, form: str) -> None:
     metavar="HOST:PORT",
     required=True,
     multiple=True,
-    help="OpenWire connector of a node of the pair to which the messages are sent, or ssl://HOST:PORT for TLS. "
-    "Set this option once for each node.",
+    help="Address of the OpenWire connector on one node of the pair that receives the messages: HOST:PORT, or "
+    "ssl://HOST:PORT for TLS. Set this option once for each node.",
 )
 @click.option(
     "--username",
@@ -128,9 +129,10 @@ def replay_command(
 ) -> None:
     """Send the messages that `store behind` lists to the pair again, then remove their generations (old copies).
 
-    Messages of incomplete XA transactions are not sent, and their generation is kept. A replay that was interrupted is
-    repeated from its beginning: the broker does not accept a message twice that is still in its queue. Root reads and
-    writes the store as the account that owns it.
+    The command does not send messages of incomplete XA transactions, and keeps their generation. If a replay is
+    interrupted, run the command again: it sends all messages of the generation again. The broker discards a message
+    that is still in its queue. A message that was already consumed may be delivered twice. If you run the command as
+    root, it reads and writes the store with the rights of the store's owner.
     """
     from activemq_fleet.node.config.probe_account import Login
 
@@ -151,9 +153,8 @@ def replay_command(
         if in_doubt:
             echo(
                 f"{directory}: {count_with_noun(in_doubt, 'message')} of generation (numbered copy) {number} of the "
-                "store were "
-                "not sent: their XA transaction is prepared. Commit it or roll it back in its transaction manager, "
-                "then run the command again"
+                "store were not sent, because their XA transactions are prepared but not completed. Commit or roll "
+                "back these transactions in the transaction manager, and run the command again"
             )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
         echo(sentence)

@@ -17,7 +17,7 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
     """
     yield escape_unprintable(report["directory"])
     for generation in report["generations"]:
-        yield f"  generation {generation['number']} (the copy of the store of one takeover): {_state(generation)}"
+        yield f"  generation {generation['number']} (a copy of the store, made at a takeover): {_state(generation)}"
     end = report["end"]
     records = count_with_noun(sum(file["records"] for file in report["files"]), "record")
     files = count_with_noun(len(report["files"]), "file")
@@ -47,10 +47,10 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         )
     unchecked = report["batches"] - report["checked_batches"]
     if unchecked:
-        number = f"{unchecked:,} of {report['batches']:,} batches"
+        number = f"{unchecked:,} of {report['batches']:,} batches of records"
         yield (
-            f"  {number} of the store journal (writes of the broker) have no checksum: damage inside their "
-            "messages is not detected"
+            f"  {number} in the store journal have no checksum, so the command does not detect damage inside their "
+            "messages"
         )
     yield "messages:"
     yield from _holdings(report) or ("  none",)

@@ -160,7 +160,8 @@ def _difference(known: FileRecord) -> str | None:
         return f"the content of the file is not shown: {known.why}\n"
     if known.noted_status == "unreadable":
         return (
-            "the content of the file is not shown, because the playbook collect could not read the file on its host\n"
+            "the content of the file is not shown, because the playbook collect did not read the file on its host. The "
+            f"list left_out in the collected file {known.host}/host.json contains the reason\n"
         )
     old, new = known.planned_text, known.found_text
     if (known.planned and old is None) or (known.found_sha256 and new is None):

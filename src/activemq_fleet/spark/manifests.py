@@ -90,8 +90,8 @@ class HadoopTarget:
         text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(
-                f"{self.out}: `{kind}` replaces its output directory, but did not write the existing files in it: "
-                "choose another output directory"
+                f"{self.out}: this directory contains files that `{kind}` did not write, and `{kind}` would delete "
+                "them: choose another output directory"
             )
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 

@@ -48,8 +48,8 @@ class LocalTarget:
             return
         if MANIFEST not in names:
             raise InputError(
-                f"{self.out}: `{kind}` replaces its output directory, but did not write the existing files in it: "
-                "choose another output directory"
+                f"{self.out}: this directory contains files that `{kind}` did not write, and `{kind}` would delete "
+                "them: choose another output directory"
             )
         listed = parse_and_check_manifest(str(self.out), kind, (self.out / MANIFEST).read_text(errors="replace"))
         if foreign := sorted(names - {MANIFEST} - set(listed.get("contents", ()))):

@@ -166,7 +166,7 @@ class TestRender:
     ) -> None:
         (tmp_path / "mine").write_text("")
         assert run("render", "-i", "/nowhere", "-o", tmp_path) == 2
-        assert "render replaces its output directory, but did not write" in capsys.readouterr().err
+        assert "this directory contains files that `render` did not write" in capsys.readouterr().err
 
     def test_an_unknown_patch_of_a_release_is_a_warning(
         self, inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

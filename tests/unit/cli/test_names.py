@@ -25,14 +25,14 @@ def test_a_name_is_shown_with_its_parts_and_what_decided_them(capsys: pytest.Cap
     heading, row = table(capsys.readouterr().out)
     assert heading == ["host", "group", "number", "node", "pair", "role", "because"]
     assert row[:6] == ["orders-mq01-a.example.com", "orders", "01", "a", "orders-mq01", "master"]
-    assert " ".join(row[6:]) == "group, pair, node by its name"
+    assert " ".join(row[6:]) == "group, pair, node from the host name"
 
 
 def test_a_convention_is_proposed_for_names_that_are_not_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", *PARITY.hosts]) == 1
     text = capsys.readouterr().out
     assert "ffm1amq001.example.com: not a broker: the name does not match activemq_naming_pattern" in text
-    assert "With these variables set for all hosts, 4 names can be read as nodes of pairs:" in text
+    assert "With these variables set for all hosts, 4 names are recognized as nodes of pairs:" in text
     assert "activemq_naming_parity: odd-even\n" in text
 
 
@@ -52,7 +52,9 @@ def test_a_proposal_reads_the_names_when_it_is_given_back(capsys: pytest.Capture
 
 def test_names_of_brokers_that_stand_alone_are_read_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["names", "broker1", "broker2", "broker3"]) == 1
-    assert "With these variables set for all hosts, 3 names can be read as single brokers:" in capsys.readouterr().out
+    assert (
+        "With these variables set for all hosts, 3 names are recognized as single brokers:" in capsys.readouterr().out
+    )
 
     main(["names", "broker1", "broker2", "broker3", "--format", "json"])
     alone: dict[str, Any] = json.loads(capsys.readouterr().out)["alone"]["variables"]
@@ -81,14 +83,16 @@ def test_inventory_without_any_broker_gets_a_convention_for_single_brokers(
     inventory.write_text("all: {hosts: {alpha: , beta: }}\n")
     main(["names", "-i", str(inventory)])
 
-    assert "With these variables set for all hosts, 2 names can be read as single brokers:" in capsys.readouterr().out
+    assert (
+        "With these variables set for all hosts, 2 names are recognized as single brokers:" in capsys.readouterr().out
+    )
 
 
 def test_an_inventory_is_read_with_its_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = str(PUBLIC.write(tmp_path, release="6.3.1"))
     assert main(["names", "-i", inventory]) == 0
     text = capsys.readouterr().out
-    assert "group by activemq_group; pair by activemq_pair; node by activemq_node" in text
+    assert "group from activemq_group; pair from activemq_pair; node from activemq_node" in text
 
     assert main(["names", "-i", inventory, PUBLIC.hosts[0], "-e", "activemq_node=standby"]) == 0
     assert table(capsys.readouterr().out)[1][3:6] == ["standby", "edi-fra-mq1", "slave"]
@@ -120,11 +124,11 @@ def test_nothing_to_read_and_a_pattern_that_is_none_are_wrong_usage(capsys: pyte
         ),
         (
             "amq-p-001 amq-p-002 amq-t-001",
-            "1 name cannot be read as nodes of pairs. For a host whose name lacks its group, pair or node, set",
+            "1 name is not recognized as nodes of pairs. For a host whose name lacks its group, pair or node, set",
         ),
         (
             "mq-eu-1 mq-eu-2 mq-us-1 mq-us-2",
-            "also matches these names, but forms other pairs: check which pairs are correct",
+            "also matches these names, but forms different pairs. To show those pairs, add",
         ),
     ],
 )
@@ -163,4 +167,4 @@ def test_no_table_of_names_has_an_empty_column(capsys: pytest.CaptureFixture[str
     assert lines[0].split()[-1] == "because"
     for begin, end in itertools.pairwise([*starts, None]):
         assert [line for line in lines[1:] if not line[begin:end].strip()] != lines[1:], lines[0][begin:end]
-    assert all(" by " in line[starts[-1] :] for line in lines[1:])
+    assert all(" from " in line[starts[-1] :] for line in lines[1:])
