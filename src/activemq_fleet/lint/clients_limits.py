@@ -406,8 +406,7 @@ def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
     Why: messages that no consumer could process stay in the dead letter queue. As long as one of them exists, the
         broker cannot delete the journal file that contains it. The store can therefore become full.
     Fix: set expiration="604800000" (7 days, in milliseconds) on the strategy. If you monitor the depth of the dead
-        letter queues instead, suppress C015. In a file, write <!-- activemq-fleet: disable=C015 REASON --> before the
-        strategy.
+        letter queues instead, suppress C015: write <!-- activemq-fleet: disable=C015 REASON --> before the strategy.
     Source: AbstractDeadLetterStrategy of the release tags
 
     Fires on 5.18.3::

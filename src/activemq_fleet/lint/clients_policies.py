@@ -79,9 +79,9 @@ def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
 def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
     """The data directory or the store directory is relative to the directory in which the broker is started.
 
-    Why: if you start the broker in another directory, or a new service unit does, the broker creates an empty store
-        there. It then serves clients without the messages of the previous store. The lock of the new store does not
-        prevent a second broker from using the previous store.
+    Why: a broker that is started in another directory, manually or by a new service unit, creates an empty store there.
+        It then serves clients without the messages of the previous store. The lock of the new store does not prevent a
+        second broker from using the previous store.
     Fix: write an absolute path, such as /var/lib/activemq, or a path that begins with ${activemq.data}.
     Cannot see: the working directory that a service unit sets.
     Source: BrokerService.setDataDirectory and KahaDBPersistenceAdapter.setDirectory of the release tags; measured on
