@@ -11,7 +11,8 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the value of one fact or registered result for each host. Hosts without this fact are left out.
-  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
+    any time.
 positional: hostvars, name
 options:
   _input:

@@ -13,7 +13,8 @@ description:
   - Returns the hosts that a play of the playbook C(site) runs on. The modules M(activemq.fleet.compile) and
     M(activemq.fleet.decide) returned these hosts in earlier plays.
   - The filter searches the variables of every host for these results, because C(--limit) can exclude any host.
-  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
+    any time.
 positional: play
 options:
   _input:

@@ -11,7 +11,8 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Reads group, number, node, pair, preferred role and domain from a host name.
-  - The filter uses only the name. The variable C(activemq_identity) also includes the host's variables.
+  - The filter uses only the name. If variables such as C(activemq_node) override parts of the name, use the variable
+    C(activemq_identity) of the host instead.
 extends_documentation_fragment: activemq.fleet.naming
 """
 

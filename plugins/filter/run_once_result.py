@@ -13,7 +13,8 @@ description:
   - Returns the registered result of a task with C(run_once) for use in a later play. Only the hosts of the play with
     this task have the result. The filter searches the variables of every host for it, because the later play can have
     other hosts.
-  - A part of the playbooks of this collection. It is no interface for other playbooks and may change at any time.
+  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
+    any time.
 positional: name, key, default
 options:
   _input:

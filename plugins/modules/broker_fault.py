@@ -11,7 +11,7 @@ short_description: Inject a fault into an active broker for a drill
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
+  - An internal module of the playbook C(drill). Do not use it in other playbooks, because it may change at any time.
   - Kills, freezes or stops the active broker of this host, and returns the time of the fault. Clients are disconnected.
   - With O(unit), a systemd timer of the host starts or continues the broker after O(again) seconds. So a broker does
     not remain stopped or frozen if the controller is interrupted.

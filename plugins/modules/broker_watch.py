@@ -20,8 +20,8 @@ description:
     on this host counts only if it belongs to the broker's account.
   - At a broker of another host, the module logs in over TLS only if it can verify the broker's certificate. If it
     cannot, a completed TLS handshake is sufficient. Without TLS, the module logs in only as C(activemq-probe).
-  - Run it with C(async) on a host that reaches all addresses. It creates the file O(flag) after the first completed
-    round trip. It ends with the first answer after you remove this file, or after O(seconds).
+  - Run the module with C(async) on a host that reaches all addresses. The module creates the file O(flag) after the
+    first completed round trip. It ends at the first answer after you remove this file, or after O(seconds).
   - The module changes nothing on the brokers.
 options:
   addresses:
@@ -30,14 +30,17 @@ options:
     elements: str
     required: true
   base:
-    description: The directory of a broker of the same group, from which the account is read.
+    description:
+      - The directory of the broker on this host. It must belong to the same group as the brokers at O(addresses). The
+        module reads the account for its logins from the configuration in this directory. By default, the module does
+        not log in.
     type: path
   seconds:
-    description: The longest duration of the measurement, in seconds.
+    description: The time in seconds after which the measurement ends, even if the file O(flag) still exists.
     type: int
     default: 600
   interval:
-    description: Seconds between two round trips.
+    description: The pause between two round trips, in seconds.
     type: float
     default: 0.1
   timeout:
@@ -45,15 +48,18 @@ options:
     type: float
     default: 2.0
   ca_file:
-    description: A PEM file with the certificates for the verification of brokers of other hosts over TLS. The
-      default is the system's certificates.
+    description: A PEM file with CA certificates, which the module uses to verify the TLS certificates of brokers on
+      other hosts. The default is the system's CA certificates.
     type: path
   flag:
-    description: A file that must not exist when the module starts. Without it the module ends after O(seconds).
+    description:
+      - The path of a file that controls the end of the measurement. The module creates the file after the first
+        completed round trip. Remove the file to end the measurement at the next answer.
+      - The file must not exist when the module starts. If this option is not set, the module ends after O(seconds).
     type: path
 attributes:
   check_mode:
-    description: Measures as without check mode, but does not create the file O(flag).
+    description: The module measures as without check mode, but does not create the file O(flag).
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -75,23 +81,26 @@ trips:
   type: int
   returned: always
 spans:
-  description: The addresses that served, each with C(address), C(began) and C(ended) in RFC 3339, UTC, and C(trips).
+  description:
+    - The periods in which the broker at one address answered. Each has the C(address), its begin C(began) and end
+      C(ended) (RFC 3339, UTC), and C(trips), the number of completed round trips.
   type: list
   elements: dict
   returned: always
 gaps:
   description:
-    - The periods in which no broker served, each with C(began), C(ended), C(seconds), and the addresses C(before) and
-      C(after). A gap at the end has no C(after).
+    - The periods in which no broker answered. Each has its begin C(began), its end C(ended), and its duration
+      C(seconds). C(before) is the address that answered last before the period, and C(after) the first one after it.
+      If no broker answered before or after it, the value is null.
   type: list
   elements: dict
   returned: always
 longest:
-  description: The longest interruption in seconds; 0 if no interruption occurred.
+  description: The duration of the longest period in RV(gaps), in seconds. The value is 0 if RV(gaps) is empty.
   type: float
   returned: always
 last:
-  description: By address, the last answer or the last error of the broker.
+  description: For each address, the last answer of its broker, or the error of the last attempt.
   type: dict
   returned: always
 """

@@ -12,40 +12,43 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The playbook C(activemq.fleet.collect) runs this module for every broker and agent.
-  - On the host the module masks secrets and packs one archive. On the controller the archive is unpacked to a temporary
-    directory that is then renamed, so O(to)C(/HOST) is created atomically. Nothing is changed on the host except
-    Ansible's temporary directory.
-  - Secrets are masked on the host. A secret whose variable is known from the host's files becomes C(@VARIABLE@), as in
-    the output of C(activemq-fleet render), any other secret C(@secret@). Key stores, keys and binary files are not
-    copied.
+  - On the host, the module masks secrets and packs one archive. It changes nothing on the host except Ansible's
+    temporary directory. On the controller, the module unpacks the archive to a temporary directory, and then renames
+    this directory to O(to)C(/HOST). So O(to)C(/HOST) never contains an incomplete collection.
+  - If the host's files show which inventory variable defines a secret, the module replaces the secret by
+    C(@VARIABLE@), as C(activemq-fleet render) does. It replaces any other secret by C(@secret@). It does not copy key
+    stores, keys and binary files.
   - The module takes three thread dumps of a hung broker by SIGQUIT, five seconds apart. The dumps also appear in the
     systemd journal of the broker's unit. The module sends no signal to a process that does not handle SIGQUIT, or that
-    was stopped by a signal.
+    a signal has stopped.
 options:
   to:
-    description: The directory on the controller. It must be new, empty, or of an earlier collection.
+    description: The directory on the controller. An existing directory must be empty, or contain only the files of an
+      earlier collection.
     type: path
     required: true
   state:
     description:
       - V(opened) creates the directory O(to) on the controller, without a connection to a host. It fails if
-        the directory contains anything but an earlier collection.
+        the directory contains files that are not from an earlier collection.
       - V(collected) copies the host's evidence.
     type: str
     choices: [opened, collected]
     default: collected
   about:
-    description: Facts of the inventory about the host, for its C(host.json).
+    description: Facts from the inventory about the host, which the module writes to C(host.json).
     type: dict
     default: {}
   archive:
-    description: The archive on the host that the controller fetches. The action sets this option; do not set it.
+    description: The path of the archive on the host. Ansible sets this option; do not set it.
     type: path
   broker:
-    description: C(base), C(unit) and C(store) of the host's broker.
+    description: C(base), the directory of the host's broker, C(unit), its systemd unit, and C(store), the directory of
+      its store.
     type: dict
   agent:
-    description: C(config), C(state) and C(unit) of the host's agent.
+    description: C(config), the path of the configuration of the host's agent, C(state), its state directory, and
+      C(unit), its systemd unit.
     type: dict
   megabytes:
     description:
@@ -54,8 +57,8 @@ options:
     type: int
     default: 200
   seconds:
-    description: The time in seconds after which no further file of a host is read. Omitted files are listed in
-      RV(left_out).
+    description: The time in seconds after which the module reads no further file of the host. It lists the files that
+      it did not read in RV(left_out).
     type: int
     default: 600
   days:
@@ -63,7 +66,8 @@ options:
     type: int
     default: 7
   dumps:
-    description: The brokers of which thread dumps are taken.
+    description: When the module takes thread dumps of the host's broker. V(hung) takes them only if the broker is hung,
+      V(always) takes them of any running broker, and V(never) takes none.
     type: str
     choices: [hung, always, never]
     default: hung
@@ -89,7 +93,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 directory:
-  description: The directory of the host's files on the controller.
+  description: The directory on the controller that contains the collected files. For V(opened) it is O(to), for
+    V(collected) it is O(to)C(/HOST).
   type: str
   returned: always
 facts:

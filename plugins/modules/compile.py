@@ -11,18 +11,17 @@ short_description: Check the inventory of all brokers, and archive the files of 
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
-    playbooks and may change at any time.
-  - Reads the variables of every host of the inventory, whatever the limit of the run, computes groups, pairs
-    and links, renders every file and validates every C(activemq.xml) against the schema of its release. The
-    files of one host depend on its peers, so all hosts of the inventory count, not only those of the play.
+  - An internal module of the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use it in
+    other playbooks, because it may change at any time.
+  - Reads the variables of every host of the inventory, and computes groups, pairs and links. Renders every file, and
+    validates every C(activemq.xml) against the schema of its release. The files of a host depend on its peers, so the
+    module reads all hosts of the inventory, not only those of the play or of C(--limit).
   - The module fails with a list of all errors, and writes nothing, if an error is not waived in C(activemq_waivers).
   - The module writes the data of the fleet, without secrets, to one file with mode 0600 for later steps of the run.
-    The file is in Ansible's temporary directory on the controller. C(ansible-playbook) removes this directory when it
-    ends, also after a failure, but not when it is killed.
-  - The archives contain secrets. They are in a directory with mode 0700 below Ansible's temporary directory on the
-    controller, which C(ansible-playbook) removes when it ends, also after a failure.
-  - Variables must be defined in the inventory or as extra variables. Variables of plays and roles have no effect.
+    The archives contain secrets. They are in a directory with mode 0700. The file and the directory are in Ansible's
+    temporary directory on the controller. C(ansible-playbook) removes this temporary directory when it ends, also after
+    a failure. If C(ansible-playbook) is killed, the temporary directory remains.
+  - Define variables in the inventory or as extra variables. Variables of plays and roles have no effect.
 options:
   archives:
     description: Whether to create the archives, or only to check the fleet.
@@ -67,26 +66,27 @@ run:
   type: str
   returned: always
 expected:
-  description: The hosts that the play was started with, unreachable ones included.
+  description: The hosts with which the play was started, including hosts that became unreachable.
   type: list
   elements: str
   returned: always
 by:
-  description: The account and the machine that the playbook was started on, for the hosts' records of planned work.
+  description: The user who started the playbook, and the name of the controller. The hosts of an operation store this
+    value in C(operations.jsonl).
   type: str
   version_added: 0.2.0
   returned: when O(checked) is true
   sample: ops@controller
 brokers:
-  description: The facts of each broker for playbooks, with all defaults applied, by inventory name.
+  description: For each broker, by inventory name, the settings that playbooks use, with all defaults applied.
   type: dict
   returned: always
 agents:
-  description: The facts of each agent, by inventory name.
+  description: For each agent, by inventory name, the settings that playbooks use, with all defaults applied.
   type: dict
   returned: always
 balancers:
-  description: The facts of each load balancer, by inventory name.
+  description: For each load balancer, by inventory name, the settings that playbooks use, with all defaults applied.
   type: dict
   version_added: 0.2.0
   returned: always
@@ -106,11 +106,11 @@ findings:
   elements: dict
   returned: always
 archives:
-  description: For each host C(path) and C(sha256) of the archive for its C(broker), its C(agent) and its C(balancer).
+  description: For each host, the C(path) and the C(sha256) of the archives for its C(broker), C(agent) and C(balancer).
   type: dict
   returned: when O(archives) is true
 directory:
-  description: The directory of the archives.
+  description: The directory on the controller that contains the archives.
   type: str
   returned: when O(archives) is true
 """

@@ -14,16 +14,17 @@ short_description: Install the files of a broker as one version, activated by on
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the role C(activemq.fleet.broker) and of the playbooks of this collection. It is no interface for other
-    playbooks and may change at any time.
+  - An internal module of the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use it in
+    other playbooks, because it may change at any time.
   - Installs the archive that M(activemq.fleet.compile) made for the host. It also installs the files in C(conf) of
     O(home) that ActiveMQ ships, except example configurations and files that contain passwords or keys.
-  - The files are written to the directory C(BASE/versions/ID) and synced before the link C(BASE/current) is switched to
-    it. If a run is interrupted, the old version stays in force. The next run removes the unused directory.
-  - A file that was changed, added or removed by hand is detected, reported and installed again.
+  - The module writes the files to the directory C(BASE/versions/ID), and syncs them to disk. It then switches the
+    symbolic link C(BASE/current) to this directory. If a run is interrupted before the switch, the old version stays in
+    force. The next run removes the unused directory.
+  - The module reports files that were changed, added or removed by hand, and restores the files of the version.
   - The module never restarts a broker. It reports whether a running broker must be restarted to read the new version.
-  - The archive contains secrets, so it is copied as a file that only its owner can read. It is never part of a module's
-    arguments.
+  - The archive contains secrets. So the module copies the archive as a file that only its owner can read, and never
+    passes its content as an argument.
 options:
   archive:
     description:
@@ -37,48 +38,49 @@ options:
     type: path
     required: true
   link:
-    description: The link to the version in force. The default is C(BASE/current).
+    description: The path of the symbolic link to the version in force. The default is C(BASE/current).
     type: path
   data:
     description:
-      - The directory that the broker writes to. It is created if it is missing, and belongs to O(user). The default is
-        C(BASE/data); an empty text means no directory.
+      - The directory to which the broker writes. If it is missing, the module creates it for O(user). The default is
+        C(BASE/data). Set an empty string to create no directory.
     type: path
   home:
-    description: The directory of the ActiveMQ release, from whose C(conf) files are also installed. By default no such
-      files are installed.
+    description: The directory of the ActiveMQ release. The module also installs files from its subdirectory C(conf). By
+      default, it installs no such files.
     type: path
   user:
     description:
       - The account that the broker runs as. Files belong to root and are readable for the group of this account; files
         that only their owner may read belong to the account.
-      - Without it owners are not changed, as required for a run without root.
+      - If this option is not set, the module does not change the owners of files. A run without root requires this.
     type: str
   group:
-    description: The group of the files. The default is the group of the account.
+    description: The group that owns the files. The default is the group of the account O(user).
     type: str
   keep:
     description: The number of older versions to keep, in addition to the version in force and the version before it.
     type: int
     default: 5
   version:
-    description: Activate this version again, which was installed earlier. Nothing is installed.
+    description: An earlier version that the module activates again. The module then installs no files.
     type: str
   validate:
     description:
       - Commands, run without a shell, that check the new version before it is activated. C(%s) in a command is replaced
-        by the directory of the new version. If a command fails, nothing is changed. Commands do not run in check mode.
+        by the directory of the new version. If a command fails, the old version stays in force. Commands do not run in
+        check mode.
     type: list
     version_added: 0.2.0
     elements: str
 attributes:
   check_mode:
-    description: Reports the changes of the next run, and changes nothing.
+    description: The module reports the changes that it would make, and changes nothing.
     support: full
   diff_mode:
     description:
-      - One unified diff per file. Secrets are shown as placeholders, and a change of only a secret is shown as one
-        line.
+      - The module shows one unified diff per file. It shows placeholders in place of secrets. If only a secret changes,
+        it shows one line.
     support: full
 """
 
@@ -110,8 +112,8 @@ version:
   sample: 0a1b2c3d4e5f
 previous:
   description:
-    - The version that was in force before this run. If this run changed nothing but a restart is still pending, the
-      version that the running broker was started with. Null if neither exists.
+    - If this run activates a different version, the version that was in force before. If this run changes no files, but
+      the broker has not read an earlier change yet, the version with which the broker was started. Otherwise null.
   type: str
   returned: always
 changed_files:
@@ -125,11 +127,12 @@ drift:
   elements: str
   returned: always
 restart_required:
-  description: Whether a broker runs that was started before the last change that it reads only when it starts.
+  description: Whether the running broker must be restarted. The broker was started before the last change to a file
+    that it reads only at startup.
   type: bool
   returned: always
 restart_reasons:
-  description: The reasons for the restart, one line per file.
+  description: The reasons why the broker must be restarted, one line per file.
   type: list
   elements: str
   returned: always

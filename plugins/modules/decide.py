@@ -11,48 +11,55 @@ short_description: Decide the next step of a playbook from evidence of its hosts
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbooks of this collection. It is no interface for other playbooks and may
-    change at any time.
+  - An internal module of the playbooks of this collection. Do not use it in other playbooks, because it may change at
+    any time.
   - It reads the fleet that M(activemq.fleet.compile) has computed earlier in the same playbook run.
-  - V(roll) finds the pairs in which C(site) has brokers to start or to restart. It fails if a host failed or became
-    unreachable earlier in the run.
-  - V(site) returns the next start or restart, of one node of a pair at a time, the serving node last. Pure pairs are
-    started only if neither store was ever used, and never restarted.
+  - The following items describe the values of O(operation).
+  - V(roll) finds the pairs in which the playbook C(site) must start or restart brokers. It fails if a host failed or
+    became unreachable earlier in the run.
+  - V(site) returns the next start or restart in a pair. It selects one node at a time, and the active node last. In a
+    pair with C(activemq_ha=pure), each node has its own store. V(site) starts such a pair only if neither store was
+    ever used, and never restarts it.
+  - V(restart), V(switchover), V(upgrade), V(resync), V(migrate) and V(drill) return the next step of the playbook with
+    the same name.
+  - V(jumps) returns the effects of an upgrade on each pair, before the upgrade changes a host.
+  - V(migration) adds the hosts of the new pairs to O(target).
   - V(collect) returns the brokers and agents that C(activemq_target) selects.
   - V(reachability) fails if hosts failed or became unreachable earlier in the run.
-  - V(preflight) checks the rules about hosts, and fails for an error that is not waived. Before that, it fails if a
-    host failed or became unreachable. It also fails if a broker runs a different release line than
-    C(activemq_release), or if the release's directory on a host, or the archive on the controller, contains a different
-    release.
-  - V(outcome) returns what C(site) has done to each broker.
+  - V(preflight) checks the rules about hosts, and fails for an error that is not waived. It also fails if a host failed
+    or became unreachable, or if a broker runs a different release line than C(activemq_release). It also fails if the
+    release's directory on a host, or the archive on the controller, contains a different release.
+  - V(outcome) returns the actions of the playbook C(site) on each broker.
   - V(target) returns the pairs that C(activemq_target) and C(activemq_to) select.
-  - V(stores) returns the new shared stores that may be marked for their pairs, and fails for an invalid store.
+  - V(stores) returns the hosts that write and check the marker files of new shared stores. It fails for an invalid
+    store.
 options:
   operation:
-    description: The operation whose next step is decided.
+    description: The operation for which the module returns a decision. The description of the module lists the values.
     type: str
     required: true
   evidence:
     description:
-      - For each host the result of M(activemq.fleet.broker_info), of M(activemq.fleet.machine_info), or of
-        M(activemq.fleet.store_marker) with O(activemq.fleet.store_marker#module:state=look).
+      - For each host, the result of M(activemq.fleet.broker_info). For V(preflight), it is the result of
+        M(activemq.fleet.machine_info). For V(stores), it is the result of M(activemq.fleet.store_marker) with
+        O(activemq.fleet.store_marker#module:state=look).
     type: dict
     default: {}
   configured:
-    description: For each host the result of M(activemq.fleet.configure), which reports in check mode the pending
-      restarts.
+    description: For each host, the result of M(activemq.fleet.configure), which shows whether the broker must be
+      restarted.
     type: dict
     default: {}
   target:
-    description: The result of V(target).
+    description: The RV(target) that this module returned for O(operation=target).
     type: dict
     default: {}
   progress:
-    description: The RV(progress) of the previous decision, empty for the first step of a run.
+    description: The RV(progress) that the previous decision returned. It is empty for the first step of a run.
     type: dict
     default: {}
   options:
-    description: Options of this operation only.
+    description: A dictionary with values that only the given O(operation) uses, such as C(settle) for V(restart).
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -89,7 +96,7 @@ batches:
   type: dict
   returned: for V(roll)
 sizes:
-  description: The number of nodes of each pair, in the order of RV(hosts).
+  description: The number of nodes of each pair in RV(hosts), in the same order.
   type: list
   elements: int
   returned: for V(roll)
@@ -99,15 +106,20 @@ verify:
   elements: str
   returned: for V(roll)
 notes:
-  description: What the operator must do, one line each.
+  description: The actions that the operator must perform, one line each.
   type: list
   elements: str
   returned: for V(roll)
 target:
-  description: Kind, name, hosts, selected hosts, pairs, the nodes that must become active, and the start time of the
-    run.
+  description:
+    - The target of the playbook. C(kind) is fleet, group, pair or host, and C(name) is the value of
+      C(activemq_target).
+    - C(pairs) are the selected pairs, and C(hosts) all nodes of these pairs. C(chosen) are the hosts that the playbook
+      may change. C(to) is, for each pair, the node that must become active.
+    - C(since) and C(since_epoch) are the start time of the run. C(needs_resync) are the hosts of pairs with
+      C(activemq_ha=pure).
   type: dict
-  returned: for V(target)
+  returned: for V(target) and V(migration)
 step:
   description: The next action and its hosts; C(act) is V(done) after the last step.
   type: dict
@@ -115,7 +127,7 @@ step:
 progress:
   description: >-
     The actions of the run so far, with one record per host. C(done) are the hosts whose actions were completed before
-    this decision. Pass it unchanged to the next decision.
+    this decision. Pass RV(progress) unchanged to the next decision.
   type: dict
   returned: for operations that are decided before every step
 table:
@@ -138,7 +150,9 @@ claims:
   type: dict
   returned: for V(stores)
 hosts:
-  description: The hosts of new stores, of pairs with brokers to start, or all selected hosts.
+  description:
+    - For V(stores), the hosts of new shared stores. For V(roll), all nodes of the pairs in which brokers must be
+      started or restarted. For V(collect), the hosts that C(activemq_target) selects.
   type: list
   elements: str
   returned: for V(stores), V(roll) and V(collect)

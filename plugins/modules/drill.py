@@ -11,7 +11,7 @@ short_description: Run the controller's part of a failover drill, which injects 
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(drill). It is no interface for other playbooks and may change at any time.
+  - An internal module of the playbook C(drill). Do not use it in other playbooks, because it may change at any time.
   - Starts agents on the controller that send events through the pairs, records the injected faults, and verifies at the
     end that every event was delivered once.
 options:
@@ -33,23 +33,28 @@ options:
     elements: str
     default: []
   options:
-    description: Options of this step only.
+    description:
+      - A dictionary with values that only the given O(step) uses. V(begin) uses C(kills), C(what), C(rate) and C(seed),
+        which are the variables C(activemq_drill_kills) and so on, and C(target), the name of the drill's target.
+      - V(wait) uses C(pair) and C(patience), the longest wait in seconds. V(end) uses C(skew), the largest expected
+        difference between the hosts' clocks in seconds.
     type: dict
     default: {}
   evidence:
-    description: For each host the result of M(activemq.fleet.broker_info).
+    description: For V(status), the result of M(activemq.fleet.broker_info) of each host.
     type: dict
     default: {}
   fault:
-    description: Host, time and result of the fault.
+    description: For V(record), the fault, with its host, time and result.
     type: dict
     default: {}
   report:
-    description: For V(begin) and V(end), the path of the report (HTML). A JSON file is written next to it.
+    description: For V(begin) and V(end), the path of the report (HTML) on the controller. V(end) also writes a JSON
+      file next to the report.
     type: path
 attributes:
   check_mode:
-    description: Fails, because a drill stops brokers.
+    description: The module fails in check mode, because a drill stops brokers.
     support: none
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -74,7 +79,7 @@ directory:
   type: str
   returned: for V(begin)
 report:
-  description: The O(report) of V(begin), or the path to which V(end) has written it.
+  description: For V(begin), the value of O(report). For V(end), the path of the written report.
   type: str
   returned: for V(begin) and V(end)
 order:
@@ -91,14 +96,16 @@ load:
   type: dict
   returned: for V(wait)
 void:
-  description: Why the load was too low for the fault to count, so that it is repeated; else null.
+  description: Null if the fault counts. A fault does not count if the load was too low before it; the value is then the
+    reason. The drill repeats such a fault.
   type: str
   returned: for V(record)
 verdict:
   description:
     - The result of the drill. V(findings) means that events were lost, duplicated or stuck, or that a fault failed.
-    - V(incomplete) means that the journal of an agent has a gap, so that a loss cannot be excluded. V(void) means that
-      the faults or the load were too few to prove anything. V(clean) means none of these.
+    - V(incomplete) means that a loss cannot be excluded, for example because the journal of an agent has a gap. V(void)
+      means that there were too few faults, or too little load, to prove anything. V(clean) means none of these.
+    - V(ended) means that the drill had already ended, and that no report was written.
   type: str
   returned: for V(end)
 headline:

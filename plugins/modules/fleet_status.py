@@ -11,20 +11,20 @@ short_description: Compute the status of all brokers, agents and load balancers 
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(status). It is no interface for other playbooks and may change at any time.
+  - An internal module of the playbook C(status). Do not use it in other playbooks, because it may change at any time.
   - V(begin) returns the hosts to query, with the options of each query. V(conclude) returns the status of the fleet.
 options:
   step:
-    description: The step of the playbook.
+    description: V(begin) before the playbook queries the hosts, and V(conclude) after it.
     type: str
     choices: [begin, conclude]
     required: true
   target:
-    description: A host, a pair or a group; without it the whole fleet.
+    description: The host, pair or group whose status is computed. The default is the whole fleet.
     type: str
     default: ''
   evidence:
-    description: For V(conclude), the result of M(activemq.fleet.host_status) of each host, also if it failed.
+    description: For V(conclude), the result of M(activemq.fleet.host_status) of each host, including failed results.
     type: dict
     default: {}
   timeout:
@@ -32,14 +32,16 @@ options:
     type: int
     default: 20
   seconds:
-    description: For V(conclude), the duration of gathering the evidence.
+    description: For V(conclude), the time in seconds that the playbook required to query all hosts.
     type: float
     default: 0
   evidence_to:
-    description: A file on the controller for the evidence, as JSON. Then no conclusion is drawn.
+    description:
+      - A file on the controller to which V(conclude) writes O(evidence) as JSON. If this option is set, V(conclude)
+        does not compute the status, and returns no findings.
     type: path
   to:
-    description: A file on the controller for the status, C(FILE.json) or C(FILE.html).
+    description: A file on the controller to which V(conclude) writes the status, C(FILE.json) or C(FILE.html).
     type: path
 extends_documentation_fragment:
   - activemq.fleet.broker.unchanging

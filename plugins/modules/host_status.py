@@ -11,20 +11,22 @@ short_description: Gather the status of the broker, the agent and the load balan
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Gathers in one call what the playbook C(status) shows of a host. It changes nothing and may run at any time.
+  - Gathers in one call the data that the playbook C(status) shows about a host. The module changes nothing, and you may
+    run it at any time.
   - For a broker it returns the result of M(activemq.fleet.broker_info), the usage of memory and store, the numbers of
     messages, and the bridges. It also returns log records about links, checksums of the installed files, and the expiry
     times of the connectors' certificates.
   - The usage comes from the broker's MBeans. The module opens the local management agent of the JVM through
     its attach socket, as C(jcmd PID ManagementAgent.start_local) does. This agent stays open until the JVM ends. Only
     accounts that may attach to the JVM can use it.
-  - Run it as root or as the broker's account.
+  - Run the module as root or as the broker's account.
 options:
   broker:
-    description: C(base) and C(unit) of the host's broker.
+    description: C(base), the directory of the host's broker, and C(unit), its systemd unit.
     type: dict
   agent:
-    description: C(config), C(state) and C(unit) of the host's agent, and C(certificates), paths of PEM files.
+    description: C(config), the path of the configuration of the host's agent, C(state), its state directory, C(unit),
+      its systemd unit, and C(certificates), the paths of its PEM files.
     type: dict
   balancer:
     description: C(check_port), the port of the host's HAProxy, and C(addresses), the virtual IP address of each group.
@@ -45,15 +47,25 @@ EXAMPLES = r"""
 RETURN = r"""
 broker:
   description:
-    - The result of M(activemq.fleet.broker_info), and further keys.
-    - C(usage), or C(usage_error), the reason why it is missing. C(records), or C(log_error), the reason why the log
-      cannot be read.
-    - C(holds_lock), whether the process holds the lock of its store. C(state_since), the start of its state.
-    - C(deployed), the checksums of the installed files. C(certificates), the expiry times of certificates.
+    - The result of M(activemq.fleet.broker_info), and the following keys.
+    - C(usage) is the usage of memory and store, and C(usage_error) the reason why the usage is missing.
+    - C(records) are log records about links, and the newest warnings and errors. C(log_error) is the reason why the log
+      cannot be read. C(breaking_bridges) are bridges that ended repeatedly.
+    - C(holds_lock) is whether the broker's process holds the lock of its store. C(state_since) is the time at which the
+      broker entered its current state, in seconds since the epoch. C(watchdog) is the state of the watchdog's unit.
+    - C(deployed) are the checksums of the installed files. C(certificates) are the expiry times of the connectors'
+      certificates.
   type: dict
   returned: with O(broker)
 agent:
-  description: C(state), C(how), C(store), C(publisher), C(subscriber), C(deployed) and C(certificates).
+  description:
+    - C(state) is running, stopped or null, and C(how) is the reason for this value. C(unit) is the state of the systemd
+      unit. C(uptime) and C(version) are those of the running agent. C(damage) describes damage to its store, or is
+      null.
+    - C(store) has the numbers of events and messages in the outbox and inbox. C(publisher) and C(subscriber) are the
+      brokers to which these two parts of the agent are connected.
+    - C(deployed) are the checksums of the installed files. C(certificates) are the expiry times of the agent's
+      certificates.
   type: dict
   returned: with O(agent)
 balancer:

@@ -11,8 +11,8 @@ short_description: Gather facts that decide whether a host can run its broker an
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
-    time.
+  - An internal module of the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may change at
+    any time.
   - The module returns facts and changes nothing. Values that it cannot determine are null or empty.
 options:
   java:
@@ -46,7 +46,7 @@ options:
     default: []
     suboptions:
       name:
-        description: What the port is for.
+        description: The purpose of the port.
         type: str
       address:
         description: The IP address or host name on which the broker listens.
@@ -89,7 +89,7 @@ java:
   type: int
   returned: always
 java_failure:
-  description: The reason why O(java) does not report its version, with the output of the command. Otherwise null.
+  description: If O(java) does not report its version, the reason, with the output of the command. Otherwise null.
   type: str
   version_added: 0.2.0
   returned: always
@@ -103,7 +103,7 @@ store_mount_options:
   elements: str
   returned: always
 store_capacity:
-  description: The size that the store can reach in bytes, which is its current size plus the free disk space.
+  description: The size in bytes that the store can reach, which is its current size plus the free disk space.
   type: int
   returned: always
 memory:

@@ -11,14 +11,14 @@ short_description: Record on a host that planned work begins or ends
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill brokers. It is
-    no interface for other playbooks and may change at any time.
+  - An internal module of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill
+    brokers. Do not use it in other playbooks, because it may change at any time.
   - Appends one line of JSON to C(/var/lib/activemq-fleet/operations.jsonl), as root. M(activemq.fleet.collect) copies
-    the file, and C(activemq-fleet audit) uses it to distinguish planned takeovers from others.
-  - If a host cannot write the record, the operation continues, and the result contains the reason.
+    the file. With this file, C(activemq-fleet audit) can distinguish planned takeovers from failures.
+  - If the module cannot write the record, the playbook continues, and the result contains the reason.
 options:
   kind:
-    description: Whether the work begins or has ended.
+    description: Whether the planned work begins or has ended.
     type: str
     choices: [begin, end]
     required: true
@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   by:
-    description: The account and the machine that the playbook was started on.
+    description: The user who started the playbook, and the name of the controller, such as V(ops@controller).
     type: str
     required: true
   directory:
@@ -40,9 +40,9 @@ options:
     default: /var/lib/activemq-fleet
   labels:
     description:
-      - Labels of metrics (C(host), C(group), C(pair), C(node)) that show whether an operation is in progress. They are
-        written for the node exporter's textfile collector, to C(/run/activemq-fleet/HOST.prom). By default no metrics
-        are written.
+      - The labels C(host), C(group), C(pair) and C(node) of the metrics that show whether an operation is in progress.
+        The module writes these metrics to C(/run/activemq-fleet/HOST.prom) for the textfile collector of the node
+        exporter. By default, it writes no metrics.
     type: dict
 attributes:
   check_mode:

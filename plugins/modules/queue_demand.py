@@ -14,9 +14,10 @@ description:
   - A bridge forwards the messages of a queue only while the remote broker has a consumer for this queue. This module
     subscribes to the queues of this broker over STOMP, with a selector that no message matches. So the bridges forward
     all messages of the queues to this broker, which stores them and delivers none.
-  - The subscriptions end with the module. If the module is killed, the forwarded messages stay on this broker, and the
-    remaining messages stay on the broker that holds them.
-  - The module logs in with the network account of the deployed configuration.
+  - The subscriptions end when the module ends, also if it is killed. Forwarded messages then stay on this broker. The
+    other messages stay on the remote brokers.
+  - The module logs in with the account of the network connectors, which it reads from the deployed configuration. If
+    this account is missing, it uses another account of the broker.
 options:
   queues:
     description: The names of the queues.

@@ -11,12 +11,13 @@ short_description: Rename the directory of an unpacked ActiveMQ release to its f
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the role C(activemq.fleet.broker). It is no interface for other playbooks and may change at any
-    time.
-  - The module renames the unpacked directory C(HOME.new) to O(home) if its broker jars are of the release O(release),
-    according to the content of the jars. Otherwise, the module removes C(HOME.new) and fails.
-  - A directory O(home) with a different release is replaced. While a process runs from O(home), the new directory keeps
-    the name C(HOME.new).
+  - An internal module of the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may change at
+    any time.
+  - The unpacked release is in the directory C(HOME.new). The module reads the release from the broker jars in this
+    directory. If it is O(release), the module renames C(HOME.new) to O(home). Otherwise, the module removes C(HOME.new)
+    and fails.
+  - The module replaces a directory O(home) that contains a different release. While a process runs from O(home), the
+    new directory keeps the name C(HOME.new).
 options:
   home:
     description: The final directory of the ActiveMQ release.
@@ -28,26 +29,28 @@ options:
     required: true
   state:
     description:
-      - V(placed) renames C(HOME.new) to O(home), or keeps it while a process runs from O(home). V(exchanged) stops
-        O(unit), renames O(home) to C(HOME.old) and C(HOME.new) to O(home), and starts O(unit). V(restored) stops
-        O(unit), renames C(HOME.old) to O(home) and starts O(unit). V(recovered) does the same as V(restored), but only
-        if an interrupted run has left no directory O(home). V(cleared) removes C(HOME.old) if O(home) contains
-        O(release).
+      - V(placed) renames C(HOME.new) to O(home). While a process runs from O(home), V(placed) renames nothing.
+      - V(exchanged) stops O(unit), renames O(home) to C(HOME.old) and C(HOME.new) to O(home), and starts O(unit).
+      - V(restored) stops O(unit), renames C(HOME.old) to O(home), and starts O(unit).
+      - V(recovered) is for an interrupted V(exchanged). If the directory O(home) is missing, it renames C(HOME.old) to
+        O(home) and starts O(unit).
+      - V(cleared) removes C(HOME.old) if O(home) contains O(release), and no process runs from C(HOME.old).
       - Each state depends only on the files on the disk, so the next run continues an interrupted run.
     type: str
     choices: [placed, exchanged, restored, recovered, cleared]
     default: placed
   source:
-    description: The name of the archive in the error message that C(HOME.new) contains a different release.
+    description: The name of the archive from which C(HOME.new) was unpacked. The module shows this name in its error
+      message if C(HOME.new) contains a different release.
     type: str
     default: the unpacked archive
   unit:
-    description: The systemd service unit of the broker. Required for V(exchanged), V(restored) and V(recovered) of
-      O(state).
+    description: The systemd service unit of the broker. It is required for O(state=exchanged), O(state=restored) and
+      O(state=recovered).
     type: str
 attributes:
   check_mode:
-    description: The module is skipped, because check mode unpacks nothing.
+    description: Ansible skips the module in check mode, because check mode unpacks nothing.
     support: none
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -64,7 +67,7 @@ RETURN = r"""
 waits:
   description: Whether the new release keeps the name C(HOME.new), because a process still runs from O(home).
   type: bool
-  returned: for V(placed) of O(state)
+  returned: for O(state=placed)
 """
 
 from collections.abc import Callable

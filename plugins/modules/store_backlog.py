@@ -12,17 +12,17 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The module counts, on the host of the broker, the messages that are not acknowledged yet, by queue and by durable
-    subscription. Stop a broker that is replaced only if all counts are 0.
+    subscription. Before you stop a broker that you replace, check that all counts are 0.
   - For a running broker the module queries JMX over the attach socket of its JVM, and also reads the journal of its
-    store. It returns the higher of both counts. JMX alone reports 0 for a durable subscription whose client is
-    disconnected, even if the store has messages for it.
-  - For a stopped broker the module reads only the journal. Messages that were not in the store were lost when the
-    process stopped.
-  - The module never counts too few messages. For about half a minute it may count too many, until the broker has
-    removed unused data files.
+    store. For each queue and subscription it returns the higher count. JMX alone reports 0 for a durable subscription
+    whose client is disconnected, even if the store has messages for the subscription.
+  - For a stopped broker the module reads only the journal. Non-persistent messages are not in the journal, and were
+    lost when the broker stopped.
+  - The module never counts too few messages. It can count acknowledged messages until the broker has removed their data
+    files, which takes about half a minute.
   - The module opens JMX of the broker's JVM to local connections until the broker process ends. It changes nothing
-    else. Run it as root or as the broker's account. It requires kahaDB, and a JVM of Java 8 or later that allows
-    attaching.
+    else. Run the module as root or as the broker's account. It requires kahaDB, and a JVM of Java 8 or later that
+    allows attaching.
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.reader
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running:
-  description: Whether the broker was running, so that the module queried it.
+  description: Whether the broker was running. The module queries JMX only of a running broker.
   type: bool
   returned: always
 store:
@@ -46,7 +46,7 @@ store:
   type: str
   returned: always
 queues:
-  description: The number of messages by queue, without empty queues.
+  description: The number of messages in each queue. Empty queues are not listed.
   type: dict
   returned: always
   sample: {orders: 250}
@@ -73,11 +73,11 @@ bridges:
   elements: str
   returned: always
 certain:
-  description: Whether RV(subscriptions) is certainly complete. For a stopped broker this is not always known.
+  description: Whether RV(subscriptions) is certainly complete. For a stopped broker, the value can be false.
   type: bool
   returned: always
 messages:
-  description: The total number of messages. A message counts once per subscription.
+  description: The total number of messages. A topic message counts once for each durable subscription.
   type: int
   returned: always
 """

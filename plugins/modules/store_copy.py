@@ -26,35 +26,37 @@ description:
 options:
   state:
     description:
-      - V(manifest) returns the files to copy. V(staged) creates the directory of the copy and returns the missing data.
-        V(fetched) copies this data to the controller. V(placed) copies it to the receiving host. V(switched) verifies
-        the copy and replaces the store. V(finished) completes an interrupted V(switched).
+      - V(manifest) returns the files to copy. V(staged) creates the directory of the copy, and returns the files that
+        are not complete yet. V(fetched) copies the missing data to the controller, and V(placed) copies it from there
+        to the receiving host. V(switched) verifies the copy and replaces the store. V(finished) completes an
+        interrupted V(switched).
       - V(read) and V(written) transfer one chunk; V(fetched) and V(placed) use them.
     type: str
     choices: [manifest, staged, fetched, placed, switched, finished, read, written]
     required: true
   directory:
-    description: The kahaDB directory on the host of the task.
+    description: The kahaDB directory on the host on which the task runs.
     type: path
     required: true
   files:
-    description: The RV(files) of V(manifest).
+    description: The RV(files) that O(state=manifest) returned.
     type: dict
     default: {}
   missing:
-    description: The RV(missing) of V(staged).
+    description: The RV(missing) that O(state=staged) returned.
     type: dict
     default: {}
   spool:
     description:
-      - A directory on the controller for V(fetched) and V(placed). Its content is removed after the transfer. The
-        default is C(activemq-fleet/resync) in Ansible's home.
+      - A directory on the controller for V(fetched) and V(placed). The module removes the content of this directory
+        after the transfer. The default is C(activemq-fleet/resync) in the directory C(ANSIBLE_HOME).
     type: str
   user:
     description:
-      - The account of the broker, which owns the store. Root reads and writes the store with the rights of this
-        account. The default is the owner of the first directory in the path of the store that does not belong to root.
-        With V(root), the module fails if another account could replace the files.
+      - The account of the broker, which owns the store. If the module runs as root, it reads and writes the store with
+        the rights of this account. To find the default, the module checks the path of the store from C(/) on. The
+        default is the owner of the first directory in which an account other than root can rename files, or else root.
+      - With O(user=root), the module fails if another account could replace the files.
     type: str
   source:
     description: The name of the host from which the store is copied. The module writes it to
@@ -62,22 +64,22 @@ options:
     type: str
     default: ""
   name:
-    description: The name of the file that V(read) and V(written) of O(state) transfer.
+    description: For O(state=read) and O(state=written), the name of the file to transfer.
     type: str
   offset:
-    description: The offset of the chunk in the file.
+    description: For O(state=read) and O(state=written), the offset of the chunk in the file, in bytes.
     type: int
     default: 0
   data:
-    description: The compressed content of the chunk, for V(written) of O(state).
+    description: For O(state=written), the compressed content of the chunk.
     type: str
 attributes:
   check_mode:
     description: The module changes nothing, and returns C(skipped).
     support: partial
-    details: V(manifest) of O(state) does the same as without check mode.
+    details: O(state=manifest) does the same as without check mode.
   diff_mode:
-    description: The module does not show the content of the store.
+    description: The module shows no differences, because they would show messages.
     support: none
 """
 
@@ -99,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 files:
-  description: Size, sha256 and mode of each file.
+  description: For each file, its size in bytes, its SHA-256 and its mode.
   type: dict
   returned: for O(state=manifest)
 identity:
@@ -111,7 +113,7 @@ missing:
   type: dict
   returned: for O(state=staged)
 backup:
-  description: The path of the previous store's backup, or empty.
+  description: The path of the previous store's backup, or empty if there was no previous store.
   type: str
   returned: for O(state=switched) and O(state=finished)
 """
@@ -131,8 +133,9 @@ def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
     state, directory, files, user = (wanted[name] for name in ("state", "directory", "files", "user"))
     if state in ("fetched", "placed"):
         raise NodeError(
-            f"the module store_copy ran state={state} on a host, but only its action plugin on the controller can "
-            "perform this state. Call activemq.fleet.store_copy in a task of a playbook"
+            f"the module file store_copy.py ran with state={state} on a host, but only its action plugin on the "
+            "controller can perform this state. Do not run this file directly: run activemq.fleet.store_copy as a task "
+            "of a playbook"
         )
     if state == "manifest":
         store_copy.check_store_not_locked(directory, user)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store_info
-short_description: Gather facts about the KahaDB store of a broker and its last runs
+short_description: Gather facts about a broker's KahaDB store and about the broker's last runs
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(activemq.fleet.resync). It is no interface for other playbooks and may change at any
-    time.
+  - An internal module of the playbook C(activemq.fleet.resync). Do not use it in other playbooks, because it may change
+    at any time.
   - The module reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not. It returns hashes
-    of the messages and durable subscriptions in the store, and of all others about which the journal has records. From
-    the results of both nodes of a pair the controller determines which store is newer. File times are not used.
-  - The module changes nothing. It must read the broker's files, so run it as root or as the broker's account.
+    of the messages and durable subscriptions that the store contains. It also returns hashes of those that the store no
+    longer contains, but that the journal still has records about. From the results of both nodes of a pair, the
+    controller determines which store is newer. It does not compare file times.
+  - The module changes nothing. It must read the broker's files, so run the module as root or as the broker's account.
 options:
   directory:
     description: The kahaDB directory.
     type: path
     required: true
   contents:
-    description: Whether to read the journal of the store. This takes about a minute for some gigabytes.
+    description: Whether to read the journal of the store. This takes about a minute for a store of some gigabytes.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -54,15 +55,15 @@ pid:
   type: int
   returned: always
 boot:
-  description: The kernel's ID of the current boot.
+  description: The boot ID of the kernel, which identifies the host until its next boot.
   type: str
   returned: always
 unfinished:
-  description: Whether the replacement of the store by a copy was interrupted.
+  description: Whether an earlier run was interrupted while it replaced the store by a copy.
   type: bool
   returned: always
 obstacle:
-  description: Why the store cannot be replaced, or empty.
+  description: The reason why the store cannot be replaced. It is empty if the store can be replaced.
   type: str
   returned: always
 allocated:
@@ -70,23 +71,27 @@ allocated:
   type: int
   returned: always
 free:
-  description: Free bytes on the file system of the store.
+  description: The free space in bytes on the file system that contains the store.
   type: int
   returned: always
 runs:
   description:
-    - The runs of the broker in its log, oldest first. C(began) is the start in local time. C(served) is whether the
-      broker was a slave that served clients because it lost its master or had none. C(attached) is how often a slave
-      attached to the broker as its master.
+    - The runs of the broker that its log shows, oldest first. C(began) is the start time of the run in local time.
+      C(started) is whether the broker completed its start. C(served) is whether the broker was a slave that served
+      clients, because it lost its master or had none.
+    - C(attached) is how often a slave connected to this broker as its master. C(established) is whether the broker
+      connected to its master as a slave.
   type: list
   elements: dict
   returned: always
 seen:
-  description: Whether the module read the journal. Otherwise, RV(files) and all values after it are empty.
+  description:
+    - Whether the module read the journal. If it did not, RV(files), RV(end), RV(damaged), RV(loads), RV(messages),
+      RV(records), RV(whole), RV(order), RV(live) and RV(state) are empty, 0, null or false.
   type: bool
   returned: always
 files:
-  description: The number and the size of each journal file.
+  description: For each journal file, a list of its number, such as 12 for C(db-12.log), and its size in bytes.
   type: list
   elements: list
   returned: always
@@ -96,11 +101,12 @@ end:
   elements: int
   returned: always
 damaged:
-  description: The number of places in the journal that cannot be read.
+  description: The number of damaged places in the journal, which the module cannot read.
   type: int
   returned: always
 loads:
-  description: The records in the journal that brokers wrote at their last starts with this store.
+  description: The records that a broker wrote to the journal each time it started with this store. Only the newest
+    records are returned.
   type: list
   elements: str
   returned: always
@@ -113,7 +119,7 @@ records:
   type: int
   returned: always
 whole:
-  description: Whether RV(order) contains all records, not only the newest million.
+  description: Whether RV(order) and RV(live) are complete. Each contains at most one million entries.
   type: bool
   returned: always
 order:

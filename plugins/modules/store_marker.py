@@ -11,15 +11,15 @@ short_description: Manage the marker of a store that two brokers share
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - A part of the playbook C(activemq.fleet.site). It is no interface for other playbooks and may change at any
-    time.
+  - An internal module of the playbook C(activemq.fleet.site). Do not use it in other playbooks, because it may change
+    at any time.
   - If a network share is not mounted, both nodes of a pair could become active, each on a local directory. To prevent
     this, a shared store contains the marker file C(.activemq-fleet-pair) with the name of the pair, and a broker does
     not start without it. One node writes the marker once, to an empty store, with the ID of the playbook run. The other
     node must read the same ID.
 options:
   directory:
-    description: The store, C(activemq_store_directory).
+    description: The directory of the shared store, C(activemq_store_directory).
     type: path
     required: true
   pair:
@@ -34,11 +34,13 @@ options:
     choices: [look, claimed, confirmed, withdrawn]
     default: look
   word:
-    description: The unique ID of the playbook run, which V(claimed) writes into the marker.
+    description: The unique ID of the playbook run, which V(claimed) writes into the marker. It is required for all
+      states except V(look).
     type: str
   user:
     description:
-      - The account of the broker, which owns a claimed directory. Root uses the store as this account.
+      - The account of the broker. A directory that V(claimed) creates belongs to this account. If the module runs as
+        root, it reads and writes the store with the rights of this account.
     type: str
 attributes:
   check_mode:
@@ -76,7 +78,7 @@ fenced:
   version_added: 0.2.0
   returned: for O(state=look)
 marked:
-  description: The lines of the marker file, or null without a marker.
+  description: The lines of the marker file, or null if the store has no marker.
   type: list
   elements: str
   returned: for O(state=look)

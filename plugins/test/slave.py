@@ -12,8 +12,8 @@ author: The activemq.fleet authors (!UNKNOWN)
 description:
   - The test is true for a host name whose node, such as C(a) in C(orders-mq01-a), is the preferred slave of its pair.
     It is false for every other name.
-  - The test uses only the host name, not the variables of the host. The variable C(activemq_identity) of the host also
-    takes C(activemq_node) into account.
+  - The test uses only the host name. If the variable C(activemq_node) is set for the host, the result can be wrong. In
+    this case, test C(activemq_identity.role) of the host, which is V(master) or V(slave).
   - The preferred role never changes. The module M(activemq.fleet.broker_info) determines which node is active.
 extends_documentation_fragment: activemq.fleet.naming
 """
