@@ -203,7 +203,7 @@ class ControlServer:
     def _publish(self, request: dict[str, Any]) -> Future[str]:
         if self.stopping:
             raise _AgentStoppingError(
-                "the agent is stopping and accepts no more events: send the event again after its start"
+                "the agent is stopping and accepts no more events: publish this event again after the agent has started"
             )
         topic, event_id, timeout = request.get("topic"), request.get("id"), request.get("timeout")
         if not isinstance(topic, str) or not isinstance(event_id, str | None):

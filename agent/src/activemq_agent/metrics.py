@@ -42,7 +42,8 @@ GAUGES = (
         "unconfirmed_events",
         "store",
         "unconfirmed",
-        "number of events that a broker acknowledged, but whose delivery no test message of the agent confirmed",
+        "number of unconfirmed events: a broker acknowledged them, but did not return the agent's test message "
+        "(canary)",
     ),
     ("inbox_events", "store", "inbox_rows", "number of received messages that wait for their handlers"),
     (

@@ -240,7 +240,7 @@ class Publisher:
         if prefix is None or prefix.state != "asked":
             return
         permission = (
-            f"let {self._config.login_text} write these topics, and read and write "
+            f"let {self._config.login_text} write the topics of these events, and read and write "
             f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
         )
         self._log.warning(
@@ -293,9 +293,9 @@ class Publisher:
         """Drop the state of a prefix to make room; acknowledged events that wait for its canary become unconfirmed."""
         self._give_up_on(
             name,
-            f"the agent publishes events below more than {MOST_PREFIXES} topics, and can test the delivery below "
-            f"{MOST_PREFIXES} topics at a time",
-            f"publish events below at most {MOST_PREFIXES} topics",
+            f"the agent publishes events with more than {MOST_PREFIXES} topic prefixes, but can test the delivery for "
+            f"only {MOST_PREFIXES} prefixes at a time",
+            f"publish events with at most {MOST_PREFIXES} topic prefixes (topics without their last level)",
         )
         del self._prefixes[name]
         topic = canary_topic(name, self._config.agent)

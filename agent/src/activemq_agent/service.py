@@ -141,8 +141,9 @@ class Service:
         ends.callback(self._close_store)
         if self.store.damage is not None:
             log.error(
-                "the agent's store on disk was damaged. The field `reason` shows which events the agent kept, "
-                "and where the damaged files are",
+                "the agent's store on disk was damaged, so events may be lost. The agent continues with the readable "
+                "data. Check the disk of state.directory. The field `reason` shows which events the agent kept and "
+                "lost, and where the damaged files are",
                 reason=str(self.store.damage),
             )
         numbers = itertools.count(1)  # one journal, so one count of connections

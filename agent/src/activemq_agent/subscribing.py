@@ -136,7 +136,8 @@ class Subscriber:
             lane.has_left and not lane.waiting for lane in self._lanes.values()
         ):
             self.link.reconnect_to_first_broker(
-                "the agent reconnects to its broker to receive the messages that had no room in its memory"
+                "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
+                "reconnects, and the broker sends these messages again"
             )
 
     def _handle(self, event: object) -> None:

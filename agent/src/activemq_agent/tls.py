@@ -138,7 +138,10 @@ def _no_tls(error: ssl.SSLError, at: str) -> str:
     if reason in ("TLSV1_ALERT_PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_PROTOCOLS_AVAILABLE"):
         return f"{at} does not support TLS 1.2 or later, which the agent requires: enable TLS 1.2 on the broker"
     if reason.endswith(("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNKNOWN_CA")):
-        return f"{at} rejected the agent's certificate ({reason.replace('_', ' ').lower()}): check tls.certificate"
+        return (
+            f"{at} did not accept the agent's client certificate ({reason.replace('_', ' ').lower()}): set "
+            "tls.certificate and tls.key in agent.conf to a certificate from an authority that the broker trusts"
+        )
     return f"{at}: the TLS handshake failed ({reason.replace('_', ' ').lower()}): check the TLS settings of the broker"
 
 

@@ -254,7 +254,8 @@ def test_large_messages_for_full_topic_stay_on_broker_until_there_is_room(
     assert first.acked == [1, 30, 2, 3, 4, 5]
     assert (
         bench.journal("connection_lost")[0]["reason"]
-        == "the agent reconnects to its broker to receive the messages that had no room in its memory"
+        == "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
+        "reconnects, and the broker sends these messages again"
     )
 
 

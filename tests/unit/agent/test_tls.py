@@ -134,7 +134,8 @@ class TestClientCertificates:
         asking.load_verify_locations(authority.ca)
         with server(asking) as port:
             assert shake_hands(AgentTlsSettings(ca=authority.ca), port).endswith(
-                "rejected the agent's certificate (tlsv13 alert certificate required): check tls.certificate"
+                "did not accept the agent's client certificate (tlsv13 alert certificate required): set "
+                "tls.certificate and tls.key in agent.conf to a certificate from an authority that the broker trusts"
             )
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])

@@ -44,6 +44,7 @@ KEYS_TRIED = 2_000
 """Keys at each end of an unreadable range that are selected one by one: a page has some hundred rows at most."""
 
 _LAST_KEY = (1 << 63) - 1
+_PUBLISH_AGAIN = ". If the sources of the unreadable events still have them, publish these events again"
 _INCOMPLETE = "the agent's store was damaged, so this event journal may lack records"
 
 Values = tuple[Any, ...]
@@ -90,7 +91,8 @@ class StoreDamage:
         return (
             f"the agent's store was damaged ({self.reasons[0]}). The agent kept "
             f"{count_with_noun(self.kept['outbox'], 'event')} of the outbox, and could not read "
-            f"{missing}{f', at the positions {gaps}' if self.gaps else ''}. The damaged files are in {self.directory}"
+            f"{missing}{f', at the outbox positions {gaps}' if self.gaps else ''}. The damaged files are in "
+            f"{self.directory}{'' if self.missing == 0 else _PUBLISH_AGAIN}"
         )
 
 

@@ -72,8 +72,8 @@ class StoreWriter(threading.Thread):
         future: Future[T] = Future()
         if self._queue.qsize() > WAITING:
             raise OutboxFullError(
-                f"the agent rejected the request, because {WAITING} requests already wait for its disk: send it again "
-                "later"
+                f"the agent rejected the request, because it has not written {WAITING} earlier requests to disk yet: "
+                "send the request again later. If this error repeats, check the disk of state.directory"
             )
         with self._lock:
             if self._closing:
