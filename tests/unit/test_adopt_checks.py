@@ -234,9 +234,10 @@ def test_account_with_default_password_has_note_about_new_password(name: str, pa
 
     assert adoption.secrets == {name: f"new password of user {name}"}
     assert [note for note in adoption.notes if "default password" in note] == [
-        f"o-mq01-a: the account {name} has a well-known default password, which check, render and site refuse. Choose "
-        f"a new password, write it to .secrets/{name}, and give it to the clients that use this account before site "
-        "restarts the brokers"
+        f"o-mq01-a: the account {name} has a well-known default password, which `activemq-fleet check`, "
+        "`activemq-fleet render` and the playbook activemq.fleet.site reject. Before you run the playbook, choose a "
+        f"new password, write it to .secrets/{name}, and prepare the clients that use this account. The restarted "
+        "brokers accept only the new password"
     ]
 
 

@@ -85,7 +85,7 @@ def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> 
     assert (settings.console_port, settings.console_bind) == (8163, "10.0.0.1")
     expected = "adopt took only the port and the address of the web console from jetty3.xml"
     [note] = [note for note in adoption.notes if expected in note]
-    assert "only users of activemq_users in the group admins can log in" in note
+    assert "Only users of activemq_users in the group admins can log in" in note
 
 
 def test_jetty_file_without_import_causes_no_note_about_console(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_settings_of_a_configurer_that_are_lost_are_noted(tmp_path: Path) -> Non
     adoption = adopted(tmp_path, {HOST: document("", bean, brokerName="x")}, "5.18.3")
 
     [note] = [note for note in adoption.notes if "of the bean PropertyPlaceholderConfigurer" in note]
-    assert "adopt could not keep systemPropertiesModeName of" in note
+    assert "adopt left out systemPropertiesModeName of" in note
 
 
 ROUTE = (
@@ -177,8 +177,8 @@ def test_an_error_that_the_original_has_is_waived(tmp_path: Path) -> None:
     assert 'class="a.B"' in xml
     assert waived == {"X001"}
     expected = (
-        "the original file has the finding X001 (<broker> has an unknown plugin), which is an error in an inventory. "
-        "adopt waived it"
+        "the original file has the finding X001 (<broker> has an unknown plugin). `activemq-fleet render` rejects an "
+        "inventory with this finding, so adopt added an entry to activemq_waivers"
     )
     assert any(expected in note for note in notes)
 
@@ -223,7 +223,7 @@ def test_an_attribute_that_would_cause_an_error_is_left_out(tmp_path: Path) -> N
 
 def test_an_error_without_a_cause_to_leave_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001, .*: <broker> has an unknown plugin."
+        InputError, match=f"{HOST}: adopt wrote nothing, .* the error X001: <broker> has an unknown plugin."
     ):
         adopted_with(tmp_path, PLUGINS, mark_findings("X001", 'id="broker"'))
 

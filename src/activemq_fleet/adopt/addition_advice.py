@@ -88,7 +88,10 @@ _KINDS = (
         unaffected=_closed_jmx_reason,
         jmx={"port": 1099},
     ),
-    _kind("@createConnector|@connectorPort", reason=f"{_STATES_DEFAULT}; without activemq_jmx, JMX does not listen"),
+    _kind(
+        "@createConnector|@connectorPort",
+        reason=f"{_STATES_DEFAULT}. Without activemq_jmx, the broker opens no JMX port",
+    ),
     _kind(
         r"networkConnector(?:\[.*\])?/@decreaseNetworkConsumerPriority",
         "local consumers get messages before bridges do, which is the default from 5.18 on",
@@ -111,9 +114,9 @@ _KINDS = (
     _kind("@diskUsageCheckRegrowThreshold", broker_attributes={"diskUsageCheckRegrowThreshold": 0}),
     _kind(
         "@schedulePeriodForDestinationPurge",
-        reason="the original file does not set this period, so the original broker removes no destinations. Without "
-        "the value 0, the rendered broker would remove inactive destinations whose policyEntry has "
-        "gcInactiveDestinations",
+        reason="the original file sets no period, so the original broker removes no destinations. adopt therefore set "
+        "the period to 0. Otherwise, activemq.fleet would render a period, and the broker would remove inactive "
+        "destinations whose policyEntry has gcInactiveDestinations",
     ),
     _kind(
         "@useVirtualTopics",
@@ -153,7 +156,8 @@ _KINDS = (
     ),
     _kind(
         "systemUsage",
-        "the broker blocks producers at different limits of memory, store and temporary store",
+        "the limits of memory, store and temporary store at which the broker blocks producers differ from the limits "
+        "of the original broker",
         reason=_NEEDS_MEMORY_LIMIT,
         store_limit="100 gb",
         temp_limit="50 gb",
@@ -167,8 +171,8 @@ _KINDS = (
     ),
     _kind(
         r"storeUsage/@(?:total|percentLimit)",
-        reason="the broker lowers the limit on a full disk, and raises it again later only if it is in percent "
-        "(`activemq-fleet rule C012` explains this)",
+        reason="a broker that starts on a full disk lowers this limit. It later raises the limit again only if the "
+        "limit is a percentage (`activemq-fleet rule C012` explains this)",
     ),
     _kind(
         r"authenticationUser\[@username='activemq-probe'\]",
@@ -211,7 +215,8 @@ _KINDS = (
         "the account of the bridges (activemq_network_username) may read, write and create the destinations that the "
         "bridges forward. The rights of other accounts do not change",
         value=NETWORK_GROUP,
-        reason=f"bridges need these rights {_WITH_ACL}. The key include of activemq_links limits the destinations",
+        reason=f"bridges need these rights {_WITH_ACL}. To limit the destinations, set `include` of each link in "
+        "activemq_links",
     ),
     _kind(
         r"authorizationEntry\[.*\](?:/@\w+)?",

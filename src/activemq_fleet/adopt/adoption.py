@@ -211,9 +211,10 @@ def _note_default_passwords(proposal: VariableProposal) -> None:
         if hosts:
             proposal.add_note(
                 hosts,
-                f"the account {account} has a well-known default password, which check, render and site refuse. "
-                f"Choose a new password, write it to .secrets/{label}, and give it to the clients that use this "
-                "account before site restarts the brokers",
+                f"the account {account} has a well-known default password, which `activemq-fleet check`, "
+                "`activemq-fleet render` and the playbook activemq.fleet.site reject. Before you run the playbook, "
+                f"choose a new password, write it to .secrets/{label}, and prepare the clients that use this account. "
+                "The restarted brokers accept only the new password",
                 is_urgent=True,
             )
 

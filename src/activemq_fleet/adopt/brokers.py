@@ -149,8 +149,9 @@ def _note_key_stores(proposal: VariableProposal, document: AdoptedDocument) -> N
         proposal.add_note(
             [document.host],
             f"the sslContext of activemq.xml uses {' and '.join(relative_paths)} in the directory of the installation. "
-            "A new installation contains at most ActiveMQ's public example keys there. Copy your key stores to another "
-            "directory, and set its absolute path in activemq_tls or activemq_xml_fragments",
+            "A new installation does not contain your key stores: files with these names have ActiveMQ's public "
+            "example keys. Copy your key stores to another directory, and set its absolute path in activemq_tls or "
+            "activemq_xml_fragments",
             is_urgent=True,
         )
 

@@ -146,10 +146,7 @@ def _read_file_below(root: Path, parts: Iterable[str], limit: int) -> bytes:
 
 
 def _untrusted_message(error: UntrustedPathError) -> str:
-    return (
-        f"adopt did not read a file next to activemq.xml ({error}). Replace it with a copy that is a regular file, and "
-        "adopt again"
-    )
+    return f"adopt did not read a file or directory next to activemq.xml: {error}. Then run adopt again"
 
 
 def _open_below(root: Path, parts: Iterable[str]) -> Directory:

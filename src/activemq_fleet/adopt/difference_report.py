@@ -100,7 +100,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield f"        undo: {_undo_text(addition.advice)}"
     if any(addition.advice.variables for addition in additions):
         yield ""
-        yield "To undo an addition, set the variable that this report shows after `undo:` in the inventory."
+        yield "To undo an addition, add the variable that is printed after `undo:` to the inventory."
         yield "If the inventory already sets this variable, add the shown entries to the mapping or list in its value."
         yield "If the variable already has an entry for the same queue, add the shown settings to that entry."
 

@@ -93,9 +93,10 @@ def _note_placeholder_settings(proposal: VariableProposal, document: AdoptedDocu
     if lost:
         proposal.add_note(
             [document.host],
-            f"adopt could not keep {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}, "
-            "because a rendered activemq.xml has its own bean for placeholders. Check that the placeholders ${…} in "
-            "activemq.xml have the right values without these properties",
+            f"adopt left out {', '.join(lost)} of the bean {node.get('class').rpartition('.')[2] or node.name}, "
+            "because a rendered activemq.xml has another bean that replaces placeholders. Check the value of each "
+            "placeholder ${NAME} in activemq.xml. If the value is wrong without the omitted settings, set "
+            "activemq_java_options: [-DNAME=VALUE]",
             is_urgent=True,
         )
 

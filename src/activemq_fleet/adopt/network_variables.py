@@ -33,6 +33,7 @@ from activemq_fleet.topology import Broker, Fleet, Link
 
 _SHAPES = ("mesh", "hub", "chain", "ring")
 _UNEQUAL = "the two nodes of the pair have different bridges with this name"
+_INEXPRESSIBLE_TTL = "neither activemq_network_ttl nor the key ttl of activemq_links can set the TTL of this bridge"
 
 
 def propose_network(proposal: VariableProposal) -> None:
@@ -372,9 +373,7 @@ class _Network:
         """Return, by (host, name), why a proposed link differs from its bridge, so that the bridge must stay."""
         links = self._links_by_name(self.proposal.proposed_fleet())
         unfit = {
-            (host, link.bridge.name): "no variable can set the TTL of this bridge for the link that would replace it"
-            for link in self._links_of_wrong_ttl()
-            for host in link.hosts
+            (host, link.bridge.name): _INEXPRESSIBLE_TTL for link in self._links_of_wrong_ttl() for host in link.hosts
         }
         for adopted in self.links:
             for host in adopted.hosts:

@@ -224,9 +224,10 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:
         reason = (
-            "the host of this file is unknown, because no part of its path matches the naming pattern "
-            f"{naming.pattern}" + (f". The commands assume the host name {guesses[path]}" if pairs or alone else "")
+            f"the host of this file is unknown, because no part of its path matches the naming pattern {naming.pattern}"
         )
+        if pairs or alone:
+            reason += f". The commands below use the assumed host name {guesses[path]}"
     proposals = {"If the brokers are pairs": pairs, "If the brokers are not pairs": alone}
     conventions = {condition: proposal.naming for condition, proposal in proposals.items() if proposal}
     raise UnparsedHostNamesError(f"{path}: {reason}", by_host, conventions)
@@ -437,8 +438,8 @@ def _no_broker_message(root: etree._Element, number: int) -> str:
         profile = around.get("profile") if around is not None else None
         of = f' with the profile "{profile}"' if profile else ""
         return (
-            f"<broker> is in a nested <beans>{of}, which adopt does not read: move the <broker> that ActiveMQ starts "
-            "(with Spring profiles, that of the active profile) directly into the root element"
+            f"<broker> is in a nested <beans>{of}, which adopt does not read: move <broker> directly into the root "
+            "element. If the file has several Spring profiles, move the <broker> of the active profile"
         )
     other = next((node for node in root.iter(etree.Element) if local_name(str(node.tag)) == "broker"), None)
     if other is not None:

@@ -106,9 +106,9 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
             return
         variables.update(before)
     raise InputError(
-        f"{finding.host}: adopt wrote nothing, because the rendered activemq.xml would have the error {finding.rule}, "
-        f"which the original file does not have: {finding.message}. Remove the cause of this error from the original "
-        "file, and adopt the file again"
+        f"{finding.host}: adopt wrote nothing, because the rendered activemq.xml would have the error {finding.rule}: "
+        f"{finding.message}. The original file does not have this error, but a setting of the original file causes the "
+        "error in the rendered file. Change this setting in the original file, and run adopt again"
     )
 
 
@@ -158,10 +158,10 @@ def _waive(proposal: VariableProposal, errors: Iterable[Finding]) -> None:
         for message in dict.fromkeys(where.values()):
             named = [host for host, reported in where.items() if reported == message]
             text = (
-                f"the original file has the finding {rule} ({message}), which is an error in an inventory. adopt "
-                "waived it with an entry of activemq_waivers, so that `activemq-fleet render` accepts the inventory. "
-                f"After the adoption, read `activemq-fleet rule {rule}`. Then correct the cause and remove the entry, "
-                "or keep the entry to accept the finding"
+                f"the original file has the finding {rule} ({message}). `activemq-fleet render` rejects an inventory "
+                "with this finding, so adopt added an entry to activemq_waivers. After the adoption, read "
+                f"`activemq-fleet rule {rule}`. Then correct the cause and remove the entry, or keep the entry to "
+                "accept the finding"
             )
             proposal.add_note(named, text, is_urgent=True)
     for variables in proposal.variables.values():
