@@ -228,7 +228,10 @@ def test_the_verdict_and_the_counts_are_in_audit_json(out: Path) -> None:
 def test_the_report_is_there_and_names_what_happened(out: Path) -> None:
     page = (out / "report.html").read_text()
 
-    assert "None of 3 events lost; 1 refusal of credentials, 1 start that put durable subscriptions at risk, 1" in page
+    assert (
+        "None of 3 events lost; 1 refusal of credentials, 1 broker start that put durable subscriptions at risk, 1"
+        in page
+    )
     assert "orders-mq01-a ended" in page or "orders-mq01-a stopped logging" in page
 
 

@@ -114,7 +114,7 @@ def test_logs_of_a_fleet_are_read_across_their_files(spark: SparkSession, tmp_pa
     assert inputs.problems == (
         "torn: the time zone 'Mars/Olympus' is unknown: use a name such as Europe/Berlin, UTC or +02:00. "
         "The audit reads the times in the logs of the host as UTC",
-        "unknown: the file host.json is missing. The audit uses group, release and time zone from the inventory",
+        "unknown: the file host.json is missing. The audit uses group, pair and release from the inventory",
     )
     assert {(row["host"], row["problem"]) for row in rows if row["problem"]} == {
         ("h [2] %20", "1 invalid bytes"),

@@ -298,8 +298,9 @@ def test_a_journal_speaks_for_the_agent_of_its_host_alone(spark: SparkSession, t
     assert messages[event("forged-pub", 2)] == "lost"
     assert deliveries[event("forged-pub", 2), "forged-sub"] == "lost"
     assert claims == [
-        "evil: the audit ignores the records of the agent forged-sub in this file, because the event journal of this "
-        "agent is on host forged-sub"
+        "evil: the audit ignores the records of the agent forged-sub in this file, because it uses only the event "
+        "journal on forged-sub, the host of this agent. If the agent runs on evil instead, set -i to an inventory that "
+        "contains the agent on this host"
     ]
 
 
@@ -317,6 +318,7 @@ def test_the_inventory_names_the_host_of_an_agents_journal(spark: SparkSession, 
 
     assert messages[event("forged-pub", 2)] == "lost"
     assert claims == [
-        "a-evil: the audit ignores the records of the agent forged-sub in this file, because the event journal of this "
-        "agent is on host host-2"
+        "a-evil: the audit ignores the records of the agent forged-sub in this file, because it uses only the event "
+        "journal on host-2, the host of this agent. If the agent runs on a-evil instead, set -i to an inventory that "
+        "contains the agent on this host"
     ]

@@ -38,8 +38,8 @@ IncidentKind = Literal[
 NAMES = {
     "takeover": ("takeover", "takeovers"),
     "subscriptions_at_risk": (
-        "start that put durable subscriptions at risk",
-        "starts that put durable subscriptions at risk",
+        "broker start that put durable subscriptions at risk",
+        "broker starts that put durable subscriptions at risk",
     ),
     "failed_takeover": ("failed takeover", "failed takeovers"),
     "breaking_bridge": ("bridge that breaks repeatedly", "bridges that break repeatedly"),
@@ -86,8 +86,8 @@ TAKEOVERS = {
         "kill -9. The pair requires no repair: start the stopped node, which then becomes standby.",
     ),
     "stopped": Remedy(
-        "No action is required if the stop was intended. For maintenance, activemq.fleet.restart switches over "
-        "pair by pair.",
+        "No action is required if the stop was intended. For planned maintenance, run the playbook "
+        "activemq.fleet.restart, which restarts one pair after the other.",
     ),
     "lost_lock": Remedy(
         "Correct the cause of the lost lock, so that the node does not lose its lock again. The audit reports this "
@@ -179,8 +179,8 @@ LOST_LOCKS = {
 """The cause as text, and the advice, by the kind of log record before the loss of a lock."""
 
 FAILED_TAKEOVER = Remedy(
-    "The pair had no active node until an operator acted. Correct the error, and run the playbook activemq.fleet.drill "
-    "to test the takeover again.",
+    "The pair had no active node until an operator acted. Read the last error in the log of the standby, and correct "
+    "its cause. Then run the playbook activemq.fleet.drill to test the takeover again.",
     ("L018", "L025", "C007"),
 )
 RETIRED = Remedy(
@@ -198,7 +198,7 @@ FAILING_START = Remedy(
     "error, and run `activemq-fleet check` on the inventory. The pair has no standby until the broker starts.",
 )
 SUBSCRIPTIONS_AT_RISK = Remedy(
-    "Send the messages of the affected durable subscriptions again, if their publishers still have these messages. "
+    "Resend the messages of the affected durable subscriptions, if their publishers still have these messages. "
     "Then remove the file that this incident names. With `activemq_index_rebuild: refuse`, a node does not start "
     "serving if it would lose such messages.",
 )
@@ -240,8 +240,8 @@ STORE_ERRORS = {
 }  # fmt: skip
 
 REFUSED_MESSAGES = Remedy(
-    "Correct the cause that the error names. Let each client send the messages again that the broker did not "
-    "acknowledge. A bridge sends its unacknowledged messages again automatically.",
+    "Correct the cause that the error names. Resend, from each client, the messages that the broker did not "
+    "acknowledge. A bridge resends its unacknowledged messages automatically.",
     ("V027",),
 )
 REFUSED_CLIENT = Remedy(
@@ -261,10 +261,10 @@ REFUSED_RIGHTS = Remedy(
     ("N027",),
 )
 FRAMES = Remedy(
-    "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to more than the largest "
-    "message (three times the limit of the STOMP connectors suffices). Restart both brokers. Until then, move the "
-    "oversized message, which is the first pending message of its queue, to another queue. `activemq-fleet status` "
-    "lists the queues.",
+    "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to a value larger than the "
+    "largest message. Three times wireFormat.maxFrameSize of the STOMP connectors is enough for STOMP messages, which "
+    "grow in OpenWire. Then restart both brokers. If you cannot restart them now, move the oversized message, which is "
+    "the first pending message of its queue, to another queue. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 BREAKING_BRIDGE = Remedy(
@@ -290,8 +290,8 @@ OUTAGE = Remedy(
 )
 LINK_NEVER_UP = Remedy(
     "Check the address and the port of the link. Check that the broker at this address runs and listens on this "
-    "port, and that no firewall blocks the connection. If the log contains no error of an attempt, the other end "
-    "accepted the connection, but sent nothing.",
+    "port, and that no firewall blocks the connection. If the log contains no connection error, the port accepts the "
+    "connection, but no broker answers: check whether the broker hangs or another process listens on this port.",
     ("V035",),
 )
 LINK_LOST = Remedy(
@@ -301,9 +301,10 @@ LINK_LOST = Remedy(
     ("V035",),
 )
 LINK_HANDSHAKE = Remedy(
-    "Restart the network connector (by JMX or the web console), or the broker that contains it. Check the log of the "
-    "broker at the other end of the link, which ended the handshake. No release of ActiveMQ is known to correct this "
-    "error. If the link is up, the log is incomplete: set the log level of org.apache.activemq.network to INFO.",
+    "Restart the network connector (by JMX or the web console), or the broker that contains it: ActiveMQ does not "
+    "connect again after such a failure, and no known release corrects this error. The broker at the other end of the "
+    "link closed the connection during the handshake: read the log of that broker. If the link is in fact up, the log "
+    "lacks its records: set the log level of org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Remedy(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
@@ -321,7 +322,8 @@ CRASHES = Remedy(
 )
 BLOCKED_STORE = Remedy(
     "Consume or purge the pending messages, or free disk space and raise storeUsage. If the broker lowered the limit "
-    "at its start on a full disk, restart it: only a restart raises the limit.",
+    "because the disk was full when the broker started, free disk space and restart the broker: only a restart raises "
+    "the limit.",
     ("C012", "L025", "C007"),
 )
 BLOCKED_TEMP = Remedy(
@@ -335,9 +337,9 @@ BLOCKED_MEMORY = Remedy(
     ("C006",),
 )
 LOST_SPOOL = Remedy(
-    "Send the non-persistent messages again that were in the temporary store of the active node: they are lost. Give "
-    "each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use ActiveMQ 5.13.1 or later. Earlier "
-    "releases delete the temporary store at each start, before they acquire the lock.",
+    "The non-persistent messages in the temporary store of the active node are lost: resend them if their publishers "
+    "still have them. Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use ActiveMQ 5.13.1 "
+    "or later. Earlier releases delete the temporary store at each start, before they acquire the lock.",
     ("L040",),
 )
 REFUSED_CONNECTIONS = Remedy(
@@ -346,8 +348,8 @@ REFUSED_CONNECTIONS = Remedy(
     ("C009",),
 )
 REFUSED_TLS = Remedy(
-    "Check the validity, the names and the authorities of the certificates of the clients and of the connector. "
-    "Check also that the clients use TLS on this port.",
+    "Check the certificates of the clients and of the connector: the expiry date, the host names, and the certificate "
+    "authority, which the other side must trust. Check also that the clients use TLS on this port.",
 )
 REFUSED_CLIENT_RIGHTS = Remedy(
     "Add an authorizationEntry that gives the account's group this right on the destination, or correct the "
@@ -360,14 +362,14 @@ DUPLICATE_CLIENT = Remedy(
 )
 SLOW_STORE = Remedy(
     "Find out what slowed the disk or the mount of the store at the time of the incident, and use a separate disk "
-    "for the store. Check for old messages that keep many files of the store journal: a longer journal takes longer "
-    "to replay after a crash.",
+    "for the store. Check for old messages that no consumer acknowledges: the broker cannot delete the files of the "
+    "store journal that contain them. A longer journal takes longer to replay after a crash.",
     ("L022",),
 )
 
 REPORTED: dict[str, tuple[str, Remedy]] = {
     "LIFE-NAME-ILLEGAL": (
-        "the broker changed its brokerName, which has characters that are not allowed",
+        "the broker replaced characters that are not allowed in its brokerName",
         Remedy("Set brokerName (activemq_broker_name in a fleet) to letters, digits, dots, hyphens and underscores."),
     ),
     "LIFE-JMX-RETRY": (
@@ -405,7 +407,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
         Remedy("Read the log of the slave for the same time, and correct the cause that the error names."),
     ),
     "PMS-UNSUPPORTED": (
-        "a slave of pure master/slave tried to attach to a release that has no pure master/slave",
+        "a slave of a pure master/slave pair tried to attach to a broker whose release has no pure master/slave",
         Remedy("Use a shared store, or the same release up to 5.7 on both nodes.", ("V016",)),
     ),
     "NET-URI-SYNTAX": (
@@ -414,7 +416,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "NET-POISON": (
         "a bridge could not forward a message, and moved it to the dead letter queue",
-        Remedy("Read the error, correct its cause, and send the message again from the dead letter queue."),
+        Remedy("Read the error, correct its cause, and move the message from the dead letter queue back to its queue."),
     ),
     "NET-STATIC-FAIL": (
         "a bridge could not include a destination statically",

@@ -95,5 +95,5 @@ def _slow_steps(term: ObservedBrokerRun, before: ObservedBrokerRun, end: Process
     free = before.released or before.ended or (end.at if end else None)
     late = seconds_between(free, term.locked)
     if late is not None and late >= _LATE_LOCK:
-        text += f" {short_name(term.host)} acquired the lock {late:.0f} s after {short_name(before.host)} had ended."
+        text += f" {short_name(term.host)} acquired the lock {late:.0f} s after {short_name(before.host)} had stopped."
     return text

@@ -49,9 +49,9 @@ def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterab
 
 def _gap_of_unread_records(summary: LogFileSummary) -> InputGap:
     weighs = summary.unread > UNREAD * summary.rows
-    text = f"{summary.unread} of {summary.rows} log records could not be parsed"
+    text = f"{summary.unread} of {summary.rows} log records could not be parsed, so the audit may lack incidents"
     if weighs:
-        text += f", the first in line {summary.first_unread}: {READABLE_LAYOUTS}"
+        text += f". The first of these records is in line {summary.first_unread}: {READABLE_LAYOUTS}"
     return InputGap(summary.host, text, summary.file, summary.first_unread, weighs=weighs)
 
 
@@ -76,8 +76,9 @@ def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapp
     return [
         InputGap(
             host,
-            f"the audit ignores the records of the agent {agent} in this file, because the event journal of "
-            f"this agent is on host {host_of[agent]}",
+            f"the audit ignores the records of the agent {agent} in this file, because it uses only the event journal "
+            f"on {host_of[agent]}, the host of this agent. If the agent runs on {host} instead, set -i to an inventory "
+            "that contains the agent on this host",
             file,
         )
         for host, file, agent in claims[:MOST_GAPS]
@@ -86,7 +87,7 @@ def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapp
 
 def _gap_text(gap: AgentJournalGap) -> str:
     """Return the sentence about records that are missing from a journal of an agent."""
-    journal = f"the agent's event journal (with epoch {gap.epoch} in its lines)"
+    journal = f"the agent's event journal (the files whose lines contain the epoch {gap.epoch})"
     if gap.what == words.NO_JOURNAL:
         return f"{journal} was not collected: run the playbook activemq.fleet.collect again for the host of the agent"
     if gap.what == words.OPEN_END:

@@ -148,7 +148,7 @@ def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
     for run, following in pairwise(runs):
         begins = following.first or following.chosen
         if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
-            text = "the broker process ended soon after its start without a log record"
+            text = "the broker process ended soon after it had started, and logged no reason"
             yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 

@@ -8,6 +8,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.evidence import Incident, PairNode, new_incident, short_name
 from activemq_fleet.audit.host_incidents import REFUSALS
 from activemq_fleet.audit.logged_bridges import LoggedBridge
+from activemq_fleet.node.printable import count_with_noun
 
 
 def down_link_incidents(
@@ -34,16 +35,18 @@ def down_link_incidents(
 
 
 def _incident_of_link_never_up(node: PairNode, bridge: LoggedBridge) -> Incident:
-    attempts = f"{bridge.flaps} attempts" if bridge.flaps else "its attempt"
-    why = " The last attempt ended in the handshake. The log has no later attempt." if bridge.broken_handshake else ""
+    attempts = f" {count_with_noun(bridge.flaps, 'time')}" if bridge.flaps else ""
+    why = ""
+    if bridge.broken_handshake:
+        why = " The last attempt failed during the handshake. The log has no later attempt."
     return new_incident(
         "link_down",
         node,
         advice.LINK_HANDSHAKE if bridge.broken_handshake else advice.LINK_NEVER_UP,
         began=bridge.dialled,
         began_from="log",
-        cause=f"The link {_name(bridge)} of {short_name(node.host)} never came up in {attempts} to {bridge.cause}."
-        + why,
+        cause=f"The link {_name(bridge)} of {short_name(node.host)} never came up. The broker tried{attempts} to "
+        f"connect to {bridge.cause}.{why}",
         recorded=bridge.dialled,
         mark=bridge.link or (bridge.cause or "")[:80],
     )
@@ -56,8 +59,8 @@ def _incident_of_lost_link(node: PairNode, bridge: LoggedBridge) -> Incident:
     )
     if bridge.broken_handshake:
         cause = (
-            f"{what} since it was closed ({bridge.cause}). The next attempt to connect ended in the handshake at "
-            f"{bridge.broken_handshake:%H:%M:%S} UTC. The log has no later attempt."
+            f"{what} since its connection ended ({bridge.cause}). The next attempt to connect failed during the "
+            f"handshake at {bridge.broken_handshake:%H:%M:%S} UTC. The log has no later attempt."
         )
     else:
         cause = f"{what} since it broke ({bridge.cause}). It did not come up again before the end of the log."

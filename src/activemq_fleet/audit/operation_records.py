@@ -52,7 +52,8 @@ def parse_planned_operations(host: str, content: bytes) -> tuple[tuple[PlannedOp
     problems = (
         (
             f"the audit ignores {wrong} of {len(lines)} lines of {OPERATIONS_FILE}, because their format is unknown. "
-            "It may report planned takeovers as unplanned",
+            "Therefore, the audit may report planned takeovers as unplanned. If a newer version of activemq-fleet "
+            "wrote the file, run the audit with that version",
         )
         if wrong
         else ()

@@ -16,7 +16,10 @@ _LONGEST = timedelta(minutes=15)
 """The longest time between a loss and the takeover that it belongs to."""
 _LOOK = timedelta(seconds=60)
 """The longest interval between two attempts to get the lock that is in use anywhere."""
-_APART = " The clocks of {} and {} contradict each other: the duration of the takeover is unknown."
+_APART = (
+    " The clocks of {} and {} differ, so the duration of the takeover is unknown: check the time synchronization of "
+    "both hosts."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,8 @@ def _start_by_witness_clock(started: datetime, near: Sequence[ConnectionLoss]) -
         return None
     note = (
         f"{_witness_sentence(best)} The clock of {short_name(best.witness)} differs from the clock of the new active "
-        f"node: the duration of the takeover is the time until {short_name(best.witness)} connected again."
+        f"node. Therefore, the duration is measured with the clock of {short_name(best.witness)} alone, from the lost "
+        "connection to the next connection."
     )
     return TakeoverStart(started - timedelta(seconds=took), took, best.source, note)
 

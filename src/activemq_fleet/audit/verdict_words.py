@@ -32,12 +32,12 @@ NEVER_ACKNOWLEDGED = "the publisher accepted the event, but no broker acknowledg
 EXPIRED = "the event expired before a broker acknowledged it, and the publisher keeps it"
 DROPPED = "the event expired, and the publisher dropped it because of --drop-expired"
 BARRIER_CAME = (
-    "a broker acknowledged the event, but the subscriber received only a later marker (barrier) of the publisher, "
-    "not the event"
+    "a broker acknowledged the event, but the subscriber did not receive it. The subscriber received a later barrier, "
+    "the message with which the publisher proves that all earlier events arrived"
 )
 NO_BARRIER = (
-    "a broker acknowledged the event, but the subscriber received neither the event nor a later marker (barrier) of "
-    "the publisher"
+    "a broker acknowledged the event, but the subscriber received neither the event nor a later barrier, the message "
+    "with which the publisher proves that all earlier events arrived. The event may still arrive"
 )
 SUBSCRIBER_GAP = "the subscriber's journal lacks records, which may be records of this event"
 PUBLISHER_GAP = "the publisher's journal lacks records, which may be records of this event"

@@ -76,10 +76,11 @@ def audit_command(
 ) -> int:
     """Audit collected logs and journals: incidents, bridges, and the outcome of every event.
 
-    The datasets (Parquet), audit.json and report.html are written to OUT atomically. -i INVENTORY
-    supplies group, pair and release of hosts without host.json, and the list of expected hosts.
+    The datasets (Parquet), audit.json and report.html are written to OUT atomically. With -i INVENTORY, the audit
+    reports each host of the inventory whose logs are missing. The inventory also supplies the group, the pair and the
+    release of each host that has no file host.json in DIR.
 
-    Exit codes: 0 clean; 1 findings, or incomplete; 2 unusable input.
+    Exit codes: 0 no findings; 1 findings, or logs or journals are missing; 2 unusable input.
     """
     if until_idle is not None and not follow:
         raise click.UsageError("--until-idle requires --follow: add --follow, or remove --until-idle")
@@ -125,7 +126,11 @@ def _hosts(inventory: InventoryOptions) -> Mapping[str, AuditedHost] | None:
 
     from activemq_fleet.spark.inputs import AuditedHost
 
-    assumed = "the inventory contains no time zone of the host, so the times in its logs are read as UTC"
+    assumed = (
+        "an inventory contains no time zones, so the audit reads the times in the logs of this host as UTC. If the "
+        "host has another time zone, run the playbook activemq.fleet.collect again, which writes the time zone into "
+        "host.json"
+    )
     fleet = inventory.load_fleet()
     hosts = {
         broker.host: AuditedHost(

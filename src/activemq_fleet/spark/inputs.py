@@ -254,7 +254,7 @@ def _read_host(name: str, content: bytes | None, inventory_hosts: Mapping[str, A
             problem = f"the file {HOST_FILE} cannot be used ({error})"
     if name in inventory_hosts:
         return _with_valid_time_zone(
-            inventory_hosts[name], [f"{problem}. The audit uses group, release and time zone from the inventory"]
+            inventory_hosts[name], [f"{problem}. The audit uses group, pair and release from the inventory"]
         )
     return _with_valid_time_zone(
         AuditedHost(name),

@@ -46,7 +46,8 @@ def test_lines_that_are_no_records_are_counted_and_passed_over() -> None:
     found, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
     assert spans(found) == [(5, 5 + UNENDED.total_seconds() / 60)]
     assert problems == (
-        "the audit ignores 7 of 8 lines of operations.jsonl, because their format is unknown. It may report planned "
-        "takeovers as unplanned",
+        "the audit ignores 7 of 8 lines of operations.jsonl, because their format is unknown. Therefore, the "
+        "audit may report planned takeovers as unplanned. If a newer version of activemq-fleet wrote the file, run the "
+        "audit with that version",
     )
     assert parse_planned_operations(HOST, b"\xff\n{")[0] == ()

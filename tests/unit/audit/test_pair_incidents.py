@@ -352,7 +352,7 @@ def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> No
     incident = takeover_of(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
     assert (incident.began_from, incident.seconds) == ("watchdog", None)
     assert "hung (process 812" in incident.cause
-    assert "contradict each other" in incident.cause
+    assert "differ, so the duration of the takeover is unknown" in incident.cause
 
 
 @pytest.mark.parametrize(
@@ -395,7 +395,7 @@ def test_slow_stop_and_late_lock_are_named() -> None:
     incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER)))
     assert incident.cause.endswith(
         "orders-mq01-a released its store 30 s after its stop had begun. orders-mq01-b acquired the lock 30 s after "
-        "orders-mq01-a had ended."
+        "orders-mq01-a had stopped."
     )
 
 

@@ -161,7 +161,7 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             "org.apache.activemq.broker.BrokerService | main",
             1,
             "reported_error",
-            "the broker changed its brokerName",
+            "the broker replaced characters that are not allowed in its brokerName",
         ),
         (
             "WARN  | locker keepAlive resulted in java.io.IOException: x | org.apache.activemq.broker."

@@ -32,7 +32,7 @@ def test_link_that_fails_until_the_end_of_a_log_of_warnings_is_down(message: str
 
     assert findings.kinds == {"link_down"}
     cause = findings.only_incident("link_down").cause
-    assert "in 20 attempts" in cause
+    assert "tried 20 times to connect" in cause
     assert "may have been up before" in cause
 
 

@@ -201,8 +201,8 @@ def test_gap_of_an_unknown_layout_names_line_and_layouts_to_set() -> None:
     (gap,) = gaps_of(b"10:00:00,123 INFO [BrokerService] text\n" * 3)
     assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
     assert gap.what.startswith(
-        "1 of 1 log records could not be parsed, the first in line 1: configure the log of the broker with the pattern "
-        "%d | %-5p | "
+        "1 of 1 log records could not be parsed, so the audit may lack incidents. The first of these records is in "
+        "line 1: configure the log of the broker with the pattern %d | %-5p | "
     )
 
 
