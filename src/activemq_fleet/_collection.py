@@ -38,8 +38,8 @@ def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
     return (
         f"the collection activemq.fleet has version {version} ({directory}), but the library activemq-fleet has "
         f"version {__version__} ({_PACKAGE}). ansible-playbook and ansible-inventory fail if their versions differ. "
-        f"Install activemq-fleet {version}, or remove {directory}, because the library contains a collection of its "
-        "own version",
+        f"Install activemq-fleet {version}, or remove {directory}: activemq-fleet {__version__} contains the "
+        "collection of the same version",
     )
 
 

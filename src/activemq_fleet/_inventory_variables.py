@@ -59,14 +59,15 @@ class InventoryFirstVariableManager:
             if str(name).startswith((PREFIX, _INTERNAL)):
                 yield (
                     f"{name} is a fact of the host, but only the inventory, group_vars, host_vars and extra variables "
-                    "(-e) may set it: remove the fact, and clear the fact cache with --flush-cache"
+                    f"(-e) may set it. A module or a task with set_fact returned this fact: remove {name} there, and "
+                    "run ansible-playbook once with --flush-cache"
                 )
         for name in sorted({str(name) for cache in self._task_caches() for name in cache.get(host) or ()}):
             if name.startswith(PREFIX):
                 yield (
-                    f"{name} is set by set_fact, register or include_vars, but only the inventory, group_vars, "
-                    f"host_vars and extra variables (-e) may set it: move {name} there, or choose another name for "
-                    "the result"
+                    f"a task sets {name} with set_fact, register or include_vars, but only the inventory, group_vars, "
+                    f"host_vars and extra variables (-e) may set it: set {name} in the inventory, or use another "
+                    "variable name in the task"
                 )
 
     def _facts(self, host: str) -> Mapping[Any, Any]:

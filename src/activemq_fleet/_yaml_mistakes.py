@@ -73,8 +73,8 @@ def _mistake_of(error: yaml.MarkedYAMLError, text: str) -> YamlMistake | None:
         if line.startswith(_TEMPLATE, max(bracket.column - 1, 0)):
             return None  # Ansible explains templates without quotes
         reason = (
-            f"the bracket {line[bracket.column]} is not closed, or a comma is missing after it: add the closing "
-            "bracket or the comma"
+            f"the bracket {line[bracket.column]} is not closed, or a comma between two entries inside it is missing: "
+            "add the closing bracket or the comma"
         )
         if noticed.line > bracket.line:
             reason = f"{reason} (the parser noticed it on line {noticed.line + 1})"

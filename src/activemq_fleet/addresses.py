@@ -43,12 +43,12 @@ def validated_host_name(text: str) -> str:
     if len(bare) > 253:
         raise HostNameError(
             f"the host name {bare[:40]!r}… has {len(bare)} characters, but at most 253 are valid",
-            "use a shorter name or an IP address",
+            "use an IP address or a shorter host name",
         )
     if "_" in bare:
         raise HostNameError(
             f"the host name {bare!r} contains an underscore, which Java does not support",
-            "use a name without underscores or an IP address",
+            "use an IP address, or a host name without underscores",
         )
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
@@ -60,7 +60,7 @@ def validated_host_name(text: str) -> str:
     if not labels[-1][0].isalpha():
         raise HostNameError(
             f"the last label {labels[-1]!r} of the host name {bare!r} begins with a digit, which Java does not support",
-            "use another name or an IP address",
+            "use an IP address, or a host name whose last label begins with a letter",
         )
     return bare
 

@@ -114,7 +114,7 @@ def test_variables_that_tasks_set_are_refused(tmp_path: Path, set_variable: str)
     else:
         manager.set_nonpersistent_facts(PLAIN, {"activemq_waivers": []})
 
-    with pytest.raises(SettingsError, match=f"{PLAIN}: activemq_waivers is set by set_fact, register or include_vars"):
+    with pytest.raises(SettingsError, match=f"{PLAIN}: a task sets activemq_waivers with set_fact"):
         raise_for_runtime_variables(hostvars)
 
 

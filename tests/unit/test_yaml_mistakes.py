@@ -13,7 +13,7 @@ from activemq_fleet.inventory import read_inventory
 OPEN_QUOTE = "the quote of a value is not closed: add the quote at the end of the value"
 HOSTS = "all:\n  hosts:\n    a-mq01-a:\n"
 ADD = "has no colon and space after it: add the colon and the space"
-UNCLOSED = "is not closed, or a comma is missing after it: add the closing bracket or the comma"
+UNCLOSED = "is not closed, or a comma between two entries inside it is missing: add the closing bracket or the comma"
 
 
 def error_of(directory: Path, text: str, name: str = "group_vars/all.yml") -> str:

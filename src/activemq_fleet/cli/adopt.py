@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     "--properties",
     metavar="[HOST=]FILE",
     multiple=True,
-    help="File with lines NAME=VALUE, which replace ${NAME} in each activemq.xml, or with HOST=FILE only in "
-    "that of HOST. May be repeated.",
+    help="File with lines NAME=VALUE. Each VALUE replaces ${NAME} in all activemq.xml files. HOST=FILE applies only to "
+    "the activemq.xml of HOST. May be repeated.",
 )
 @click.option(
     "--shared-store",
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
 @click.option(
     "--node",
     metavar="MARK",
-    help="Name of the node in its pair (activemq_node), such as a, for each host whose name does not contain it. Each "
-    "of these hosts becomes a broker without a standby.",
+    help="Node (activemq_node), such as a, of all hosts whose names contain no node. Each of these hosts becomes a "
+    "broker without a standby.",
 )
 @format_option(help="Format of the printed report.")
 def adopt_command(
@@ -90,10 +90,10 @@ def adopt_command(
     node: str | None,
     form: str,
 ) -> int:
-    """Convert existing activemq.xml files to an inventory, and list the settings that it cannot express.
+    """Convert existing activemq.xml files to an inventory, and report the settings that no inventory can express.
 
-    FILE is HOST=FILE, a file whose path contains the host's name, or a directory: every activemq.xml
-    below it. The list contains every difference between the files and those that the inventory
+    FILE is HOST=PATH, or a path that contains the host name, or a directory, in which adopt searches for every
+    activemq.xml. The report lists every difference between the original files and the files that the inventory
     renders. Passwords are not copied.
     """
     import json

@@ -37,7 +37,7 @@ _PATH = click.Path(path_type=Path)
     "--release-from",
     type=_PATH,
     metavar="FILE",
-    help="File with the ActiveMQ releases of --file. Each line has a pattern of file names and a release, such "
+    help="File with the ActiveMQ releases of --file. Each line has a file name pattern and a release, such "
     "as: conf/*.xml 5.18.3",
 )
 @click.option(
@@ -115,8 +115,9 @@ def check_command(
 
     The check of a fleet covers its topology, every activemq.xml against its release's schema and
     the linter's rules, and the routes of messages. The check of a file covers what one file can
-    show, and the files in the same directory (accounts, console, logging). Without --release the
-    release of a file is that of the jars around it, or that in the header of a rendered file.
+    show, and the files in the same directory (accounts, console, logging). Without --release, the
+    command takes the release from the jars of the installation that contains the file, or from the
+    comment at the beginning of a rendered file.
 
     A comment <!-- activemq-fleet: disable=N019 REASON --> in a file suppresses findings about the
     element after it.
@@ -125,9 +126,9 @@ def check_command(
     elements where the release requires one, unescaped ampersands, and addresses of schemas that the release does not
     have. Nothing else in the file changes.
 
-    Exit code 1 for an error finding (with --strict also a warning) that is neither waived nor in the
-    baseline; 2 for unusable input, which is reported on stderr, and as findings T000 in the
-    other formats. With --diff, 1 where --fix would change a file.
+    Exit codes: 0 no errors; 1 at least one error (with --strict, also a warning) that is neither waived
+    nor in the baseline; 2 unusable input, which is reported on stderr, and as findings T000 in the
+    other formats. With --diff, the exit code is 1 if --fix would change a file.
     """
     from activemq_fleet.cli.checking import (
         print_repairs,

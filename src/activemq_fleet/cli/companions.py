@@ -132,7 +132,8 @@ def read_file_to_check(path: Path) -> bytes:
         raise UnreadableFileError(
             path,
             f"this file is larger than {_LARGEST >> 20} MiB, the limit for configuration files of a broker",
-            "give the path of a broker's activemq.xml, or move this file to another directory",
+            "if you named this file, name the activemq.xml of a broker instead. If it is next to an activemq.xml, move "
+            "it to another directory",
         )
     return data
 

@@ -18,8 +18,8 @@ _PYPROJECT, _TABLE = "pyproject.toml", "activemq-fleet"
 _KEYS = ("select", "ignore", "baseline", "releases")
 _TOML_LINE = re.compile(r"at line (\d+)")
 _FORMS = {
-    "select": 'a list of rules or families: ["N", "L003"]',
-    "ignore": 'a list of rules or families: ["N", "L003"]',
+    "select": 'a list of rule IDs or of their first letters: ["N", "L003"]',
+    "ignore": 'a list of rule IDs or of their first letters: ["N", "L003"]',
     "baseline": "the path of a file",
     "releases": 'a table from file name patterns to releases: {"conf/*.xml" = "5.18.3"}',
 }

@@ -38,8 +38,9 @@ _MOST_SHOWN = 40
 def drift_command(planned: str, collected: str, output: str, form: str, spark: SessionOptions) -> int:
     """Compare the planned files of every host with the deployed files.
 
-    Each file is added, removed, changed or the same. A difference was made by hand, or exists because
-    the plan is newer than the deployment. Secrets are masked: a changed secret is shown as changed, without its value.
+    The status of a file is added (only the host has it), removed (only the plan has it), changed or same. The cause of
+    a difference is a manual change on the host, or a plan that is newer than the deployment. Secrets are masked: a
+    changed secret is shown as changed, without its value.
 
     Exit codes: 0 no differences; 1 differences; 2 wrong usage or unreadable input.
     """

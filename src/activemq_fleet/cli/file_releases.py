@@ -118,12 +118,12 @@ def read_release_rules(path: Path) -> Rules:
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
             raise InputError(
-                f"{path}, line {number}: the line does not have two words: write a pattern of file names and a "
+                f"{path}, line {number}: the line does not have two words: write a file name pattern and a "
                 "release, such as: conf/*.xml 5.18.3"
             )
         if words and not PurePath(words[0]).name:
             raise InputError(
-                f"{path}, line {number}: {words[0]} is not a pattern of file names: write a pattern and a release, "
+                f"{path}, line {number}: {words[0]} is not a file name pattern: write a pattern and a release, "
                 "such as: conf/*.xml 5.18.3"
             )
         if words:
@@ -161,7 +161,7 @@ def releases_of_files(
         elif release:
             release_by_file[path] = FileRelease(release, "--release")
         elif around := _release_around(path):
-            release_by_file[path] = FileRelease(around, "the jars or the directory around the file")
+            release_by_file[path] = FileRelease(around, "the jars or the name of the installation directory")
         elif header := read_rendered_header(content):
             _refuse_unknown_header_release(path, header.release)
             release_by_file[path] = FileRelease(header.release, "the header")
@@ -169,9 +169,9 @@ def releases_of_files(
             unknown.append(str(path))
     if unknown:
         raise InputError(
-            f"--release is missing: the release of the broker is not known for {names_to_text(unknown)}. Set --release "
-            "X if all files have the same release. Otherwise set --release-from FILE with lines of a pattern of file "
-            "names and a release, such as: conf/*.xml 5.18.3"
+            f"--release is missing: the release of the broker is not known for {names_to_text(unknown)}. If all files "
+            "have the same release, set --release X. Otherwise set --release-from FILE. Each line of FILE has a file "
+            "name pattern and a release, such as: conf/*.xml 5.18.3"
         )
     return release_by_file
 

@@ -28,7 +28,8 @@ from activemq_fleet.node.printable import count_with_noun
 def graph_command(inventory: InventoryOptions, output: Path, status: Path | None) -> int:
     """Draw groups, pairs and links: an SVG to print, or Mermaid for Markdown.
 
-    Findings are marked at their brokers and links, except those of the releases' schemas: `check` reports these.
+    The drawing marks the findings at the brokers and links that they concern. It does not mark schema errors: run
+    `activemq-fleet check` to see them.
     """
     from activemq_fleet.atomic_files import write_file_atomically
     from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings

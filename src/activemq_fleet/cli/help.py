@@ -28,11 +28,11 @@ _PAGES_OF_PLAYBOOKS: dict[str, tuple[str, str]] = {
 @click.argument("topic", metavar="[TOPIC|COMMAND] [SECTION|SUBCOMMAND]", nargs=-1, shell_complete=complete_topics)
 @click.pass_context
 def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
-    """Print the usage of a COMMAND, and the page of the documentation of the same name or of a TOPIC.
+    """Print the usage and the documentation page of COMMAND, or the documentation page of TOPIC.
 
-    Without a name it lists commands and topics. SECTION is a heading of the page, or the first cell of a row of its
-    tables: `help alerts ActiveMQBrokerHung`, `help status frozen`. The name of a playbook, such as `help upgrade`,
-    prints the section about it.
+    Without an argument, the command lists all commands and topics. SECTION is a heading of the page, or the first cell
+    of a row of its tables: `help alerts ActiveMQBrokerHung`, `help status frozen`. For the name of a playbook, such as
+    `help upgrade`, the command prints the section about this playbook.
     """
     from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
 

@@ -45,10 +45,11 @@ _SHOWN_NAMES = 3  # of the paths that are in the way
 def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Path | None, tls: bool) -> int:
     """Write an Ansible inventory for the brokers HOST..., which `check` accepts.
 
-    `init HOST HOST` reads pairs and groups from the names: by the default convention, else by one that `names`
-    proposes. Hosts without a common pattern become brokers without a peer: define a pair of them as HOST,HOST; its
-    name consists of both. Safe values are set explicitly: a guard for shared stores, limits, the console on
-    loopback. No password is written: the files show where passwords come from.
+    `init HOST HOST` derives pairs and groups from the host names. It uses the default naming convention, or the
+    convention that `activemq-fleet names` proposes for these hosts. A host whose name does not match becomes a broker
+    without a peer. To make a pair of two such hosts, write HOST1,HOST2: the name of the pair then consists of both
+    names. Safe values are set explicitly: a guard for shared stores, limits, the console on loopback. No password is
+    written: the files show where passwords come from.
     """
     from activemq_fleet import Release
     from activemq_fleet.inventory_scaffold import InventoryScaffoldRequest, scaffold_inventory

@@ -175,10 +175,11 @@ lab_command.add_command(drill_command)
     "serves clients.",
 )
 def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> int:
-    """Freeze the active broker HOST with its guard (activemq_fence), and resume it, like a paused virtual machine.
+    """Freeze the active broker HOST and its guard (activemq_fence), and resume both, like a paused virtual machine.
 
-    With --steal-lock the other node takes over meanwhile. A broker without activemq_fence then damages the store when
-    it resumes: use only stores with test data. Exit code 1: both nodes serve at the end.
+    With --steal-lock, the other node takes over while HOST is frozen. A broker without activemq_fence then damages the
+    store when it resumes: use --steal-lock only with test data. Exit code 1: with --steal-lock, both nodes serve
+    clients at the end.
     """
     from activemq_fleet.lab.freeze import freeze_active_broker
 

@@ -89,7 +89,9 @@ def test_a_line_that_is_no_rule_is_named(tmp_path: Path, capsys: pytest.CaptureF
     table = tmp_path / "releases.txt"
     table.write_text("old/*.xml\n")
     assert main(["check", str(put(tmp_path / "a.xml")), "--release-from", str(table)]) == 2
-    assert "releases.txt, line 1: the line does not have two words: write a pattern" in capsys.readouterr().err
+    assert (
+        "releases.txt, line 1: the line does not have two words: write a file name pattern" in capsys.readouterr().err
+    )
 
 
 def test_files_whose_release_nothing_tells_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,7 +140,10 @@ def test_release_option_overrides_header_with_a_warning(tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize(
     ("options", "source"),
-    [(["--release-from", "releases.txt"], "--release-from"), ([], "the jars or the directory around the file")],
+    [
+        (["--release-from", "releases.txt"], "--release-from"),
+        ([], "the jars or the name of the installation directory"),
+    ],
 )
 def test_other_sources_of_release_override_header_with_a_warning(
     tmp_path: Path,

@@ -134,7 +134,7 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
     [
         ("selct = []", "selct is not a setting of activemq-fleet: did you mean select?"),
         ("colour = 1", "a setting of activemq-fleet: remove it, or use one of select, ignore, baseline, releases"),
-        ('select = "N"', "`select` must be a list of rules or families"),
+        ('select = "N"', "`select` must be a list of rule IDs or of their first letters"),
         ("releases = ['5.18.3']", "`releases` must be a table"),
         ("releases = {'*' = 5.18}", "`releases` must be a table"),
         ("baseline = ''", "`baseline` must be the path of a file"),
