@@ -434,7 +434,7 @@ def _ignored_entries(directory: str, kind: str, layout: InventoryLayout) -> Iter
             continue
         similar = _similar_entry(name, known[kind])
         has_variables = _first_file_with_variables(path) is not None
-        text = f"the inventory has no {what} {name}, so that Ansible ignores the variables in this file"
+        text = f"the inventory has no {what} {name}, so Ansible ignores the variables in this file"
         if stem in known[kind] and has_variables:
             fix = f"rename the file to {stem}.yml"
             text = f"Ansible ignores these variables of {stem}, because it reads no file with the extension {extension}"

@@ -162,14 +162,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         {"group_vars/oders.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/oders.yml:1",
-        "the inventory has no group oders, so that Ansible ignores the variables in this file",
+        "the inventory has no group oders, so Ansible ignores the variables in this file",
         "rename oders.yml to orders.yml",
     ),
     "directory of a misspelt group": (
         {"group_vars/oders/main.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/oders/main.yml:1",
-        "the inventory has no group oders, so that Ansible ignores the variables in this file",
+        "the inventory has no group oders, so Ansible ignores the variables in this file",
         "rename oders to orders",
     ),
     "file of a group that is not similar": (

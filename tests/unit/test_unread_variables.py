@@ -23,14 +23,14 @@ activemq_ha: none
     ("inventory", "file", "reason"),
     [
         ("hosts.yml", "groupvars/all.yml", "Ansible does not read variables from the directory groupvars: rename"),
-        ("hosts.yml", "group_vars/brokr.yml", "the inventory has no group brokr, so that Ansible ignores"),
+        ("hosts.yml", "group_vars/brokr.yml", "the inventory has no group brokr, so Ansible ignores"),
         ("hosts.yml", "group_vars/activemq_broker.yml", "rename activemq_broker.yml to activemq_brokers.yml"),
         (
             "hosts.yml",
             "group_vars/all.yaml.bak",
             "Ansible reads no file with the extension .bak: change the extension to .yml",
         ),
-        ("hosts.yml", "host_vars/orders-mq09-x.yml", "the inventory has no host orders-mq09-x, so that Ansible ign"),
+        ("hosts.yml", "host_vars/orders-mq09-x.yml", "the inventory has no host orders-mq09-x, so Ansible ign"),
         ("hosts.yml", "vars/all.yml", "only from the directories group_vars and host_vars: move the file"),
         ("inventory/hosts.yml", "group_vars/all.yml", "only next to the inventory file or the playbook: move the dir"),
     ],

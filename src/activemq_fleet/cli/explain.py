@@ -45,8 +45,8 @@ _STYLES: dict[str, dict[str, object]] = {
 def explain_command(inventory: InventoryOptions, host: str, to: str | None, destination: str | None, form: str) -> int:
     """Explain one HOST: role, release, ports, store, links, which node takes over when it fails, and why.
 
-    HOST is an inventory name, or its first label if it is unique. A value from the inventory or a
-    default is followed by its variable. With --to the command shows the route of a message from
+    HOST is an inventory name. The part before its first dot is enough if no other host has this part. A value from
+    the inventory or a default is followed by its variable. With --to the command shows the route of a message from
     one host to a consumer on another, and the single failures that interrupt it.
     """
     from activemq_fleet import explain_host, find_routes

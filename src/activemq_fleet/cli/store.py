@@ -40,8 +40,8 @@ def store_command() -> None:
     """Inspect a kahaDB store on a machine that has mounted it: its messages, and its damage.
 
     STORE is the pair's activemq_store_directory. In a fenced store (activemq_fence), each takeover creates a new
-    generation, a numbered copy of the store. A node that resumes after a freeze may still accept messages: then only an
-    old generation holds them. See `activemq-fleet help fencing`.
+    generation, a numbered copy of the store. A node that resumes after a freeze may still accept messages, which it
+    writes to an old generation. The broker of the pair does not have these messages. See `activemq-fleet help fencing`.
     """
 
 

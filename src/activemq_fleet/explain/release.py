@@ -88,7 +88,7 @@ def _survival_answers(broker: Broker) -> Iterator[_Answer]:
         )
     if release.has_ignore_no_space_errors:
         text = (
-            f"{name} stops the broker on a full disk (ignoreNoSpaceErrors=false), so that no accepted message is lost"
+            f"{name} stops the broker on a full disk (ignoreNoSpaceErrors=false). Therefore no accepted message is lost"
         )
         yield "no-space", True, text
     elif not profile.has_database_lease:

@@ -180,8 +180,8 @@ def _failovers(link: Element) -> Iterator[Uri]:
 def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
     """A static: URI lists both nodes of a pair: the bridge to the standby fails repeatedly.
 
-    Why: a bridge is opened to each node. The one to the standby fails every few seconds, indefinitely, so that
-        relevant failures are hard to find in the log.
+    Why: the broker opens a bridge to each node. The bridge to the standby fails every few seconds, indefinitely. These
+        failures hide relevant failures in the log.
     Fix: write masterslave: instead of static:. Before 5.6, which has no masterslave:, write
         static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1).
     Cannot see: pairs whose host names do not indicate that they are a pair. For names such as south-a and south-b,
@@ -279,7 +279,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
 def unescaped_ampersand(document: Document) -> Iterator[Problem]:
     """An attribute or text of the file contains an unescaped &.
 
-    Why: & begins a reference in XML, so that the file cannot be read and the broker does not start.
+    Why: & begins a reference in XML. Therefore the broker cannot read the file, and does not start.
     Fix: write &amp; between the options of a URI.
     Source: XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1
 

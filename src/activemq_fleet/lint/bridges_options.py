@@ -53,7 +53,7 @@ def uri_text_starting_at_option(node: Element, attribute: str, uri: Uri, option:
 
 @rule("N007", "error")
 def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
-    """The URI of a link has an option that the release does not know, so that the link fails.
+    """The URI of a link has an option that the release does not know. The link fails.
 
     Why: the broker starts, but each attempt to connect fails with "Invalid connect parameters", and the bridge is never
         established.
@@ -88,7 +88,7 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
 def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
-    Why: the broker ignores the option without a log line, so that its setting has no effect. Names of options are
+    Why: the broker ignores the option without a log line. The option has no effect. Names of options are
         case-sensitive.
     Fix: remove the option, or correct its spelling. On a transportConnector, write transport.NAME for options of
         connections, and wireFormat.NAME for those of the wire format.

@@ -245,7 +245,9 @@ class Fleet:
             raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {names_to_text(members)}")
         if short:
             names = names_to_text([broker.host for broker in short])
-            raise InputError(f"{host} is the first label of {len(short)} host names: write one of {names}")
+            raise InputError(
+                f"{host} is the part before the first dot in {len(short)} host names: write one of {names}"
+            )
         near = most_similar_name(host, [*self._by_host, *(broker.identity.short_host_name for broker in self.brokers)])
         hint = f"did you mean {near}?" if near else "write the name of a broker as in the inventory"
         raise InputError(f"{host} is not a broker of this inventory: {hint}")
