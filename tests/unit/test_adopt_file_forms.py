@@ -156,7 +156,8 @@ def test_open_console_of_any_name_is_waived_as_in_force_and_reported(tmp_path: P
 
     waived = {finding.rule for finding in check_fleet(adoption.fleet, schema_of=None) if finding.waived}
     assert "S005" in waived
-    assert any("the finding S005 (authenticate of this security constraint is false" in note for note in adoption.notes)
+    text = "the finding S005 (the property authenticate of this Constraint bean is false"
+    assert any(text in note for note in adoption.notes)
 
 
 def test_pipe_is_adopted_and_fifo_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:

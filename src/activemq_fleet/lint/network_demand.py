@@ -379,8 +379,8 @@ def link_without_user_name(broker: Element) -> Iterator[Problem]:
     for link in broker.descendants("networkConnector"):
         if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
             message = (
-                f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: "
-                "the broker rejects the bridge"
+                f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: this "
+                "broker rejects its own bridge"
             )
             yield link.problem(message, severity=None if simple else "warning")
 

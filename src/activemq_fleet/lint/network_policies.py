@@ -51,14 +51,16 @@ def _forwarding_links(document: Document) -> list[Element]:
 def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Problem]:
     """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
-    Why: a broker never sends a message back to a broker that it came from. If the consumer moves back, the message
-        stays on this broker until a consumer connects to it. Only the most specific policyEntry
-        applies to a queue. If that policyEntry has no replayWhenNoConsumers, its queues have no replay, even if the
-        policyEntry of queue=">" configures it.
+    Why: a bridge forwards messages to this broker while their consumer is here. If the consumer reconnects to the
+        broker that the messages came from, the messages stay here until a consumer connects to this broker: without
+        replayWhenNoConsumers a broker never sends a message back. Only the most specific policyEntry applies to a
+        queue. If that policyEntry lacks replayWhenNoConsumers, the messages of its queues cannot return, even if the
+        policyEntry of queue=">" has it.
     Fix: inside each policyEntry for queues, write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
         </networkBridgeFilterFactory>. Before 5.9, also set enableAudit="false" on the policyEntry.
-    Cannot see: whether consumers move. For a file without any replay the finding is an info.
+    Cannot see: whether consumers move. If a file without an inventory sets replayWhenNoConsumers in no policyEntry, the
+        finding is an info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -116,8 +118,8 @@ def _no_replay_problem(node: Element, document: Document) -> Problem:
 def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Problem]:
     """A destination policy of a broker before 5.9 sets replayWhenNoConsumers without enableAudit="false".
 
-    Why: the queue's audit treats a returning message as a duplicate and keeps it: no broker delivers it until this
-        broker restarts, which is worse than no replay.
+    Why: the queue's message audit treats a returning message as a duplicate and keeps it. No broker delivers the
+        message until this broker restarts, which is worse than no replay.
     Fix: add enableAudit="false" to that policyEntry.
     Source: measured on 5.6.0 and 5.8.0; StoreQueueCursor
 
@@ -151,7 +153,8 @@ def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Pro
 def replay_without_delay(document: Document) -> Iterator[Problem]:
     """A destination policy sets replayWhenNoConsumers without a replayDelay.
 
-    Why: without a delay, a short restart of a consumer causes needless traffic, and delays its messages.
+    Why: without a delay, the messages of a queue move to another broker as soon as their consumer disconnects. When the
+        consumer connects again, the messages must move back, which costs traffic and time.
     Fix: set replayDelay="500" on <conditionalNetworkBridgeFilterFactory>, in milliseconds.
     Source: ConditionalNetworkBridgeFilterFactory
 
@@ -284,10 +287,11 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
 def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
-    Why: the audit treats a message that returns to this broker as a duplicate ("suppressing duplicate message send"):
-        20 of 20 persistent messages were lost.
+    Why: the audit treats a message that returns to this broker as a duplicate ("suppressing duplicate message send"),
+        and the message is lost. In a test with 20 persistent messages, all of them were lost.
     Fix: remove auditNetworkProducers from the connector, and let consumers detect duplicates.
-    Cannot see: whether the peers replay. The rule assumes that the file's policies apply to all of them.
+    Cannot see: whether the peers set replayWhenNoConsumers. The rule assumes that the peers have the same policies as
+        this file.
     Source: measured on 5.18.3; AMQ-4952; ProducerBrokerExchange.canDispatch
 
     Fires on 5.18.3::
@@ -321,6 +325,8 @@ def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]
                 message,
                 "auditNetworkProducers",
                 severity="warning",
-                fix='set auditNetworkProducers="true" as long as no policy has replayWhenNoConsumers',
-                why="a bridge that receives no reply sends its message again. Only this audit detects the duplicate",
+                fix='set auditNetworkProducers="true" on the connector. If you later set replayWhenNoConsumers in a '
+                "policy, remove auditNetworkProducers first",
+                why="a bridge that receives no reply sends its message again. Only a connector with "
+                "auditNetworkProducers detects the duplicate",
             )

@@ -28,10 +28,11 @@ _NAMED = {
 
 @rule("N060", "warning")
 def wildcard_inside_destination_name_part(document: Document) -> Iterator[Problem]:
-    """A destination name has a wildcard that is only a part of a name element: it matches no other name.
+    """A wildcard is only a part of a destination name's element: the broker treats it as an ordinary character.
 
-    Why: * matches one whole element between dots, and > all that follow. In tmp_* or orders> they are ordinary
-        characters: the policy, permission or filter applies only to a destination with exactly this name.
+    Why: an element is the text between two dots of a name. The wildcard * matches one whole element, and > matches all
+        elements that follow. In tmp_* or orders> they are ordinary characters: the policy, permission or filter applies
+        only to a destination with exactly this name.
     Fix: put the variable part of destination names into a separate element, such as tmp.*, and write orders.> for
         orders and all destinations below it.
     Source: DestinationFilter.parseFilter, DestinationMapNode and DestinationPath of the release tags

@@ -25,7 +25,7 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
     """A slave connects to its master through a failover: URI that retries indefinitely.
 
     Why: the slave attaches and appears healthy. When the master fails, the slave logs no error and only tries to
-        reconnect.
+        reconnect, so it never takes over.
     Fix: set maxReconnectAttempts=1 in the failover: URI, after its brackets. Or write remoteURI="nio://HOST:PORT", and
         start the slave only after the master.
     Source: MasterConnector and FailoverTransport of 5.5; measured on 5.5.1 and 5.7.0: no takeover within 30 s, and with
@@ -73,7 +73,8 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
     Why: the slave only has messages that it received while it was attached. The others are lost when the master
         fails.
     Fix: set waitForSlave="true" and waitForSlaveTimeout="86400000" (a day, in milliseconds) on the master's <broker>.
-    Cannot see: whether a broker is a master, in one file alone; the rule takes shutdownOnSlaveFailure as a sign.
+    Cannot see: from one file alone, whether a broker is a master. The rule treats a broker with shutdownOnSlaveFailure
+        as a master.
     Source: BrokerService of 5.5; pure-master-slave page
 
     Fires on 5.5.1::
@@ -103,7 +104,7 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
 def shutdown_on_slave_failure_not_set(broker: Element) -> Iterator[Problem]:
     """A master does not set shutdownOnSlaveFailure, which decides what it does when its slave fails.
 
-    Why: by default the master continues alone without notifying its clients, so that messages have one copy until an
+    Why: by default the master continues alone without notifying its clients, so messages have only one copy until an
         operator intervenes.
     Fix: set shutdownOnSlaveFailure="true" on <broker> if the master is to stop. Set it to "false" if the master is to
         continue, and monitor the slave.

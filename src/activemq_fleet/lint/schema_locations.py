@@ -17,19 +17,19 @@ _CAMEL = "http://camel.apache.org/schema/"
 
 @rule("V020", "error", refuses=True)
 def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
-    """An XML namespace has no schema: schemaLocation names none, or an address that no jar of the release has.
+    """schemaLocation has no address for an XML namespace, or one whose schema is in no jar of the release.
 
-    Why: the broker validates activemq.xml when it starts, and loads the schema of each namespace from the first
-        address that xsi:schemaLocation has for it. Its jars contain the schemas of a few addresses only:
-        activemq-core.xsd of its release, and those of Spring up to the version in its lib directory, from 5.15.10 on
-        also under https:. It must download any other schema. The download fails without Internet access, and for
-        http: addresses also because activemq.apache.org and www.springframework.org redirect to https:.
-    Fix: write for each namespace the address that every release has:
+    Why: the broker validates activemq.xml when it starts, and loads the schema of each namespace from the first address
+        that xsi:schemaLocation has for it. The jars of a release contain only activemq-core.xsd of the release, and the
+        Spring schemas up to the version of Spring in the lib directory. From 5.15.10 on, the broker also finds them by
+        https: addresses. The broker must download every other schema. The download fails without Internet access. It
+        also fails for http: addresses, because activemq.apache.org and www.springframework.org redirect to https:.
+    Fix: write for each namespace the address whose schema is in the jars of every release:
         http://www.springframework.org/schema/beans/spring-beans.xsd and
         http://activemq.apache.org/schema/core/activemq-core.xsd.
-    Cannot see: the broker of Amazon MQ, whose configurations are a <broker> without a schemaLocation; additional jars
-        on the class path, whose META-INF/spring.schemas may contain other namespaces, and files that an address such
-        as file: or classpath: names.
+    Cannot see: the broker of Amazon MQ, whose configurations are a <broker> without a schemaLocation. The rule also
+        does not see added jars, whose META-INF/spring.schemas may contain other namespaces, and files that a file: or
+        classpath: address names.
     Source: META-INF/spring.schemas of ActiveMQ's and Spring's tags; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

@@ -65,11 +65,11 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
     """The broker has no plugin that authenticates clients.
 
     Why: any client that can reach a port can read, write and remove every queue and topic, and can connect another
-        broker to this one. No release's own activemq.xml requires authentication.
+        broker to this one. The default activemq.xml of every release requires no authentication.
     Fix: add a jaasAuthenticationPlugin or simpleAuthenticationPlugin with new passwords to <plugins>, and an
         authorizationPlugin that restricts access to destinations.
-    Cannot see: firewalls. For a file alone the finding is a warning, and an info where all connectors are bound to
-        loopback addresses; TLS that requires a client certificate counts as authentication.
+    Cannot see: firewalls. For a file without an inventory the finding is therefore a warning, or an info if all
+        connectors are bound to loopback addresses. TLS that requires a client certificate counts as authentication.
     Source: TransportConnection and AuthorizationBroker of the release tags; the shipped activemq.xml
 
     Fires on 5.18.3::
@@ -96,7 +96,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
         message = f"authentication is not configured: any client that can reach {reachable} has full access"
         if broker.descendants("authorizationPlugin"):
             message = "authorizationPlugin rejects every client, because no plugin authenticates clients"
-            why = "authorizationPlugin grants access to the groups of an account, and a client without a login has none"
+            why = "authorizationPlugin grants access only to groups, and a client without an account has no group"
             fix = "add a jaasAuthenticationPlugin or simpleAuthenticationPlugin with new passwords to <plugins>"
             severity = _severity(broker.document, bool(local))
             yield broker.problem(message, severity=severity, why=why, fix=fix)
@@ -131,8 +131,8 @@ def _demands_certificate(uri: Uri) -> bool:
 def all_default_connectors_without_authentication(broker: Element) -> Iterator[Problem]:
     """The broker has all connectors of the release's default file, and requires no authentication.
 
-    Why: each protocol adds an attack surface, and most recent advisories concern one of them. From 5.19.7 and 6.2.6
-        on the releases open only OpenWire by default.
+    Why: each protocol adds an attack surface, and most of the recent security advisories concern one of these
+        protocols. From 5.19.7 and 6.2.6 on the releases open only OpenWire by default.
     Fix: remove the connectors of the protocols that no client uses.
     Cannot see: which protocols clients use. The rule reports only brokers that have all connectors of the shipped
         file, unchanged, and no authentication.
@@ -181,7 +181,8 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
         scanner can exhaust the heap.
     Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
-        Releases before 5.6 have no such option: permit only addresses of clients in a firewall.
+        Releases before 5.6 have no such option: in a firewall, permit connections to the port of the connector only
+        from the addresses of its clients.
     Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3::
@@ -205,8 +206,8 @@ def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
     if not release.has_max_frame_size:
         message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
         fix = (
-            "permit only addresses of clients in a firewall, or upgrade to 5.6 or later and set "
-            f"{_MAX_FRAME_SIZE} in the URI of the connector"
+            "in a firewall, permit connections to the port of the connector only from the addresses of its clients. Or "
+            f"upgrade to 5.6 or later and set {_MAX_FRAME_SIZE} in the URI of the connector"
         )
         yield connector.problem(message, "uri", severity="info", fix=fix)
         return

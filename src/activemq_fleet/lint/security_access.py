@@ -104,9 +104,10 @@ def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
 def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
     """createConnector="true" opens JMX on all interfaces.
 
-    Why: the registry ignores connectorHost, listens on all interfaces, and requires no authentication unless
-        jmx.remote.x.password.file is among its properties. Any client that can reach it manages the broker, and can
-        run code by an MLet.
+    Why: the RMI registry of <managementContext> ignores connectorHost and listens on all interfaces. JMX requires no
+        authentication unless the property environment of <managementContext> has an entry jmx.remote.x.password.file.
+        Any client that reaches the port can manage the broker, and can run code by loading an MLet (an MBean from a
+        remote address).
     Fix: set createConnector="false", and use Jolokia or the JVM's own JMX agent with a password file and TLS.
     Cannot see: a firewall. Up to 5.14 the default is true.
     Source: ManagementContext of the release tags; jmx.remote.x.password.file of JMX
@@ -150,8 +151,9 @@ def connector_frames_exceed_heap(view: FleetView) -> Iterator[Problem]:
         and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
     Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
         maximumConnections to the number of clients. Or raise activemq_heap.
-    Cannot see: connectors of fragments. The rule does not report a connector of which both values are defaults. The
-        finding is a warning where fewer than five connections are enough, and otherwise an info.
+    Cannot see: connectors in activemq_xml_fragments. The rule does not report a connector whose options in
+        activemq_connectors set neither wireFormat.maxFrameSize nor maximumConnections. The finding is a warning if the
+        heap has room for fewer than five frames of this size, and otherwise an info.
     Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
 
     Fires on 5.18.3::

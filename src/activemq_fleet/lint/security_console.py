@@ -119,9 +119,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
     Why: any client that can reach the port can read and remove messages, and can run code through Jolokia in the
         releases that permit it.
-    Fix: in jetty.xml (jetty-spring.xml from 6.3 on), set pathSpec of the ConstraintMapping bean to /, which covers all
-        pages, and authenticate of its Constraint bean to true. The jetty.xml of 6.0.0 to 6.1.1 protects only *.jsp
-        (CVE-2024-32114): upgrade to 6.1.2 or later, and use the jetty.xml of that release.
+    Fix: in jetty.xml (jetty-spring.xml from 6.3 on), set the property pathSpec of the ConstraintMapping bean to "/",
+        which covers all pages. Set the property authenticate of its Constraint bean to true. The jetty.xml of 6.0.0 to
+        6.1.1 protects only *.jsp (CVE-2024-32114): upgrade to 6.1.2 or later, and use the jetty.xml of that release.
     Cannot see: a proxy in front of the console that authenticates users.
     Source: CVE-2024-32114; jetty.xml of the release tags, in which authenticate is false up to 5.7
 
@@ -164,9 +164,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         off = open_constraint_authenticate_properties(page)
         for constraint in off:
             yield constraint.problem(
-                "authenticate of this security constraint is false: the pages of the web console require no "
+                "the property authenticate of this Constraint bean is false: the pages of the web console require no "
                 "authentication",
-                fix="set authenticate to true in this Constraint bean",
+                fix="set the property authenticate of this Constraint bean to true",
             )
         specs = _guarded_paths(page)
         if specs is None or off:
@@ -184,11 +184,11 @@ def console_without_login(document: Document) -> Iterator[Problem]:
 
 def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
     fix = (
-        'in this file, set pathSpec of a ConstraintMapping bean to "/", which covers all pages, and authenticate of '
-        "its Constraint bean to true"
+        'in this file, set the property pathSpec of a ConstraintMapping bean to "/", which covers all pages. Set the '
+        "property authenticate of its Constraint bean to true"
         if has_mapping
-        else 'in this file, add a ConstraintMapping bean with pathSpec "/", which covers all pages, and with a '
-        "Constraint bean whose authenticate is true"
+        else 'in this file, add a ConstraintMapping bean whose property pathSpec is "/", which covers all pages. Set '
+        "its property constraint to a Constraint bean whose property authenticate is true"
     )
     if page.release.is_within_span("6.0.0 !6.1.2"):
         fix += ". Or upgrade to 6.1.2 or later and use its jetty.xml, which protects all pages (CVE-2024-32114)"
@@ -217,12 +217,13 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
 def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
     """The web console and Jolokia listen on all interfaces.
 
-    Why: a user who can log in to the console has the full access of JMX, and several advisories require nothing but
-        access to the port.
-    Fix: bind 127.0.0.1 (the property host of the bean jettyPort; up to 5.9, of the connector's bean) and use an SSH
-        tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
-    Cannot see: -Djetty.host on the command line, which overrides the file. Where the imported file is not next to
-        activemq.xml, the finding is an info. From 6.3 on the files in conf/jetty apply.
+    Why: a user who can log in to the console has the full access of JMX. Attackers can use several published
+        vulnerabilities as soon as they reach the port.
+    Fix: set the property host to 127.0.0.1 in the bean jettyPort (up to 5.9 in the bean of Jetty's connector). Connect
+        through an SSH tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
+    Cannot see: -Djetty.host on the command line, which overrides the file, and the files in conf/jetty, which apply
+        from 6.3 on. If the console's file that activemq.xml imports is not next to activemq.xml, the finding is an
+        info.
     Source: WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3, as jetty.xml::

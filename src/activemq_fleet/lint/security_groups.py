@@ -28,12 +28,12 @@ _GROUPS_FILE = "groups.properties"
 
 @rule("S031", "warning", needs="authorizationMap")
 def authorized_group_without_account(document: Document) -> Iterator[Problem]:
-    """An authorization entry gives rights to a group that no account has.
+    """An authorization entry gives rights to a group that contains no account.
 
-    Why: no client gets this right. A frequent cause is a misspelt name, such as "admin" for "admins". The broker
+    Why: no client gets these rights. A frequent cause is a misspelt name, such as "admin" for "admins". The broker
         treats "all" and "everyone" as ordinary names. From 5.9 on, "*" matches every group.
-    Fix: name a group to which accounts belong, or add an account to the named group. From 5.9 on, write * for every
-        account.
+    Fix: in the read, write or admin attribute of the entry, replace the group with a group that has accounts. Or add an
+        account to the group. To give the right to every account, write * from 5.9 on.
     Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
         groups.properties next to the file.
     Source: DefaultAuthorizationMap and SimpleAuthenticationPlugin of the release tags
@@ -149,7 +149,7 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
                 text = "no group has the admin right on the ActiveMQ.Advisory topics: the broker rejects each client"
             why = (
                 "the broker sends an advisory for each client that connects, in the name of the client. Because the "
-                "client has no right to create its topic, the broker rejects the connection: "
+                "client may not create the topic of the advisory, the broker rejects the connection: "
                 '"not authorized to create: topic://ActiveMQ.Advisory.Connection"'
             )
             yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
@@ -247,7 +247,7 @@ def _remedy_of_group(document: Document) -> str:
     has_everyone = document.release.is_within_span(_HAS_EVERYONE)
     everyone = "write *" if has_everyone else "list the groups of all accounts"
     return (
-        "name a group to which accounts belong, or add an account to the named group. To give the right to all "
+        "replace this group with a group that has accounts, or add an account to this group. To give the right to all "
         f"accounts, {everyone}"
     )
 

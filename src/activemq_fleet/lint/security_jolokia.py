@@ -19,10 +19,10 @@ _RESTRICTS_SCHEMES = "5.19.8 6.2.7"
 def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     """Jolokia permits every authenticated user to add connectors and links to the broker.
 
-    Why: up to 5.19.3 and 6.2.2 the URI of such a connector can load a remote file and run code (CVE-2026-34197). In
-        later releases such a user can still open ports and forward messages. The shipped policies, including those of
-        5.19.10 and 6.2.9, permit addConnector: their <allow> has <operation>*</operation>. If <commands> does not list
-        exec, Jolokia ignores the operations in <deny>.
+    Why: up to 5.19.3 and 6.2.2 the URI of an added connector or link can load a remote file and run code
+        (CVE-2026-34197). In later releases a user can still open ports and forward messages. The shipped policies,
+        including those of 5.19.10 and 6.2.9, permit addConnector: their <allow> has <operation>*</operation>. If
+        <commands> does not list exec, Jolokia ignores the operations in <deny>.
     Fix: if <commands> of jolokia-access.xml does not list exec, replace <operation>*</operation> in <allow> with the
         names of the operations that users need, such as browse*. If <commands> lists exec or does not exist, add
         addConnector and addNetworkConnector to <deny>.
@@ -62,9 +62,9 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
 def links_added_over_jolokia_rejected(document: Document) -> Iterator[Problem]:
     """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
-    Why: from 5.19.8 and 6.2.7 on, a procedure that adds a link to a pair through JMX or Jolokia fails. There the broker
-        rejects masterslave:, multicast:, failover:, discovery:, fanout:, vm:, http: and other schemes. activemq.xml
-        itself is not restricted.
+    Why: from 5.19.8 and 6.2.7 on, the JMX operation addNetworkConnector rejects masterslave:, multicast:, failover:,
+        discovery:, fanout:, vm:, http: and other schemes. Scripts that add a link to a pair through JMX or Jolokia
+        therefore fail. A networkConnector in activemq.xml can still have these schemes.
     Fix: add links in activemq.xml and restart the broker, or add only plain static:(tcp://…) links through Jolokia. If
         no operator adds links through Jolokia, reject addNetworkConnector in jolokia-access.xml as rule S007 describes.
     Cannot see: whether any operator uses the operation.

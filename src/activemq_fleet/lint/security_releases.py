@@ -10,7 +10,7 @@ from activemq_fleet.lint.files import ReleaseView
 from activemq_fleet.releases import Advisory, Release, supported_release_lines
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
-_UNTIL_THEN = "until then restrict the ports to brokers and clients"
+_UNTIL_THEN = "until then, permit connections to the ports only from brokers and clients"
 _MOST_NAMED = 3
 
 
@@ -19,10 +19,10 @@ def remote_code_execution_over_openwire(view: ReleaseView) -> Iterator[Problem]:
     """The release executes code sent by any client that reaches an OpenWire port (CVE-2023-46604).
 
     Why: the attack requires no authentication, and scanners search for such brokers continuously.
-    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients.
+    Fix: upgrade the broker. Until then, permit connections to its ports only from brokers and clients.
     Cannot see: who can reach the ports. The rule does not report a file without a broker, or without OpenWire
-        connectors. The finding is a warning where the release's line has no fixed release (before 5.15), and for a
-        distribution's package, which may have the fix under the old number.
+        connectors. The finding is a warning if the release line has no fixed release (before 5.15). It is also a
+        warning for a package of a Linux distribution, which may contain the fix without a new version number.
     Source: the project's advisory of CVE-2023-46604
 
     Fires on 5.18.2::
@@ -61,9 +61,9 @@ def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
     """The release is affected by published vulnerabilities that a newer release fixes.
 
     Why: attackers can read the description of each vulnerability and the change that fixes it.
-    Fix: upgrade the broker. Until then, restrict the ports to brokers and clients.
-    Cannot see: who can reach the ports, which is why the finding is a warning, and later advisories. Where S001
-        reports the same upgrade, this rule is silent.
+    Fix: upgrade the broker. Until then, permit connections to its ports only from brokers and clients.
+    Cannot see: who can reach the ports, and later advisories. The finding is therefore a warning. If S001 reports the
+        same upgrade, this rule does not report it.
     Source: the project's announcements up to September 2026
 
     Fires on 5.18.3::
@@ -98,7 +98,8 @@ def release_line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
     Why: a vulnerability that is published from now on stays open on this line. Only an upgrade to another line fixes
         it, which takes more preparation than a patch of the same line.
     Fix: plan the upgrade to a line that gets security fixes, with the playbook upgrade.
-    Cannot see: packages of a distribution, which may have fixes under the old number, and paid support.
+    Cannot see: packages of a Linux distribution, which may contain fixes without a new version number, and paid
+        support.
     Source: SECURITY.md of ActiveMQ's source repository, 21 August 2026
 
     Fires on 5.18.7::

@@ -30,8 +30,9 @@ _STORE_REMEDY = (
     "value in a properties file of activemq_extra_files"
 )
 _CODE_REMEDY = (
-    "if activemq.xml uses the value as ${…}, define it in a properties file of activemq_extra_files. If other code "
-    "reads the option, use the option of that code for a password file (its name often ends in .file)"
+    "if activemq.xml uses the value as ${…}, define it in a properties file of activemq_extra_files. If other "
+    "software, such as a Java agent, reads this option, use that software's option for a password file. The name of "
+    "such an option often ends in .file"
 )
 _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
 _OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
@@ -116,8 +117,9 @@ def _has_clear_password(text: str) -> bool:
 def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
     """A value ENC(…) is encrypted with DES.
 
-    Why: jasypt's default, PBEWithMD5AndDES, derives the key with 1,000 rounds of MD5, and DES keys have 56 bits: an
-        attacker who has the file can test passwords as fast as MD5 runs.
+    Why: jasypt's default, PBEWithMD5AndDES, derives the key from the encryption password with only 1,000 rounds of MD5,
+        and DES keys have only 56 bits. An attacker who has the file can therefore try very many encryption passwords
+        per second.
     Fix: encrypt the value again with PBEWITHHMACSHA256ANDAES_256 and a RandomIvGenerator, name both in the
         EnvironmentStringPBEConfig of activemq.xml, and store the key separately from the value.
     Cannot see: the algorithm, which the value does not name. The rule reports values whose length is impossible for
@@ -208,8 +210,8 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
     Why: every account of the host can read the Java options in the broker's command line (ps), and monitoring often
         collects lists of processes.
     Fix: write the key store's password as ${…} in <sslContext>, and define its value in a properties file of
-        activemq_extra_files. For other code, use the option of that code for a password file (its name often ends in
-        .file).
+        activemq_extra_files. If other software, such as a Java agent, reads the option, use that software's option for
+        a password file. The name of such an option often ends in .file.
     Source: /proc/PID/cmdline: every account of the host may read it
 
     Fires on 5.18.3::

@@ -92,11 +92,12 @@ def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
     """The file has a Spring element or attribute that the release's Spring does not have.
 
     Why: the broker validates <bean> and the other elements of Spring against Spring's schema when it starts. It does
-        not start with an element or attribute that the schema does not have. Spring removed singleton with the DTD,
-        dependency-check in 3.0, and local of <ref> in 4.0. From 5.17 on (Spring 5) the newest schema applies, whatever
-        version schemaLocation names.
-    Fix: write scope="prototype" for singleton="false", <ref bean="…"/> for <ref local="…"/>, and correct misspelled
+        not start with an element or attribute that the schema does not have. Spring's old DTD has the attribute
+        singleton, but Spring's schema does not. Spring 3.0 removed dependency-check, and Spring 4.0 removed the
+        attribute local of <ref>. From 5.17 on (Spring 5) the newest schema applies, whatever version schemaLocation
         names.
+    Fix: replace singleton="false" with scope="prototype", and <ref local="…"/> with <ref bean="…"/>. Remove
+        dependency-check, and correct misspelled names.
     Source: spring-beans.xsd of Spring's release tags, 2.0 to 7.0; measured on 5.3.2, 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::

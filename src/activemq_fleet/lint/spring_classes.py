@@ -40,11 +40,11 @@ _SIZES_OF_CLASSES: Mapping[str, frozenset[str]] = {
 
 @rule("V028", "error", each="bean", refuses=True)
 def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
-    """A bean's class is not in the release, or has no such property.
+    """A bean names a class that the release does not contain, or a property that the class does not have.
 
     Why: Spring creates beans in the order of the file. If the bean is after <broker>, the broker serves clients for
-        some seconds at each start, and then stops. 5.12.0 replaced commons-dbcp by commons-dbcp2, whose properties have
-        different names. 5.9.0 added activemq-jms-pool.
+        some seconds at each start, and then stops. 5.12.0 replaced commons-dbcp with commons-dbcp2, whose properties
+        have different names. Releases before 5.9.0 do not contain activemq-jms-pool.
     Fix: name a class of the release, and use the property names of that class. commons-dbcp2 has maxTotal instead of
         maxActive, and maxWaitMillis instead of maxWait.
     Cannot see: whether a jar with the class was added to the release.
@@ -140,11 +140,11 @@ def bean_class_not_shipped_with_activemq(bean: Element) -> Iterator[Problem]:
 
 @rule("V055", "error", each="bean", refuses=True)
 def bean_size_with_unit(bean: Element) -> Iterator[Problem]:
-    """A bean of a class of ActiveMQ sets a size with a unit, which only elements of ActiveMQ can have.
+    """A <bean> of an ActiveMQ class sets a size with a unit, which only ActiveMQ's own elements accept.
 
     Why: Spring converts the properties of a bean, and accepts only a number without a unit. With a unit, the start of
         the broker fails with a NumberFormatException. Only elements such as <kahaDB> use ActiveMQ's converters.
-    Fix: write the number of bytes, or use the element of ActiveMQ in place of the bean.
+    Fix: write the number of bytes, or replace the <bean> with ActiveMQ's element for this class, such as <kahaDB>.
     Cannot see: a value that contains a placeholder.
     Source: NumberUtils.parseNumber of Spring; measured on 5.18.3
 

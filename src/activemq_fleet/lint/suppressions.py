@@ -169,7 +169,8 @@ def _unused_finding(rule: str, comment: SuppressionComment, path: str, findings:
     elif lines:
         places = f"line {lines[0]}" if len(lines) == 1 else f"lines {names_to_text([str(line) for line in lines])}"
         message = (
-            f"the comment disables {rule} for an element without a finding of {rule}: its findings are on {places}"
+            f"the comment disables {rule} for an element that has no {rule} finding: the {rule} findings are on "
+            f"{places}"
         )
         fix = f"move the comment before the element on line {lines[0]}, or remove {rule} from the comment"
     else:
@@ -182,7 +183,7 @@ def _finding(rule: str, path: str, line: int, message: str, fix: str) -> Finding
     why = (
         "the check still reports the finding that the comment is meant to suppress"
         if rule == UNUSABLE
-        else "a comment without an effect hides a finding that may appear at this element later"
+        else "the comment has no effect now, but would hide a finding that appears at this element later"
     )
     return Finding(
         rule=rule, severity="warning", host="", message=message, fix=fix, why=why, file=path, line=line, column=1

@@ -79,8 +79,8 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
 
     Why: the broker starts and logs "Could not start network bridge" at each attempt, and the bridge is never
         established.
-    Fix: write tcp://host:port with a port from 1 to 65535. Give a host whose name has an underscore an alias of
-        letters, digits and hyphens, or write its IP address.
+    Fix: write tcp://host:port with a port from 1 to 65535. If a host name contains an underscore, write the host's IP
+        address, or an alias of the host that has only letters, digits and hyphens.
     Cannot see: addresses with a placeholder.
     Source: java.net.URI; TcpTransport of the release tags; measured on 5.5.1 and 5.18.3
 

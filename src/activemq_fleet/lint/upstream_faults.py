@@ -16,13 +16,14 @@ _BROKER_BEAN = "broker"
 
 @rule("V033", "warning", each="transportConnector", releases="6.3.0 !6.3.2")
 def web_socket_connector_without_jetty_jar(connector: Element) -> Iterator[Problem]:
-    """The broker has a WebSocket connector, and the archive of the release lacks a Jetty jar.
+    """The broker has a WebSocket connector, but the archive of the release lacks a Jetty jar that it requires.
 
     Why: the archives of 6.3.0 and 6.3.1 do not contain jetty-websocket-jetty-server. The broker starts, and each client
         that connects to the ws or wss port fails with a NoClassDefFoundError.
     Fix: put jetty-websocket-jetty-server, of the version of the other Jetty jars, into lib/web, or install 6.3.2,
         6.4.0 or later.
-    Cannot see: whether the jar was added, and whether the jars come from Maven, which has it.
+    Cannot see: whether the jar was added, and whether the jars of the installation come from Maven, which provides this
+        jar.
     Source: apache/activemq#2446; assembly/src/main/descriptors/common-bin.xml of 6.2.9 and 6.3.1. Not measured: Maven
         has neither the archives of 6.3.0 to 6.3.2 nor their activemq-http.
 
@@ -137,7 +138,7 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
     for transport in link.uri_attribute().transport_uris:
         for option in options_that_disable_inactivity_monitor(transport):
             text = (
-                f"{option} disables the inactivity monitor of this link, so that the link waits indefinitely for a "
+                f"{option} disables the inactivity monitor of this link, so the link waits indefinitely for a "
                 "broker that accepts the connection and sends nothing"
             )
             yield link.problem(text, "uri", option)
@@ -179,9 +180,10 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
 def write_timeout_excludes_tls_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.
 
-    Why: soWriteTimeout applies to messages only. A link to a peer that accepts the connection and then sends nothing
-        blocks its thread in the handshake, as without the option: the broker does not finish its start. A client that
-        connects to such a listener blocks a thread of the broker.
+    Why: soWriteTimeout applies only to messages. If the peer of a link accepts the connection and then sends nothing,
+        the thread of the link blocks in the TLS handshake, and the broker does not finish its start. If a client
+        connects to a TLS listener and then sends nothing, it blocks a thread of the broker. soWriteTimeout prevents
+        neither.
     Fix: install 5.19.6, 6.2.5, 6.3.0 or later.
     Source: AMQ-9569, apache/activemq#1882; WriteTimeoutFilter of the release tags; measured on 5.18.3 and 6.3.1
 

@@ -23,7 +23,7 @@ _BRACKET = re.compile(r"[()]")
 
 @rule("V029", "error", each="networkConnector transportConnector", refuses=True)
 def unbalanced_connector_uri(connector: Element) -> Iterator[Problem]:
-    """The URI of a network connector, or the discovery URI of a connector, has an unmatched parenthesis.
+    """A networkConnector's URI, or a transportConnector's discovery URI, has an unmatched parenthesis.
 
     Why: ActiveMQ cannot divide the URI into its parts. The broker logs "Not a matching number of '(' and ')'
         parenthesis" or "Cannot create inner bean", and does not start.

@@ -87,11 +87,10 @@ def element_or_attribute_not_in_schema(document: Document) -> Iterator[Problem]:
 def file_too_large(document: Document) -> Iterator[Problem]:
     """The file has more elements, attributes or text than any real broker configuration.
 
-    Why: rules compare elements and parts of URIs with each other, so that a malicious file could delay a check for
-        hours.
-    Fix: check the origin of the file. If the configuration is intended, shorten what exceeds the limit.
-    Cannot see: anything else in a file with more than 10,000 elements, 10 brokers, 200 attributes of an element,
-        16,384 characters of a value, or 500 parts or 20 nested brackets of a URI.
+    Why: rules compare elements and parts of URIs with each other, so a malicious file could delay a check for hours. No
+        other rule therefore checks a file that exceeds a limit. The limits are 10,000 elements, 10 brokers, 200
+        attributes of an element, 16,384 characters of a value, and 500 parts or 20 nested brackets of a URI.
+    Fix: check the origin of the file. If the configuration is intended, reduce the file below these limits.
     Source: benchmarks/hostile_files.py: what a file of 1 MB may cost
 
     Fires on 5.18.3::
@@ -175,9 +174,10 @@ def ignored_pure_master_slave_attribute(broker: Element) -> Iterator[Problem]:
 def level_db_store(store: Element) -> Iterator[Problem]:
     """The broker uses a LevelDB store, which the release no longer has or supports.
 
-    Why: LevelDB is unsupported since 5.14.2 and removed in 5.17.0, where a broker with such a store does not start.
-    Fix: drain the queues, and then change to kahaDB or a JDBC store. Or add a new pair with such a store, and drain the
-        old pair.
+    Why: 5.14.2 ended the support of LevelDB, and 5.17.0 removed it. From 5.17.0 on, a broker with a LevelDB store does
+        not start.
+    Fix: drain the queues, and then change to a kahaDB or JDBC store. Or add a new pair with a kahaDB or JDBC store, and
+        drain the old pair.
     Source: AMQ-7502; the XSDs of 5.16.6 and 5.17.0; measured on 5.17.6
 
     Fires on 5.17.6::
@@ -235,8 +235,9 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """The file of a broker before 5.7 has a <locker>, useLock, or lockKeepAlivePeriod on a kahaDB.
 
     Why: lockers were added in 5.7.0; an older broker rejects the element and does not start.
-    Fix: set databaseLockedWaitDelay (ms) on kahaDB from 5.4 on; a JDBC store takes <databaseLocker> and
-        useDatabaseLock. Before 5.7 kahaDB never checks its lock again: prefer 5.12 or newer for a shared store.
+    Fix: on kahaDB, set databaseLockedWaitDelay (in ms) instead, from 5.4 on. On a JDBC store, use <databaseLocker> and
+        useDatabaseLock instead. Before 5.7, kahaDB acquires its lock at the start and never checks it again: use 5.12
+        or later for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::
@@ -280,8 +281,8 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
         if name == "useLock":
             return "remove useLock, or upgrade to 5.7.0 or later"
         return (
-            f"remove {name}, and set databaseLockedWaitDelay (ms) on <kahaDB>. Before 5.7 kahaDB never checks its lock "
-            "again after the start, so prefer 5.12 or newer for a shared store"
+            f"remove {name}, and set databaseLockedWaitDelay (in ms) on <kahaDB>. Before 5.7, kahaDB acquires its lock "
+            "at the start and never checks it again, so use 5.12 or later for a shared store"
         )
     if name == "lockKeepAlivePeriod":
         return "remove lockKeepAlivePeriod. If several nodes share the store, upgrade to 5.12 or later instead"

@@ -19,9 +19,9 @@ _CLIENT = re.compile(r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectio
 def file_is_not_activemq_xml(document: Document) -> Iterator[Problem]:
     """The file is not an activemq.xml.
 
-    Why: the broker reads one XML file of Spring, and does not start with another file in its place. Files of Apache
-        Artemis, which is another broker, have the same names and other elements.
-    Fix: name the activemq.xml that the broker reads, and check that file.
+    Why: the broker reads one XML file of Spring, and does not start if it reads another kind of file. Configuration
+        files of Apache Artemis, a different broker, can have the same names, but they have different elements.
+    Fix: find the activemq.xml that the broker reads, and check that file instead.
     Source: XBeanBrokerFactory; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -44,8 +44,8 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
         BrokerService instance".
     Fix: check the file that has the <broker>. A file of clients, of Camel or of the web console is checked together
         with the activemq.xml that imports it.
-    Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a
-        custom class that makes a broker. Where one of these may decide, the finding is a warning.
+    Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a custom
+        class that creates a broker. If one of these could provide the broker, the finding is a warning.
     Source: XBeanBrokerFactory of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::

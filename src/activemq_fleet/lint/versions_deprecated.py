@@ -22,8 +22,8 @@ def attribute_with_deprecated_name(document: Document) -> Iterator[Problem]:
 
     Why: a later release may remove the deprecated name. A broker of that release does not start with this file. For
         batchStatments the broker logs a warning at each start.
-    Fix: write useLock for useDatabaseLock, from 5.10 on batchStatements for batchStatments, and from 5.11 on
-        inactiveTimeoutBeforeGC for inactiveTimoutBeforeGC. `activemq-fleet check --fix` writes the new names.
+    Fix: replace useDatabaseLock with useLock. From 5.10 on, replace batchStatments with batchStatements, and from 5.11
+        on, inactiveTimoutBeforeGC with inactiveTimeoutBeforeGC. `activemq-fleet check --fix` writes the new names.
     Source: the setters in the classes of the releases 5.5.1 to 6.3.1
 
     Fires on 5.18.3::

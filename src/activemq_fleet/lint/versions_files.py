@@ -90,12 +90,14 @@ def log_query_bean(bean: Element) -> Iterator[Problem]:
 
 @rule("V014", "error", refuses=True)
 def imports_console_file_of_another_release(document: Document) -> Iterator[Problem]:
-    """The file imports the web console's file by its name in another release.
+    """The file imports the web console's configuration by the file name of another release.
 
-    Why: 6.3.0 replaced conf/jetty.xml by conf/jetty-spring.xml, for Jetty 12. The start fails at the import of a
-        missing file, or at a copied jetty.xml, which names removed classes.
-    Fix: import jetty-spring.xml on 6.3 and later, jetty.xml before, and take the file from the release itself.
-    Cannot see: whether the file exists, without the files of its directory.
+    Why: 6.3.0 replaced conf/jetty.xml with conf/jetty-spring.xml, for Jetty 12. The start fails if the imported file
+        does not exist. It also fails with a jetty.xml that was copied from an older release, because that file names
+        removed classes.
+    Fix: import jetty-spring.xml on 6.3 and later, and jetty.xml on older releases. Take the file from the conf
+        directory of the release.
+    Cannot see: whether the imported file exists, if the check gets only activemq.xml and not its directory.
     Source: conf/ of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 6.3.1::

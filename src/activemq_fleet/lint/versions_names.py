@@ -25,8 +25,9 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
     Why: the broker logs "DiscoveryAgent scheme NOT recognized" and does not start. masterslave: and zeroconf: were
         added in 5.6.0, rendezvous: was removed after 5.5.1, and a transport such as tcp: or failover: is not a
         discovery agent in any release.
-    Fix: before 5.6 write static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)
-        for masterslave:. From 5.6 on zeroconf: is the name of rendezvous:. Put a transport into static:(…).
+    Fix: before 5.6, replace masterslave:(…) with
+        static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1). From 5.6 on, replace
+        rendezvous: with zeroconf:. Enclose the URI of a transport in static:(…).
     Source: META-INF/services of the release tags; measured on 5.5.1, 5.6.0, 5.18.3 and 6.3.1
 
     Fires on 5.5.1::
@@ -166,8 +167,8 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
     """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
 
     Why: a release contains activemq-core-X.Y.Z.xsd for some versions only, often not for its own version. This release
-        contains the named schema; after the next upgrade the broker may not start (V020). The rule still checks the
-        file against the schema of its release.
+        contains the named schema. After the next upgrade the broker may not start (V020). V002 checks the file against
+        the schema of the release, whatever version schemaLocation names.
     Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which is in every release's jar.
     Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
 
@@ -208,9 +209,10 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     """Two beans have the same name or id, such as two networkConnectors.
 
-    Why: name and id of a connector are the name of its Spring bean, of whatever kind. The broker rejects a second bean
-        with the name ("Bean name is already used") and does not start. Spring ends a name at a space, a comma or a
-        semicolon: "to east" and "to west" both become "to".
+    Why: Spring creates a bean from each element with a name or id, and these become names of the bean. A
+        networkConnector and a transportConnector therefore cannot have the same name. The broker rejects the second
+        bean ("Bean name is already used") and does not start. Spring splits a name at each space, comma and semicolon:
+        "to east" and "to west" both contain the name "to".
     Fix: give every connector a unique name without spaces: north-to-south for a link, openwire for a connector.
     Source: Spring's bean names; measured on eleven releases, 5.5.1 to 6.3.1
 

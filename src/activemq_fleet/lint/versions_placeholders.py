@@ -57,7 +57,7 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
     """The file is a template, not a configuration: render it first.
 
     Why: the broker reads the rendered file. The placeholders of a template have no values, and its conditions may
-        remove elements, so that no other rule checks it.
+        remove elements, so no other rule checks the template.
     Fix: render the template with the tool that installs it, and check the rendered file.
     Source: 39 templates among 310 files of public repositories
 
@@ -119,14 +119,15 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
     Why: with a PropertyPlaceholderConfigurer the broker does not start ("Could not resolve placeholder") unless a
         properties file, -Dname= or the environment defines the name. Without a configurer the broker uses the text
         itself, with dollar and braces, as a name, directory or address.
-    Fix: without a configurer, add one, or replace each placeholder with its value. A configurer alone
-        replaces a placeholder with a default (${name:default}), a system property or an environment variable. Define
-        each other name in a properties file that the configurer reads, or write a default.
-    Cannot see: the file that imports this one, so that a file without a broker is not checked if it has no
-        configurer. The command line, the environment and properties files elsewhere: with a configurer the finding is
-        an info. In the same directory, only files that a configurer names count. activemq.base and similar names
-        count if the release's start script sets them (activemq.conf and activemq.data from 5.6 on). Names in capitals
-        count as those of the environment, and in an inventory the -D options of activemq_java_options count.
+    Fix: if the file has no PropertyPlaceholderConfigurer, add one, or replace each placeholder with its value. Without
+        a properties file, the configurer uses only defaults (${name:default}), system properties and environment
+        variables. Define each other name in a properties file that the configurer reads, or write a default.
+    Cannot see: the file that imports this one. The rule therefore does not check a file that has neither a broker nor a
+        configurer. The rule does not see the command line, the environment and properties files in other directories.
+        With a configurer, the finding is therefore an info. In the same directory the rule reads only properties files
+        that a configurer names. It treats activemq.base and similar names as set if the release's start script sets
+        them (activemq.conf and activemq.data from 5.6 on). It assumes that a name in capitals is an environment
+        variable. In an inventory it also reads the -D options of activemq_java_options.
     Source: PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -204,8 +205,8 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
 def placeholder_fix(document: Document, matches: Sequence[re.Match[str]]) -> str:
     """Return the fix for placeholders in an activemq.xml that no Spring configurer replaces, as an instruction.
 
-    ``matches`` are those of PLACEHOLDER_OF_SPRING. A configurer alone replaces a placeholder with a default, a system
-    property or an environment variable. It reads other names from a properties file.
+    ``matches`` are those of PLACEHOLDER_OF_SPRING. Without a properties file, a configurer replaces a placeholder with
+    a default, a system property or an environment variable. It reads other names from a properties file.
     """
     system = _start_properties(document)
     sources, undefined = dict[str, None](), list[str]()

@@ -262,8 +262,8 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
         return f"{subject} must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_parsed_number:
-        before = ", before it applies the unit" if match[2] else ""
-        return f"{subject} is too large: the broker accepts numbers of at most {kind.largest_parsed_number}{before}"
+        limited = "the number before the unit" if match[2] else "the number"
+        return f"{subject} is too large: {limited} may be at most {kind.largest_parsed_number}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
         return f"{subject} is too large: the maximum is {kind.largest_property_bytes} bytes"
     return ""
@@ -273,12 +273,12 @@ def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
 def size_that_overflows(document: Document) -> Iterator[Problem]:
     """The broker accepts a size and uses another number, because the size does not fit the property.
 
-    Why: the broker multiplies number and unit in 32 or 64 bits and ignores an overflow. It starts without a message.
+    Why: the broker multiplies number and unit in 32 or 64 bits, ignores an overflow, starts, and logs nothing.
         journalMaxFileLength="4gb" becomes 0, and "2gb" becomes a negative number: the store begins a new data file for
-        each write. A limit that becomes negative has no effect. "5gb" becomes 1gb, which works, so that the finding is
-        a warning.
-    Fix: write a size of at most 2147483647 bytes (2047mb) for journalMaxFileLength. The finding names the largest size
-        of other attributes.
+        each write. "5gb" becomes 1gb, which works, so the finding is a warning. A limit that becomes negative has no
+        effect.
+    Fix: write a size of at most 2147483647 bytes (2047mb) for journalMaxFileLength. For every other attribute, the
+        finding states the maximum.
     Source: XBeanByteConverterUtil, MemoryIntPropertyEditor of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
@@ -317,14 +317,14 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
 @rule("V051", "error", refuses=True)
 def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
-    """An address, size or boolean contains a ${name} that no configurer replaces: the broker cannot convert it.
+    """An address, size or boolean contains a ${name} that nothing replaces: the broker cannot convert it.
 
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
         at ${port} fails with "Port value out of range: -1", a limit of ${limit} with "Could not convert to a memory
         size".
-    Fix: add a PropertyPlaceholderConfigurer, or replace each placeholder with its value. The configurer alone
-        replaces a placeholder with a default (${name:default}), a system property or an environment variable.
-        Define each other name in a properties file that it reads.
+    Fix: add a PropertyPlaceholderConfigurer, or replace each placeholder with its value. Without a properties file, the
+        configurer uses only defaults (${name:default}), system properties and environment variables. Define each other
+        name in a properties file that the configurer reads.
     Cannot see: a tool that replaces the placeholder before the broker reads the file.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1
 

@@ -72,10 +72,10 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
         ("N061", LISTENER.format("wireFormat.maxFrameSize=1 MB"), "5.18.3", "write the number of bytes"),
         ("N061", LISTENER.format("maximumConnections=many"), "5.18.3", "write a whole number, such as maximumConn"),
         ("N061", LISTENER.format("transport.soTimeout=1s"), "5.18.3", "write the number of milliseconds"),
-        ("S009", LISTENER.format("x=1"), "5.5.1", "permit only addresses of clients in a firewall, or upgrade to 5.6"),
+        ("S009", LISTENER.format("x=1"), "5.5.1", "in a firewall, permit connections to the port of"),
         ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "write an <authorizationEntry"),
         ("S032", ACCOUNTS + RIGHTS.replace("GROUP", "all"), "5.18.3", "write <authorizationEntry"),
-        ("S031", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "name a group to which accounts belong"),
+        ("S031", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0", "replace this group with a group that has accounts"),
         ("S010", link("static:(tcp://a:1)", 'password="rosebud"'), "5.18.3", "write a placeholder such as ${network."),
     ],
 )

@@ -178,7 +178,7 @@ def test_comment_at_another_element_names_the_lines_of_the_findings() -> None:
     line = content[: content.index(NAMELESS.encode())].count(b"\n") + 1
     assert unused(content, select=("N001", "X")) == [
         (
-            "the comment disables N001 for an element without a finding of N001: its findings are on "
+            "the comment disables N001 for an element that has no N001 finding: the N001 findings are on "
             f"lines {line}, {line + 1}",
             f"move the comment before the element on line {line}, or remove N001 from the comment",
         )
