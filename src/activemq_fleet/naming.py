@@ -328,7 +328,10 @@ def _compiled(pattern: str) -> re.Pattern[str]:
             f"{PATTERN_VARIABLE} is not a valid regular expression: {error}. Correct the expression"
         ) from None
     if regex.groupindex.keys().isdisjoint((*_GROUPS, "pair")):
-        raise InputError(f"{PATTERN_VARIABLE} contains none of the named groups group, number, node and pair: {_WRITE}")
+        raise InputError(
+            f"{PATTERN_VARIABLE} contains none of the named capture groups (?P<group>…), (?P<number>…), (?P<node>…) "
+            f"and (?P<pair>…): {_WRITE}"
+        )
     return regex
 
 

@@ -135,7 +135,7 @@ def nobody_active(pair: Pair) -> Iterator[Found]:
         for host in hosts:
             host.run("systemctl", "start", UNIT)
         wait_until(lambda: all(is_waiting(host) for host in hosts), "both wait for the lock", *hosts)
-        yield Found(("no node is active, because ", f"Find the process that has {STORE} open"))
+        yield Found(("no node is active, because ", f"run fuser -v {STORE}/lock"))
 
 
 @contextmanager
@@ -240,8 +240,8 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
         wait_until(lambda: host.run(*said) != before, "it waits for the lock", host)
-        says = f"{host.name}: the service unit {UNIT} did not start process {pid} of the broker"
-        yield Found((says, "so systemd cannot restart it. Kill this process"))
+        says = f"{host.name}: process {pid} of the broker was started outside the service unit {UNIT}"
+        yield Found((says, f"so systemd cannot restart it. Run kill {pid}, and systemctl start {UNIT}"))
     finally:
         with suppress(OSError):
             host.run("systemctl", "stop", "by-hand")

@@ -72,7 +72,7 @@ def test_a_pattern_of_ones_own_decides() -> None:
     ("pattern", "said"),
     [
         ("(", "is not a valid regular expression"),
-        ("(?P<x>x)", "contains none of the named groups group, number, node and pair"),
+        ("(?P<x>x)", "contains none of the named capture groups"),
     ],
 )
 def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: str) -> None:

@@ -67,7 +67,7 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
     pure = fleet_of("o-mq01", "o-mq02", "o-mq03", ha="pure")
 
     assert max(Counter(schedule(pure, 2, 1)).values()) == 1
-    with pytest.raises(InputError, match=r"--kills 3: the selected pairs allow at most 2 faults\. A pure pair"):
+    with pytest.raises(InputError, match=r"--kills 3: the selected pairs allow at most 2 faults\. The drill"):
         schedule(pure, 3, 1)
 
 
@@ -84,7 +84,7 @@ def test_a_pure_pair_is_never_frozen_or_stopped() -> None:
 
 
 def test_the_only_pure_pair_of_a_group_is_refused() -> None:
-    with pytest.raises(InputError, match="its slave accepts no clients"):
+    with pytest.raises(InputError, match="slave of a pure pair opens no port for clients"):
         schedule(fleet_of("o-mq01", ha="pure"), 1, 1)
 
 

@@ -95,7 +95,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         A,
         "no node is active",
-        "process that has /srv/activemq/orders-mq01 open",
+        "run fuser -v /srv/activemq/orders-mq01/lock",
     ),
     ("the peer starts for ever", {}, {"state": "starting"}, B, "the broker is starting", "data/activemq.log"),
     (
@@ -139,7 +139,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         "site first",
     ),
     ("half a configuration is there", {}, {"complete": False}, B, "is incomplete", "Run the playbook site first"),
-    ("it was started by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "did not start process", "Kill this"),
+    ("it was started by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "was started outside the", "Run kill "),
     ("its unit is not "
     "there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "the service unit activemq", "site"),
     ("systemd does not run it", {}, {"service": "none"}, B, "activemq_service is none", "that systemd runs"),

@@ -116,7 +116,7 @@ def test_a_broker_that_upgrade_would_not_touch_is_to_be_stopped(more: dict[str, 
 @pytest.mark.parametrize("upgrades", [True, False])
 def test_another_broker_that_runs_from_it_is_to_be_stopped_first(upgrades: bool) -> None:
     (line,) = lines(home(**{**RUNS, "home_processes": (7, 9)}), upgrades=upgrades)
-    assert "Process 9 runs from this directory. Stop this process" in line
+    assert "while process 9 runs from it. Stop this process" in line
 
 
 def test_what_the_user_installs_himself_must_be_the_release_as_soon_as_it_is_there() -> None:

@@ -139,7 +139,7 @@ def test_a_pattern_that_is_said_twice_and_differs_is_an_error(inventory: Path) -
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("'('", "is not a valid regular expression"), ("'^.+$'", "contains none of the named groups")],
+    [("'('", "is not a valid regular expression"), ("'^.+$'", "contains none of the named capture groups")],
 )
 def test_a_pattern_that_cannot_be_used_is_an_error(inventory: Path, pattern: str, message: str) -> None:
     lay(inventory, "orders-mq01-a", plugin=f"naming_pattern: {pattern}\n")

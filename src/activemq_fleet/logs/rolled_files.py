@@ -146,8 +146,7 @@ def missing_rolled_file_messages(files: Iterable[str]) -> list[str]:
     rolls = [RolledFile(file) for file in files]
     numbers = {roll.roll_number for roll in rolls if roll.roll_number is not None}
     problems = [
-        f"the log file activemq.log.{number} is missing, so the audit does not contain its events: collect it from the "
-        "host again"
+        f"the log file activemq.log.{number} is missing, so its events are unknown: collect it from the host again"
         for number in range(1, max(numbers, default=0))
         if number not in numbers
     ]

@@ -98,10 +98,9 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     chance.shuffle(order)
     if faults > len(order):
         raise InputError(
-            f"--kills {faults}: the selected pairs allow at most {count_with_noun(len(order), 'fault')}. A pure pair "
-            "(activemq_ha: "
-            "pure) gets at most one fault, and one pair of each group gets none. Set a smaller --kills, or a --target "
-            "with more pairs"
+            f"--kills {faults}: the selected pairs allow at most {count_with_noun(len(order), 'fault')}. The drill "
+            "injects at most one fault into a pure pair (activemq_ha: pure), and spares one pair of each group, which "
+            "continues to serve the clients. Set a smaller --kills, or a --target with more pairs"
         )
     return tuple(order[:faults])
 
@@ -114,8 +113,8 @@ def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
         return f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, not {what}"
     if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
         return (
-            f"pair {pair.name} is the only pure pair of its group: after the failover, its slave accepts no clients, "
-            "and the clients have no other broker"
+            f"pair {pair.name} is the only pair of its group, and is pure (activemq_ha: pure). After a failover, the "
+            "slave of a pure pair opens no port for clients, so the clients would have no broker"
         )
     return None
 
@@ -147,7 +146,7 @@ def next_drill_step(
     if next_pair is None:
         return DrillStep("done", "the drill has injected every fault, and every pair is healthy")
     active, peer = sorted(states[next_pair], key=lambda host: states[next_pair][host] != "active")
-    text = f"inject the next fault on host {active}, which is active; host {peer} is standby"
+    text = f"the drill injects the next fault on host {active}, which is active; host {peer} is standby"
     return DrillStep("inject", text, (active,), peer, next_pair)
 
 

@@ -174,8 +174,9 @@ def _is_ours(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
         yield PairProblem(
-            f"{node.host}: the service unit {node.unit_name} did not start process {node.pid} of the broker, so "
-            f"systemd cannot restart it. Kill this process, then run systemctl start {node.unit_name}",
+            f"{node.host}: process {node.pid} of the broker was started outside the service unit {node.unit_name}, so "
+            f"systemd cannot restart it. Run kill {node.pid}, and systemctl start {node.unit_name} when the process "
+            "has stopped",
             _BLINK,
         )
 
@@ -272,10 +273,17 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
-        held = f"has {nodes[0].store} open" if nodes[0].store else "holds the database lease"
+        store = nodes[0].store
+        remedy = (
+            f"On each host that mounts {store}, run fuser -v {store}/lock, and stop the listed process that is not one "
+            "of these brokers"
+            if store
+            else "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
+            "ACTIVEMQ_LOCK), and stop this broker"
+        )
         yield PairProblem(
             f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
-            f"that another process holds. Find the process that {held}, and stop it",
+            f"that another process holds. {remedy}",
             settle,
         )
 

@@ -125,8 +125,8 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
         yield (
             f"the broker stores messages in the directory {holder.mkahadb_rest} of its mKahaDB store, but {wanted} "
             f"would read them from the directory {wanted.mkahadb_rest}, and find none. Stop both nodes. If the "
-            f"directory {holder.mkahadb_rest} exists, rename it to {wanted.mkahadb_rest} (with per_destination, it "
-            f"does not exist). Then run the playbook site with activemq_release {wanted}"
+            f"directory {holder.mkahadb_rest} exists, rename it to {wanted.mkahadb_rest}. If activemq_kahadb sets "
+            f"per_destination, it does not exist. Then run the playbook site with activemq_release {wanted}"
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (

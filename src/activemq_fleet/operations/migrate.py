@@ -132,7 +132,7 @@ def next_migration_step(
     running = [master for master in masters if master.state == "active"]
     missing = [text for master in running for text in _links_missing(master, evidence)]
     if missing and waited < LINK_PATIENCE:
-        say = f"wait until these links are connected: {', '.join(missing)}"
+        say = f"the playbook waits until these links are connected: {', '.join(missing)}"
         return MigrationStep(act="wait", phase="prepared", say=say, seconds=_PAUSE)
     if missing:
         raise InputError(
@@ -253,8 +253,8 @@ def _drain(
         act="want",
         phase="draining",
         say=(
-            f"the playbook creates consumers on {', '.join(hosts)} for a short time, which move the messages of the "
-            f"old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')})"
+            f"the playbook creates temporary consumers on the new brokers {', '.join(hosts)}, so the links transfer "
+            f"the messages of the old brokers ({totals}, in {count_with_noun(len(wanted), 'queue')}) to them"
         ),
         hosts=tuple(hosts),
         queues=tuple(wanted),

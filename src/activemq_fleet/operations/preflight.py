@@ -279,10 +279,14 @@ def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
     others = [process for process in home.home_processes if process != home.pid]
     if others:
         yield (
-            f"{difference}. Process {others[0]} runs from this directory. Stop this process, and run the playbook again"
+            f"{difference}. The playbook cannot replace the release in this directory while process {others[0]} runs "
+            "from it. Stop this process, and run the playbook again"
         )
     elif home.home_processes and not (home.can_be_upgraded and home.running not in (None, home.release)):
-        yield f"{difference}. The broker runs from this directory. Stop the broker, then run the playbook site"
+        yield (
+            f"{difference}. The playbook cannot replace the release in this directory while the broker runs from it. "
+            "Stop the broker, then run the playbook site"
+        )
     elif home.home_processes and not upgrades:
         yield (
             f"{difference}. The broker runs from this directory. Run the playbook upgrade, which replaces the release "

@@ -255,8 +255,7 @@ def test_a_file_that_is_missing_between_others_is_named() -> None:
         RolledFile(f"activemq.log{name}", at) for at, name in enumerate([".4", ".2", ".1", ""])
     )
     assert missing_rolled_file_messages(roll.file for roll in rolls) == [
-        "the log file activemq.log.3 is missing, so the audit does not contain its events: collect it from the host "
-        "again"
+        "the log file activemq.log.3 is missing, so its events are unknown: collect it from the host again"
     ]
     assert [is_direct_successor(rolls, at) for at in range(4)] == [False, False, True, True]
 

@@ -80,5 +80,5 @@ def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
     assert facts(own, host="x1a").group == "x"
     division_facts, text = host_division_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
     assert (division_facts.group, division_facts.pattern, text) == (None, own["activemq_naming_pattern"], None)
-    with pytest.raises(InputError, match="contains none of the named groups"):
+    with pytest.raises(InputError, match="contains none of the named capture groups"):
         facts({"activemq_naming_pattern": "x"})
