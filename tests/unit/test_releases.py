@@ -267,8 +267,9 @@ def test_a_key_in_small_letters_is_the_attribute_that_the_release_has() -> None:
 
 def test_the_releases_that_have_something_are_told_in_words() -> None:
     assert describe_releases_with("redeliveryPlugin") == "5.7.0 and later"
-    assert describe_releases_with("policyEntry", "advanced_network_statistics_enabled") == "5.18.6, 6.2.0 and later"
-    assert describe_releases_with("kahaDB", "rewrite_on_redelivery") == "5.6.0 to before 5.10.0"
+    statistics = describe_releases_with("policyEntry", "advanced_network_statistics_enabled")
+    assert statistics == "5.18.6 and later 5.x, 6.2.0 and later"
+    assert describe_releases_with("kahaDB", "rewrite_on_redelivery") == "5.6.0 to 5.9.x"
     assert (describe_releases_with("borker"), describe_releases_with("kahaDB", "colour")) == ("", "")
 
 

@@ -45,10 +45,14 @@ class VersionSpan(NamedTuple):
         return any(_is_at_floor(floors, version) and (end is None or version < end) for floors, end in self.periods)
 
     def versions_in_words(self) -> str:
-        """Return the span of versions in words, such as ``5.6.0 to before 5.10.0``."""
+        """Return the span of versions in words: ``5.6.0 to 5.9.x``, or ``5.18.6 and later 5.x, 6.2.0 and later``."""
         floors, end = self.periods[-1]
-        first = ", ".join(".".join(map(str, floor)) for floor in floors)
-        return f"{first} to before {'.'.join(map(str, end))}" if end else f"{first} and later"
+        by_major: dict[int, list[str]] = {}
+        for floor in floors:
+            by_major.setdefault(floor[0], []).append(_version_text(floor))
+        *earlier, last = [(major, ", ".join(texts)) for major, texts in by_major.items()]
+        first = "".join(f"{texts} and later {major}.x, " for major, texts in earlier) + last[1]
+        return f"{first} {_end_in_words(end)}" if end else f"{first} and later"
 
     def first_versions(self) -> tuple[str, ...]:
         """Return the first version in each release line of the span of versions, as texts.
@@ -56,6 +60,21 @@ class VersionSpan(NamedTuple):
         For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.
         """
         return tuple(".".join(map(str, floor)) for floors, _ in self.periods for floor in floors)
+
+
+def _version_text(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def _end_in_words(end: Version) -> str:
+    """Return the last versions before ``end`` in words.
+
+    They are all of the previous line or major version if ``end`` begins a line or a major version.
+    """
+    major, minor, patch = end
+    if patch:
+        return f"to before {_version_text(end)}"
+    return f"to {major}.{minor - 1}.x" if minor else f"and later {major - 1}.x"
 
 
 def _is_at_floor(floors: tuple[Version, ...], version: Version) -> bool:
