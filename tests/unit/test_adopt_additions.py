@@ -202,7 +202,7 @@ def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> N
     [replacement] = limits_rendered_as_percentages(adoption.differences)
     assert str(replacement) == (
         "beans/broker/systemUsage/systemUsage/storeUsage/storeUsage/@limit: "
-        "limit 20 gb becomes percentLimit 100 of total 20 gb (`activemq-fleet rule C012` explains it)"
+        "limit 20 gb becomes percentLimit 100 of total 20 gb (`activemq-fleet rule C012` explains the reason)"
     )
     others = differences_except_percentage_limits(adoption.differences, [replacement])
     assert len(adoption.differences) - len(others) == 3

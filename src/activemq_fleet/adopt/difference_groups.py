@@ -58,7 +58,7 @@ class LimitAsPercentage:
     def __str__(self) -> str:
         return (
             f"{self.path}: limit {self.limit} becomes percentLimit {self.percent} of total {self.total} "
-            "(`activemq-fleet rule C012` explains it)"
+            "(`activemq-fleet rule C012` explains the reason)"
         )
 
 

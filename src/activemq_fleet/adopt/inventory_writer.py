@@ -34,7 +34,9 @@ _SEAL = "sha256 "
 _WIDTH = 110
 _MOST_INLINE = 4
 _YAML = "tag:yaml.org,2002:"
-_COMMENTS = {"install": "# site installs no release: it uses the one in the directory activemq_home.\n"}
+_COMMENTS = {
+    "install": "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home.\n"
+}
 _SECRETS = """
 # Write each password to its file in this directory, with mode 0600, or use ansible-vault instead.
 # Until the file exists, `check` warns (T030), and the playbook `site` fails.
@@ -86,7 +88,7 @@ def _notes_comment(proposal: VariableProposal) -> str:
 def _unknown_values_comment(proposal: VariableProposal) -> str:
     """Return commented lines with variables that ``site`` requires and that the adopted files do not show."""
     lines = {
-        "ansible_become: true": "site needs root access to the hosts",
+        "ansible_become: true": "the playbooks need root access to the hosts",
         "activemq_home: /opt/activemq": "the directory of the installed release",
         "activemq_user: activemq": "the account that owns the store",
     }

@@ -80,9 +80,9 @@ def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents:
         path = shlex.quote(f"{directory}/{STORE_MARKER}")
         proposal.add_note(
             [document.host for document in documents],
-            f"the playbook site starts these brokers only if the shared store {directory} contains the file "
-            f"{STORE_MARKER} with the name of the pair. Mount the store on both hosts, and run on one of them, with "
-            f"the account that owns the store: `echo {shlex.quote(pair)} > {path}`",
+            f"the playbook activemq.fleet.site starts these brokers only if the shared store {directory} contains the "
+            f"file {STORE_MARKER} with the name of the pair. Mount the store on both hosts, and run on one of them, "
+            f"with the account that owns the store: `echo {shlex.quote(pair)} > {path}`",
             is_urgent=True,
         )
 

@@ -98,9 +98,8 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
         if key not in map(_key_of, _blocking_findings(proposal, findings_of)):
             proposal.add_note(
                 [finding.host],
-                f"adopt left out {what}, because with it the rendered activemq.xml would have the error "
-                f"{finding.rule} ({finding.message}). If the broker needs this configuration, change it so that it "
-                f"does not cause the error, and add it to {variable}",
+                f"adopt left out {what}, because it would cause the error {finding.rule} in the rendered activemq.xml "
+                f"({finding.message}). If the broker needs this configuration, correct it, and add it to {variable}",
                 is_urgent=True,
             )
             return

@@ -174,7 +174,7 @@ def _next_steps(output: Path) -> Iterator[str]:
     yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
     yield f"  2. {quoted_command_line('check', '-i', output)}"
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
-    yield "  4. On each host, keep a copy of the unit activemq.service, which site replaces, and stop the old broker:"
+    yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
     yield "     systemctl disable --now activemq  # the downtime begins"
     yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
     yield f"  6. {quoted_command_line('status', '-i', output)}"

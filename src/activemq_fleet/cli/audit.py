@@ -29,8 +29,8 @@ _SHOWN = 15
     "--logs",
     required=True,
     metavar="DIR",
-    help="Directory of logs that the playbook collect wrote. It contains HOST/activemq.log* and HOST/agent/ for "
-    "each host.",
+    help="Directory of logs that the playbook activemq.fleet.collect wrote. It contains HOST/activemq.log* and "
+    "HOST/agent/ for each host.",
 )
 @output_option("OUT", "Directory for the datasets and the report.")
 @inventory_options(required=False)

@@ -30,7 +30,7 @@ _MOST_SHOWN = 40
     "collected",
     metavar="DIR",
     required=True,
-    help="Deployed configuration files: the directory that the playbook `collect` wrote.",
+    help="Deployed configuration files: the directory that the playbook activemq.fleet.collect wrote.",
 )
 @output_option("OUT", "Directory for the dataset `drift`.")
 @format_option()
@@ -70,8 +70,16 @@ def _show(result: DriftResult, output: str) -> None:
             echo(f"… and {count_with_noun(len(result.hosts) - len(shown), 'more host')}")
     missing, surplus = result.not_collected_hosts, result.not_planned_hosts
     for what, hosts, number in (
-        ("hosts of the plan without collected files (run the playbook collect)", result.not_collected, missing),
-        ("collected hosts that are not in the plan (run plan or render again)", result.not_planned, surplus),
+        (
+            "hosts of the plan without collected files (run the playbook activemq.fleet.collect)",
+            result.not_collected,
+            missing,
+        ),
+        (
+            "collected hosts that are not in the plan (run `activemq-fleet plan` or `activemq-fleet render` again)",
+            result.not_planned,
+            surplus,
+        ),
     ):
         if number:
             echo(f"{what}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}")

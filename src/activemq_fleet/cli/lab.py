@@ -35,7 +35,7 @@ def lab_command() -> None:
     """
 
 
-@lab_command.command("prepare", short_help="Write the inventory with which the playbook site installs into the lab.")
+@lab_command.command("prepare", short_help="Write the inventory with which the site playbook installs into the lab.")
 @lab_options
 @_difference
 def prepare_command(lab: Lab, show_difference: bool) -> None:

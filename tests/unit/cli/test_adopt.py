@@ -79,7 +79,10 @@ class TestWhatItWrites:
     def test_adopted_release_is_not_installed_by_site(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
         assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
         written = (tmp_path / "inventory/group_vars/all.yml").read_text()
-        assert "# site installs no release: it uses the one in the directory activemq_home." in written
+        assert (
+            "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home."
+            in written
+        )
         assert "activemq_install, activemq_home" not in capsys.readouterr().out
 
         main(["check", "-i", str(tmp_path / "inventory")])
