@@ -48,8 +48,8 @@ def read_ini(path: Path) -> IniContent:
         text = content.decode().removeprefix("\ufeff")
     except OSError as error:
         raise ConfigError(
-            f"the agent's configuration {path} cannot be read ({error.strerror}): let the user that runs "
-            "activemq-agent read this file, or set the path of agent.conf with --config"
+            f"the agent's configuration {path} cannot be read ({error.strerror}): check that the file "
+            "exists and that the user that runs activemq-agent can read it, or set the path of agent.conf with --config"
         ) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1

@@ -349,7 +349,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem:
 
 
 def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): let this user"):
+    with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): check that the file"):
         read_config(tmp_path / "none.conf", {})
 
 
