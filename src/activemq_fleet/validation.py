@@ -404,8 +404,8 @@ def _unfenced_findings(broker: Broker, document: XmlDocument) -> Iterator[Findin
             "T032",
             broker.host,
             f"{reason}, but activemq_fence: guard protects only the kahaDB directory of the pair",
-            "remove this setting from activemq_xml_fragments, or set activemq_fence: none on both nodes of the pair",
-            why="both nodes could write to the other directories of the store at the same time, and destroy it",
+            "remove this change from activemq_xml_fragments, or set activemq_fence: none on both nodes of the pair",
+            why="both nodes could write to the unprotected files of the store at the same time, and destroy the store",
         )
 
 
@@ -415,12 +415,12 @@ def _reason_unfenced(broker: Broker, root: etree._Element) -> str:
     names = [etree.QName(store).localname for store in stores]
     if names != ["kahaDB"]:
         if not names:
-            return "activemq_xml_fragments removes the store"
-        return f"activemq_xml_fragments makes {' and '.join(names)} the store"
+            return "activemq_xml_fragments removes the element kahaDB from activemq.xml"
+        return f"activemq_xml_fragments replaces the element kahaDB of activemq.xml with {' and '.join(names)}"
     moved = [name for name in ("indexDirectory", "directoryArchive") if stores[0].get(name) is not None]
     if moved:
-        return f"activemq_xml_fragments sets {' and '.join(moved)} of the kahaDB"
+        return f"activemq_xml_fragments sets {' and '.join(moved)} of the element kahaDB"
     directory = stores[0].get("directory")
     if directory == kahadb_directory_in_xml(broker):
         return ""
-    return f"activemq_xml_fragments sets the directory of the kahaDB to {directory}"
+    return f"activemq_xml_fragments sets the directory of the element kahaDB to {directory}"

@@ -21,10 +21,10 @@ def refusals(fence: str, xml: str) -> list[str]:
 @pytest.mark.parametrize(
     ("xml", "reason"),
     [
-        ('<kahaDB indexDirectory="/fast"/>', "sets indexDirectory of the kahaDB"),
-        ('<kahaDB directoryArchive="/old"/>', "sets directoryArchive of the kahaDB"),
-        ('<kahaDB directory="/elsewhere"/>', "sets the directory of the kahaDB to /elsewhere"),
-        ('<mKahaDB directory="/many"/>', "makes mKahaDB the store"),
+        ('<kahaDB indexDirectory="/fast"/>', "sets indexDirectory of the element kahaDB"),
+        ('<kahaDB directoryArchive="/old"/>', "sets directoryArchive of the element kahaDB"),
+        ('<kahaDB directory="/elsewhere"/>', "sets the directory of the element kahaDB to /elsewhere"),
+        ('<mKahaDB directory="/many"/>', "replaces the element kahaDB of activemq.xml with mKahaDB"),
     ],
 )
 def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:

@@ -362,11 +362,11 @@ def test_a_checksum_by_release_must_have_the_release_too() -> None:
         ({"activemq_user": "Root"}, "the value 'Root' must be a Unix user name such as activemq"),
         (
             {"activemq_network_ttl": 0},
-            "is '0': write a whole number from 1, -1 for no limit, or {consumer: NUMBER, message: NUMBER}",
+            "is '0': write a whole number of 1 or more, -1 for no limit, or {consumer: NUMBER, message: NUMBER}",
         ),
         (
             {"activemq_network_ttl": {"consumer": 0, "message": 2}},
-            "is '[0, 2]': write a whole number from 1, -1 for no limit, or {consumer: NUMBER, message: NUMBER}",
+            "is '[0, 2]': write a whole number of 1 or more, -1 for no limit, or {consumer: NUMBER, message: NUMBER}",
         ),
         ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "must be at least 1, not 0"),
     ],

@@ -91,7 +91,7 @@ def test_a_ttl_may_have_no_limit_or_one_for_demand_and_one_for_messages(
 
 @pytest.mark.parametrize("ttl", [0, -2, True, "3", {}, {"consumer": 0}, {"consumers": 1}])
 def test_a_ttl_that_lets_nothing_through_is_refused(ttl: object) -> None:
-    with pytest.raises(SettingsError, match=r"in activemq_network_ttl, the TTL .* write a whole number from 1"):
+    with pytest.raises(SettingsError, match=r"in activemq_network_ttl, the TTL .* write a whole number of 1 or more"):
         fleet("o-mq1", network_ttl=ttl)
 
 

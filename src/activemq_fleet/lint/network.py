@@ -81,7 +81,7 @@ def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
     if not broker.get("brokerName", "localhost").strip():
         hangs = broker.document.release.is_within_span("5.6.0")
         effect = "the broker hangs during its start" if hangs else "the broker does not start"
-        fix = "write a name of letters, digits and . _ - :, or remove brokerName"
+        fix = "use only letters, digits and the characters '.', '_', '-' and ':' in brokerName, or remove brokerName"
         why = "clients, bridges and JMX identify the broker by its name"
         yield broker.problem(f"brokerName is empty: {effect}", "brokerName", fix=fix, why=why)
     elif illegal := _ILLEGAL.search(name):

@@ -177,7 +177,7 @@ def _ttl(value: Any) -> Any:
         raise ValueError(
             f"the TTL (the largest number of bridges that messages may cross) is "
             f"{str(numbers[0] if len(numbers) == 1 else numbers)[:60]!r}"
-            ": write a whole number from 1, -1 for no limit, or {consumer: NUMBER, message: NUMBER}"
+            ": write a whole number of 1 or more, -1 for no limit, or {consumer: NUMBER, message: NUMBER}"
         )
     return value
 

@@ -273,7 +273,7 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
             member.host,
             f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
             "rename the host: use only letters, digits and hyphens",
-            why="the broker replaces the character, so that its name differs from the name of the host",
+            why="the broker replaces the character, so the name of the broker differs from the name of the host",
         )
     elif member.settings.address is None:
         try:
@@ -296,10 +296,10 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
             member,
             f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "
             "replication from master to slave",
-            "set activemq_ha: shared-file, or put the replication port on a separate network and add a waiver of T011 "
-            "to activemq_waivers",
-            # Measured on 5.5.1 and 5.7.0 with an ssl: URI.
-            why="with TLS, the slave cannot connect to the master and starts as a second master",
+            "set activemq_ha: shared-file. If only trusted hosts can read the traffic between the two nodes, you can "
+            "add a waiver of T011 to activemq_waivers instead",
+            # Measured on 5.5.1 and 5.7.0 with an ssl: URI: the slave does not attach, and starts as a second master.
+            why="the replication uses unencrypted TCP, so any host that can read this traffic can read all messages",
         )
     yield from _check_release(member)
 
@@ -366,9 +366,9 @@ def _check_ttl(member: BrokerHost) -> Iterator[Finding]:
             kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
             yield _unsupported_finding(
                 member,
-                f"{name} is {kind}, but release {member.release.text} requires a whole number from 1 (5.9 and later "
-                f"support {kind})",
-                f"set {name} to a whole number from 1, or upgrade the broker",
+                f"{name} is {kind}, but release {member.release.text} requires a whole number of 1 or more (5.9 "
+                f"and later support {kind})",
+                f"set {name} to a whole number of 1 or more, or upgrade the broker",
             )
 
 

@@ -28,8 +28,8 @@ def unmatched_name_findings(
             name,
             text,
             fix,
-            why=f"activemq_naming_pattern, which is {pattern}, finds group, pair and node of a broker in its host "
-            "name. Without group, pair and node, no configuration is generated for the host",
+            why="the regular expression activemq_naming_pattern extracts the group, the pair and the node from a host "
+            f"name. Without them, no configuration is generated for the host. The pattern is {pattern}",
         )
 
 

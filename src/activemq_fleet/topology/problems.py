@@ -84,12 +84,12 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     (
         "activemq_fence_command",
         lambda b: b.settings.fence_command and (b.settings.fence_command.argv, b.settings.fence_command.timeout),
-        "each node must be able to stop the broker of the other node with the same command",
+        "with different commands, a takeover may succeed on only one of the two nodes",
     ),
     (
         "activemq_index_rebuild",
         lambda b: b.settings.index_rebuild,
-        "only one of the nodes would start on a store without its index",
+        "if the store has no usable index, a node with the value refuse does not start, but a node with serve does",
     ),
     (
         "activemq_jdbc",
@@ -548,7 +548,7 @@ def _duplicate_name_finding(host: str, named: str, target: str, owner: str, targ
     return error_finding(
         "T012",
         host,
-        f"the {named} has the same name as {owner}, so that the broker does not start",
+        f"the {named} has the same name as {owner}, so the broker does not start",
         f"set another name for the {named} in {'activemq_links' if target else 'activemq_connectors'}",
         why="each name is the name of a bean in activemq.xml, and every bean requires a unique name",
     )

@@ -88,8 +88,8 @@ def classify_hosts_by_role(
     for name in (*identities, *unmatched, *agents, *balancers):
         if not NAME.fullmatch(name):
             raise InputError(
-                f"{name[:80]!r} cannot be the name of a host: write a name of letters, digits and . - _ : that "
-                "begins with a letter or digit"
+                f"{name[:80]!r} cannot be the name of a host: rename the host. Use only letters, digits and "
+                "the characters '.', '-', '_' and ':', and begin the name with a letter or digit"
             )
     if not (identities or unmatched or misnamed):
         raise fleet_without_brokers_error(len(hosts), pattern)
