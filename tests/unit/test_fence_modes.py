@@ -189,8 +189,7 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
     assert (
-        f"the guard changed nothing: takeover 7 of the store {store} was not confirmed, because the newest takeover "
-        "has the number 1" in wrong.stdout
+        f"the guard changed nothing: the newest takeover of the store {store} has the number 1, not 7." in wrong.stdout
     )
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
     until(lambda: b.rows)

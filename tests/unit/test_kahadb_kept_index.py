@@ -193,8 +193,8 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
 @pytest.mark.parametrize(
     ("bound", "limit", "reason"),
     [
-        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed, because the copy required"),
-        ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its disk has only"),
+        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space, because"),
+        ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its file system has only"),
     ],
 )
 def test_keeper_drops_all_at_its_bound_and_names_store(

@@ -183,7 +183,12 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
 @pytest.mark.parametrize(
     ("action", "ha", "kills", "said"),
     [
-        ("warn", "shared-file", True, "because activemq_watchdog is warn. Run systemctl kill --signal=KILL x.service"),
+        (
+            "warn",
+            "shared-file",
+            True,
+            "because activemq_watchdog is warn. To kill the broker, run systemctl kill --signal=KILL x.service",
+        ),
         (
             "kill",
             "shared-file",
@@ -191,7 +196,7 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
             "its standby takes over only when this broker stops. The watchdog kills it; systemd starts it",
         ),
         ("kill", "pure", True, "The watchdog kills it; run the playbook resync to restore the pair"),
-        ("kill", "none", False, "killed the broker 3 times within an hour, and does not kill it again"),
+        ("kill", "none", False, "killed this broker 3 times within an hour, and does not kill it again"),
     ],
 )
 def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:

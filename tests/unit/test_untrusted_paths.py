@@ -141,7 +141,7 @@ def test_links_that_lead_in_a_circle_are_refused(common: Path) -> None:
 def test_a_name_cannot_lead_out_of_a_directory(data: Path) -> None:
     with open_directory(str(data)) as directory:
         for name in ("..", ".", "", "../secret/file", "/etc/passwd", "a\0b"):
-            with pytest.raises(UntrustedPathError, match="is not a file name: use a name of one file"):
+            with pytest.raises(UntrustedPathError, match="is not a file name: use the name of a single file"):
                 directory.open_file(name)
 
 

@@ -47,7 +47,10 @@ def test_report_of_hung_broker_has_its_time_the_seconds_and_the_reason() -> None
         ([hung(action="warn")], ["WATCHDOG-HUNG"]),
         ([hung(kills=False)], ["WATCHDOG-HUNG"]),
         (
-            [hung(), f"{KILL_FAILED} 812, because it ended earlier, or waits for a disk that hangs"],
+            [
+                hung(),
+                f"{KILL_FAILED} 812. Run ps -o stat -p 812: the state D means that the process waits for its storage",
+            ],
             ["WATCHDOG-KILLS", "WATCHDOG-KILL-FAILED"],
         ),
         (["the broker is healthy again: process 812 answers: openwire"], ["WATCHDOG-HEALTHY"]),

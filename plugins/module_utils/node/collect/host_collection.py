@@ -118,9 +118,9 @@ class _Work:
         if self.known.word_like_secret_count:
             number = count_with_noun(self.known.word_like_secret_count, "secret")
             self.notes.append(
-                f"the inventory contains {number} of this host that are short or common words. The collected "
-                "files contain such a word unmasked where it is not the value of a password setting. Search the files "
-                "for these words before you share the files"
+                f"the variables of this host contain {number} whose value is a short or common word. These words are "
+                "masked only as values of password settings, so they may be readable elsewhere in the collected files. "
+                "Search the collected files for these words before you share the files"
             )
         facts = _machine()
         process = find_broker_process(homes[0].base, broker.get("unit")) if broker else None

@@ -212,7 +212,7 @@ def _keep_serving(evidence: FenceEvidence, number: int) -> GuardStep:
             f"the other node took over the store (takeover {evidence.newest_claim_number} replaced takeover {number})"
         )
         if not evidence.highest:
-            reason = "the guard cannot read whether the other node took over the store"
+            reason = "the guard cannot determine whether the other node took over the store"
         return GuardStep(GuardAction.END, number, reason)
     if not evidence.holds_lock:
         return GuardStep(GuardAction.END, number, "the guard lost the lock of the pair's store")

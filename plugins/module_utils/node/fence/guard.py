@@ -153,8 +153,8 @@ def main() -> NoReturn:
         type=int,
         metavar="NUMBER",
         help=(
-            "confirm that the broker of takeover NUMBER, which ran on the other node, is dead, so that this node "
-            "can take over"
+            "confirm that the other node's broker, which opened the store at takeover NUMBER, is dead. This node can "
+            "then take over"
         ),
     )
     parser.add_argument("command", nargs="*", help="start the broker with this command line")
@@ -250,12 +250,14 @@ def _confirm_broker_dead(directory: str, number: int) -> Iterator[str]:
     highest = store.gather_lock_and_claim_evidence().newest_claim_number
     if highest != number:
         raise FenceError(
-            f"takeover {number} of the store {directory} was not confirmed, because the newest takeover has the "
-            f"number {highest}. The log of the standby's service unit contains the command with the right number: "
-            "run that command"
+            f"the newest takeover of the store {directory} has the number {highest}, not {number}. The log of the "
+            "standby's service unit contains the command with the right number: run that command"
         )
     store.record_broker_dead(number)
-    yield f"the broker of takeover {number} of the store {directory} is recorded as dead, so the standby can take over"
+    yield (
+        f"the broker that opened the store {directory} at takeover {number} is recorded as dead, so the standby can "
+        "take over"
+    )
 
 
 class Guard:

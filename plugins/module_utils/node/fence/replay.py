@@ -122,8 +122,9 @@ class ReplayConnection:
             return destination + _NULL + rest
         if stored.version > self._version:
             raise FenceError(
-                "the messages were not sent, because the running broker supports only an older OpenWire version "
-                "than the messages in the store: run the ActiveMQ release that wrote them on this broker"
+                "the messages were not sent, because the release of the running broker supports only an older OpenWire "
+                "version than the messages in the store. Run the playbook upgrade with activemq_release set to the "
+                "release that wrote the messages, and run the command again"
             )
         # Newer versions have a different form of the message id before this field, and a flag at the end.
         newer = frame[stored.rest : at] + _object(_MESSAGE_ID, _NULL + frame[at + 2 :]) + _NULL

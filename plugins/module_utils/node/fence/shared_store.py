@@ -56,7 +56,8 @@ SHARED_LINK = "shared"
 _NOTE = """\
 A guard on each node (activemq_fence: guard) prevents both brokers of the pair from writing to this store.
 The brokers use only the copies of the store in the directory generations.
-This directory replaces the lock file, so that a broker without a guard cannot use the store, and waits.
+The directory with this README is named lock, as is the lock file of kahaDB.
+A broker without a guard therefore cannot lock the store: it waits as standby, and does not write to the store.
 """
 
 

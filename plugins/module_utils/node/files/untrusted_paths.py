@@ -285,7 +285,8 @@ class Directory:
             return _replaced_error(path)
         if error.errno == errno.EWOULDBLOCK:
             return UntrustedPathError(
-                f"another process holds a lease on {path}, so it was not opened. Stop this process"
+                f"another process holds a lease on {path}, so it was not opened. Find its process ID with grep LEASE "
+                "/proc/locks, stop this process, and run the command again"
             )
         return OSError(error.errno, error.strerror, path)
 
@@ -430,8 +431,8 @@ def _trusted_link(directory: int, name: str, prefix: str, private: bool, error: 
 
 def _replaced_error(path: str) -> UntrustedPathError:
     return UntrustedPathError(
-        f"{path} was not opened, because another process replaced it at the same time. Stop this process, and run the "
-        "command again"
+        f"{path} was not opened, because another process replaced it at the same time. Run the command again. If this "
+        f"occurs again, find the process that replaces {path} (auditctl -w {path} -p wa), and stop this process"
     )
 
 
@@ -457,15 +458,15 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
 def _refuse_depth(path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise UntrustedPathError(
-            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories. Find the "
-            "program that created it, and remove it"
+            f"{path} is more than {MAX_DEPTH} directories deep, but brokers create no such directories. Remove the "
+            "directory, and find out which program created it"
         )
 
 
 def _plain(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise UntrustedPathError(
-            f"{name!r} is not a file name: use a name of one file, without a slash and a NUL character"
+            f"{name!r} is not a file name: use the name of a single file, without a slash or NUL character"
         )
     return name
 

@@ -90,14 +90,15 @@ class IndexKeeper:
         self._removed_at = {}
         if size + held > free // FREE_SHARE:
             raise IndexCopyError(
-                f"no copy of the index of the store {self._store} is kept, because its disk has only {free >> 20} "
-                "MiB of free space. Without a copy, a damaged index can cost messages of durable subscriptions. "
-                f"Provide {FREE_SHARE * (size + held) >> 20} MiB of free space: enlarge the disk, or delete other "
-                "files"
+                f"no copy of the index of the store {self._store} is kept, because its file system has only "
+                f"{free >> 20} MiB of free space. If the index is damaged and no copy exists, durable subscriptions "
+                f"can lose messages. Provide {FREE_SHARE * (size + held) >> 20} MiB of free space: enlarge the file "
+                "system, or delete other files"
             )
         raise IndexCopyError(
-            f"the saved copy of the index of the store {self._store} was removed, because the copy required "
-            f"{held >> 20} MiB of data files that the broker no longer needs. The next copy is made automatically"
+            f"the saved copy of the index of the store {self._store} was removed to free disk space, because this copy "
+            f"required {held >> 20} MiB of data files that the broker has already deleted. The next copy is made "
+            "automatically"
         )
 
     def _is_copy_due(self, held: int) -> bool:

@@ -264,8 +264,8 @@ def _refuse_holes(directory: Directory, files: list[tuple[int, str]]) -> None:
     if size > _HOLES * allocated + 2 * MAX_FILE:
         raise NodeError(
             f"the data files db-*.log in {directory.path} have a size of {size >> 20} MiB, but use only "
-            f"{allocated >> 20} MiB of the disk. A broker does not write sparse files: check which program created "
-            "these data files"
+            f"{allocated >> 20} MiB of the disk, so the store was not read. A broker does not write sparse files: find "
+            "the program that created or changed these data files, and restore the store from a backup"
         )
 
 

@@ -145,9 +145,9 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
     if not plan_directory.is_private:
         plan_directory.close()
         raise NodeError(
-            f"accounts other than root can write to the directory {DIRECTORY}, in which the playbook resync records "
-            "its steps, so root does not read the record. Make root the owner of this directory and of all directories "
-            "above it (chown root, chmod go-w)"
+            f"the playbook resync stopped, because it keeps a record of its steps in the directory {DIRECTORY}, and "
+            "accounts other than root can write to this directory. Make root the owner of this directory and of all "
+            "directories above it (chown root, chmod go-w), and run the playbook resync again"
         )
     return plan_directory
 
@@ -161,8 +161,9 @@ def _make(path: str) -> Directory:
     with above:
         if not above.is_private:
             raise NodeError(
-                f"accounts other than root can write to the directory {parent}, so the playbook resync does not record "
-                f"its steps below it. Run chown root {parent} and chmod go-w {parent}"
+                f"the playbook resync stopped, because it keeps a record of its steps below the directory {parent}, "
+                f"and accounts other than root can write to this directory. Run chown root {parent} and chmod go-w "
+                f"{parent}, and run the playbook resync again"
             )
         made = above.create_and_open_directory(name, 0o700)
         above.sync()

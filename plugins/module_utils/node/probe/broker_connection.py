@@ -170,7 +170,8 @@ def _remaining(deadline: float) -> float:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError(
-            "the broker did not answer the connection within the time limit: check its process and its log activemq.log"
+            "no connection to the broker was established within the time limit: check the broker's process and "
+            "activemq.log"
         )
     return seconds
 

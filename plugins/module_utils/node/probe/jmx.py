@@ -151,8 +151,8 @@ class MBeanServerConnection:
         self._left -= len(value) if isinstance(value, str) else 8
         if self._left < 0:
             raise ValueError(
-                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} Mi characters, so they were "
-                "not read: remove unused destinations from the broker"
+                f"the names and values of the JVM's MBeans have more than {_LONGEST >> 20} million characters, so they "
+                "were not read: remove unused destinations from the broker"
             )
         return value
 

@@ -70,6 +70,6 @@ def _expect(frame: StompFrame, command: str) -> None:
         if frame.command != "ERROR":
             reason = frame.command[:200]
         raise NodeError(
-            f"the broker rejects the migration's subscription to the queues ({reason}): let the account "
-            "activemq_network_username read these queues in activemq_acl"
+            f"the broker rejects the login or the subscriptions of the migration ({reason}). In activemq_acl, give the "
+            "account of activemq_network_username the permission to read the queues that are migrated"
         )

@@ -185,11 +185,14 @@ def hung_broker_message(text: str, *, action: str, ha: str, unit: str, seconds: 
     }.get(ha, "This broker keeps the lock of the store, and its standby takes over only when this broker stops")
     by_hand = f"systemctl kill --signal=KILL {unit}"
     if action != "kill":
-        return f"{hung} {held}. The watchdog does not kill it, because activemq_watchdog is {action}. Run {by_hand}"
+        return (
+            f"{hung} {held}. The watchdog does not kill this broker, because activemq_watchdog is {action}. To kill "
+            f"the broker, run {by_hand}"
+        )
     if not kills:
         return (
-            f"{hung} The watchdog killed the broker {MOST_KILLS} times within an hour, and does not kill it "
-            f"again. Find the cause in activemq.log and a thread dump (kill -QUIT), then run {by_hand}"
+            f"{hung} The watchdog killed this broker {MOST_KILLS} times within an hour, and does not kill "
+            f"it again. Find the cause in activemq.log and a thread dump (kill -QUIT), then run {by_hand}"
         )
     after = "run the playbook resync to restore the pair" if ha == "pure" else "systemd starts it again"
     return f"{hung} {held}. The watchdog kills it; {after}"

@@ -190,7 +190,9 @@ class Watchdog:
         else:
             _print_log_line(
                 _WARNING,
-                f"{KILL_FAILED} {process.pid}, because it had already ended, or because it waits for a disk that hangs",
+                f"{KILL_FAILED} {process.pid}. Run ps -o stat -p {process.pid} on this host. If the state is D, the "
+                "process waits for its storage: check the mount of the store. If ps prints no state, the process has "
+                "already ended",
             )
 
     def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
@@ -342,7 +344,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--every",
         type=float,
         default=WATCH_INTERVAL,
-        help="check the broker every EVERY seconds (default: %(default)s)",
+        metavar="SECONDS",
+        help="check the broker at this interval, in seconds (default: %(default)s)",
     )
     parser.add_argument(
         "--metrics",
