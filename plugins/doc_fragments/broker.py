@@ -22,9 +22,9 @@ options:
 options:
   user:
     description:
-      - The account of the broker. If the module runs as root, it reads the store with the rights of this account. To
-        find the default, the module checks the path of the store from C(/) on. The default is the owner of the first
-        directory in which an account other than root can rename files, or else root.
+      - The account of the broker. If the module runs as root, it reads the store as this account.
+      - The default is the owner of the first directory, along the path of the store from C(/), to which an account
+        other than root can write. Without such a directory, the default is root.
     type: str
 """
     UNCHANGING = r"""

@@ -23,8 +23,10 @@ options:
     type: str
   master_node:
     description:
-      - The part of a host name that marks the preferred master of a pair. The default is V(a). With O(parity), it is
-        V(odd) for V(odd-even), and V(even) for V(even-odd).
+      - The node of a pair that is the preferred master, as the host names contain it. The default is V(a).
+      - With O(parity), the host names contain no node. The value is then V(odd) or V(even), and the preferred master is
+        the host of the pair with the odd or even number. The default is V(odd) for V(odd-even), and V(even) for
+        V(even-odd).
     type: str
   parity:
     description: The value of the variable C(activemq_naming_parity), which is V(odd-even) or V(even-odd).

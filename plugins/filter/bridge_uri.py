@@ -11,20 +11,23 @@ version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the URI of a network connector from a broker of the given release to a pair or to a single broker.
-  - From ActiveMQ 5.6 on, the URI is V(masterslave:(…\)). Earlier releases get
-    V(static:(failover:(…\)?randomize=false&maxReconnectAttempts=1\)), because the meaning of
-    C(maxReconnectAttempts) changed (AMQ-3542).
+  - For ActiveMQ 5.6 and later, the URI is V(masterslave:(…\)). Earlier releases do not support this scheme. For these
+    releases, the URI is V(static:(failover:(…\)?randomize=false&maxReconnectAttempts=1\)).
+  - C(maxReconnectAttempts) makes the failover transport stop after a failed attempt. Otherwise the transport reconnects
+    without the bridge, which then keeps the identity of the failed peer (AMQ-3542).
 positional: release, kind, scheme
 options:
   _input:
     description:
-      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
-        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status). Preferred master first.
+      - A list of brokers. Put the preferred master first. An entry is an address, V(host) or V(host:port), with the
+        default port 61616.
+      - An entry can also be a dictionary with the keys C(address) and C(ports), such as a broker in C(fleet.json) or in
+        the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true
   release:
-    description: The release of the broker that the URI is for.
+    description: The release of the broker that opens the bridge. Its C(activemq.xml) contains the URI.
     type: str
     required: true
   kind:

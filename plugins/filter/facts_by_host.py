@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: facts_by_host
-short_description: Return one fact of many hosts as a dictionary by host
+short_description: Return one fact of each host as a dictionary by host name
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the value of one fact or registered result for each host. Hosts without this fact are left out.
-  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
-    any time.
+  - This filter is internal to the playbooks of this collection. Do not use it in other playbooks, because it may change
+    at any time.
 positional: hostvars, name
 options:
   _input:

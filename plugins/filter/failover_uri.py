@@ -14,13 +14,14 @@ positional: options, scheme
 options:
   _input:
     description:
-      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
-        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
+      - A list of brokers. An entry is an address, V(host) or V(host:port), with the default port 61616.
+      - An entry can also be a dictionary with the keys C(address) and C(ports), such as a broker in C(fleet.json) or in
+        the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true
   options:
-    description: Options of the failover transport. Without any, C(initialReconnectDelay=100&maxReconnectDelay=2000).
+    description: Options of the failover transport. The default is C(initialReconnectDelay=100&maxReconnectDelay=2000).
     type: dict
   scheme:
     description: The scheme of the brokers' connector. If it contains C(ssl), the client connects to C(ssl://).

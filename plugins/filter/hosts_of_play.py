@@ -6,15 +6,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: hosts_of_play
-short_description: Return the hosts of a play of the playbook site
+short_description: Return the hosts on which a play of the site playbook runs
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Returns the hosts that a play of the playbook C(site) runs on. The modules M(activemq.fleet.compile) and
+  - Returns the hosts on which a play of the playbook C(site) runs. The modules M(activemq.fleet.compile) and
     M(activemq.fleet.decide) returned these hosts in earlier plays.
-  - The filter searches the variables of every host for these results, because C(--limit) can exclude any host.
-  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
-    any time.
+  - The filter searches the variables of every host for the results of these modules, because C(--limit) can exclude any
+    host.
+  - This filter is internal to the playbooks of this collection. Do not use it in other playbooks, because it may change
+    at any time.
 positional: play
 options:
   _input:

@@ -14,8 +14,9 @@ positional: group, scheme
 options:
   _input:
     description:
-      - Addresses V(host) or V(host:port), whose default port is 61616, or brokers with C(address) and
-        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
+      - A list of brokers. An entry is an address, V(host) or V(host:port), with the default port 61616.
+      - An entry can also be a dictionary with the keys C(address) and C(ports), such as a broker in C(fleet.json) or in
+        the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true

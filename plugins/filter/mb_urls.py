@@ -15,8 +15,9 @@ description:
 options:
   _input:
     description:
-      - Addresses V(host) or V(host:port), whose default port is 1883, or brokers with C(address) and
-        C(ports), as in C(fleet.json) and in the output of C(activemq-fleet lab status).
+      - A list of brokers. An entry is an address, V(host) or V(host:port), with the default port 1883.
+      - An entry can also be a dictionary with the keys C(address) and C(ports), such as a broker in C(fleet.json) or in
+        the output of C(activemq-fleet lab status).
     type: list
     elements: raw
     required: true

@@ -11,10 +11,10 @@ version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
   - Returns the registered result of a task with C(run_once) for use in a later play. Only the hosts of the play with
-    this task have the result. The filter searches the variables of every host for it, because the later play can have
-    other hosts.
-  - An internal filter of the playbooks of this collection. Do not use it in other playbooks, because it may change at
-    any time.
+    this task have the result. The later play can have other hosts, so the filter searches the variables of every host
+    for the result.
+  - This filter is internal to the playbooks of this collection. Do not use it in other playbooks, because it may change
+    at any time.
 positional: name, key, default
 options:
   _input:

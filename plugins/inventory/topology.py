@@ -42,17 +42,18 @@ options:
     type: str
   naming_parity:
     description:
-      - Set this option if host names have consecutive numbers instead of node marks. The naming pattern then has no
-        group C(node). With V(odd-even), hosts 1 and 2 are a pair, and host 1 is the preferred master. With
-        V(even-odd), hosts 0 and 1 are a pair, and host 0 is the preferred master.
+      - Set this option if the host names of a pair have consecutive numbers, and no letter for the node. The naming
+        pattern must then have no named group C(node). With V(odd-even), hosts 1 and 2 are a pair, and host 1 is the
+        preferred master. With V(even-odd), hosts 0 and 1 are a pair, and host 0 is the preferred master.
       - The default is the variable C(activemq_naming_parity) of the host. The option sets this variable.
     type: str
     version_added: 0.2.0
     choices: [odd-even, even-odd]
   master_node:
     description:
-      - The part of a host name that marks the preferred master of a pair, such as V(a), V(1) or V(primary). With
-        O(naming_parity) it is V(odd) or V(even).
+      - The node of a pair that is the preferred master, as the host names contain it, such as V(a), V(1) or V(primary).
+      - With O(naming_parity), the host names contain no node. The value is then V(odd) or V(even), and the preferred
+        master is the host of the pair with the odd or even number.
       - The default is the variable C(activemq_master_node) of the host. If this variable is not set, the default is
         V(a).
       - The option sets this variable for all hosts.

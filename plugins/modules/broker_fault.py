@@ -11,10 +11,11 @@ short_description: Inject a fault into an active broker for a drill
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbook C(drill). Do not use it in other playbooks, because it may change at any time.
+  - This module is internal to the playbook C(drill). Do not use it in other playbooks, because it may change at any
+    time.
   - Kills, freezes or stops the active broker of this host, and returns the time of the fault. Clients are disconnected.
-  - With O(unit), a systemd timer of the host starts or continues the broker after O(again) seconds. So a broker does
-    not remain stopped or frozen if the controller is interrupted.
+  - With O(unit), a systemd timer on the host starts or continues the broker after O(again) seconds, even if the
+    controller is interrupted.
 options:
   unit:
     description: The broker's systemd unit, which receives the signal. Without it the process receives the signal.
@@ -56,8 +57,9 @@ EXAMPLES = r"""
 RETURN = r"""
 at:
   description:
-    - The time of the fault, of the continuation, or for V(started) of the broker's start. It is in seconds since the
-      epoch, by the host's clock. Null for a broker that has not started.
+    - The time of the fault. For V(resume), the time at which the broker was continued. For V(started), the time at
+      which the broker started, or null if it has not started.
+    - The time is in seconds since the epoch, according to the clock of the host.
   type: float
   returned: for all but V(stay)
 pid:

@@ -29,18 +29,20 @@ options:
     type: int
     default: 0
   states:
-    description: The states to wait for. Without O(required) the module does not fail if none is reached.
+    description: The states to wait for. Without O(required), the module does not fail if the broker reaches none of
+      them.
     type: list
     elements: str
     choices: [active, unhealthy, standby, starting, stopped, hung]
     default: [active, standby]
   required:
-    description: Fail with one line that contains the broker's error, if none of O(states) is reached.
+    description: Fail if the broker reaches none of O(states). The message is one line with the broker's error.
     type: bool
     version_added: 0.2.0
     default: false
   replaces:
-    description: With O(required), fail if the broker still has this process ID, which a restart must have ended.
+    description: The process ID of the broker before a restart. With O(required), fail if the broker still has this
+      process ID.
     type: int
     version_added: 0.2.0
   release:
@@ -67,8 +69,9 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - An V(active) broker serves. An V(unhealthy) broker accepts clients, but a message does not complete a round trip,
-      for another reason than a missing permission of the account of probes; RV(how) has the broker's error.
+    - An V(active) broker serves clients. An V(unhealthy) broker accepts connections, but a test message does not
+      complete a round trip. RV(how) then contains the broker's error. If only the permission of the account
+      C(activemq-probe) is missing, the broker is not V(unhealthy).
     - A V(standby) broker waits for the lock, or is attached to its master. A V(starting) broker is not yet active or
       standby. A V(stopped) broker has no process. A V(hung) broker has a process that does not answer or was stopped by
       a signal.
@@ -98,11 +101,11 @@ since:
   type: str
   returned: always
 version:
-  description: The version of the configuration in force, or null.
+  description: The version of the installed configuration, or null.
   type: str
   returned: always
 restart_required:
-  description: Whether the process was started before the last change that a broker reads only when it starts.
+  description: Whether the broker must be restarted to read a change of its configuration.
   type: bool
   returned: always
 restart_reasons:
@@ -119,8 +122,8 @@ unit:
   type: dict
   returned: always
 log:
-  description: The C(phase) of the broker by its log, and the log record that shows it (C(message), C(time) in local
-    time).
+  description: The phase of the broker according to its log (C(phase)), and the log record that shows this phase
+    (C(message), and C(time) in the local time of the host).
   type: dict
   returned: always
 connectors:
@@ -135,8 +138,9 @@ answering_connectors:
   returned: always
 settled:
   description: >-
-    With O(wait), whether the broker stays ready: an active broker has loaded its configuration completely, so no bean
-    after its C(<broker>) can still stop it. Null without O(wait), and for a broker that is not ready.
+    Only with O(wait). True for a standby, and for an active broker that has loaded the whole C(activemq.xml). False for
+    an active broker that still loads it: an error in a bean after the element C(<broker>) can then stop the broker.
+    Null without O(wait), and for a broker that is neither active nor standby.
   type: bool
   version_added: 0.2.0
   returned: always
@@ -146,8 +150,9 @@ message_returned:
   returned: always
 error:
   description: >-
-    For a broker without a process, the last error of its log, else of its output, in one line that ends with the root
-    cause; else empty.
+    If the broker has no process, the last error in its log. If its log contains no error, the last error in the journal
+    of O(unit). The text is one line that ends with the root cause. Empty if the broker has a process, or without an
+    error.
   type: str
   version_added: 0.2.0
   returned: always
@@ -158,13 +163,15 @@ data:
   version_added: 0.2.0
   returned: always
 store:
-  description: The directory of the kahaDB store, for a fenced store the parent of its generations, or null.
+  description: The directory of the kahaDB store. For a store with C(activemq_fence=guard), the directory that contains
+    the directory C(generations). Null without a kahaDB store.
   type: str
   returned: always
 persistence:
   description:
-    - The persistence of the running configuration. C(kind) is the element of the store, C(openwire) the value of
-      C(storeOpenWireVersion), C(pure) whether the broker is a node of a pure pair. Empty without a configuration.
+    - The persistence in the configuration that the broker runs with. C(kind) is the XML element of the store.
+      C(openwire) is the value of C(storeOpenWireVersion). C(pure) is whether the broker is a node of a pair with
+      C(activemq_ha=pure). Empty without a configuration.
   type: dict
   version_added: 0.2.0
   returned: always
@@ -188,7 +195,7 @@ generation_in_force:
   returned: always
 subscriptions_at_risk:
   description: One text for each recorded start without a usable index of the store. It lists the durable
-    subscriptions that may have lost messages by this start.
+    subscriptions that may have lost messages at this start.
   type: list
   version_added: 0.2.0
   elements: str
@@ -209,13 +216,14 @@ generations:
   returned: always
 store_access:
   description:
-    - Why the account of the process cannot open the lock of the store in RV(store), empty if it can. A standby that
-      cannot open the lock also logs that the lock is held.
+    - The reason why the account of the process cannot open the lock of the store in RV(store). Empty if it can open the
+      lock. A standby that cannot open the lock logs that another broker holds the lock.
   type: str
   version_added: 0.2.0
   returned: always
 store_marker:
-  description: The lines of the file C(.activemq-fleet-pair) in the store, which names the pair, or null without it.
+  description: The lines of the file C(.activemq-fleet-pair) in the store, which contains the name of the pair. Null
+    without this file.
   type: list
   version_added: 0.2.0
   elements: str
@@ -247,7 +255,7 @@ clock:
   version_added: 0.2.0
   returned: always
 complete:
-  description: Whether a complete version of the configuration is in force.
+  description: Whether the version in RV(version) is installed completely.
   type: bool
   version_added: 0.2.0
   returned: always
@@ -264,15 +272,15 @@ previous_intact:
   returned: always
 taken_ports:
   description:
-    - The ports of the connectors and the web console of a standby on which another process listens, so that the standby
-      cannot open them at a failover. Each has C(port), C(address), C(pid) and C(program). The last two are null where
-      the process is not visible. The list is empty in other states.
+    - The ports of connectors and of the web console that a standby must open at a failover, but on which another
+      process listens. Each entry has C(port), C(address), C(pid) and C(program). C(pid) and C(program) are null if the
+      process is not visible. The list is empty for a broker that is not a standby.
   type: list
   version_added: 0.2.0
   elements: dict
   returned: always
 free:
-  description: The free bytes of the file system of each directory.
+  description: The free space, in bytes, of the file systems of the directory O(base) and of the store, by directory.
   type: dict
   version_added: 0.2.0
   returned: always

@@ -11,17 +11,18 @@ short_description: Measure which node of a pair serves, and the downtime, during
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - Repeats round trips over the connectors of a pair, with a new connection each time, as a client does that lost its
-    broker. Over STOMP and MQTT a message to a separate topic must come back; over OpenWire the broker's greeting is
-    sufficient.
-  - Returns which broker served when, and each interruption, from the last answer before it to the first answer after
-    it.
-  - The module logs in with the account of probes, C(activemq-probe), from the configuration below O(base). A listener
-    on this host counts only if it belongs to the broker's account.
-  - At a broker of another host, the module logs in over TLS only if it can verify the broker's certificate. If it
-    cannot, a completed TLS handshake is sufficient. Without TLS, the module logs in only as C(activemq-probe).
-  - Run the module with C(async) on a host that reaches all addresses. The module creates the file O(flag) after the
-    first completed round trip. It ends at the first answer after you remove this file, or after O(seconds).
+  - Repeats round trips over the connectors of a pair. Each round trip uses a new connection, like a client that
+    reconnects after a failover. Over STOMP and MQTT, a message to a separate topic must complete a round trip. Over
+    OpenWire, the broker's greeting is sufficient.
+  - Returns the periods in which each broker served, and each interruption. An interruption lasts from the last answer
+    of a broker to the next answer.
+  - The module logs in with the account C(activemq-probe), whose password it reads from the configuration below O(base).
+    A listener on this host counts only if it belongs to the broker's account.
+  - If a connector of another host uses TLS, the module logs in only if it can verify the broker's certificate.
+    Otherwise a completed TLS handshake is sufficient. If the connector does not use TLS, the module logs in only as
+    C(activemq-probe).
+  - Run the module with C(async) on a host that can connect to all addresses. The module creates the file O(flag) after
+    the first completed round trip. The module ends at the first answer after you remove this file, or after O(seconds).
   - The module changes nothing on the brokers.
 options:
   addresses:
@@ -30,17 +31,14 @@ options:
     elements: str
     required: true
   base:
-    description:
-      - The directory of the broker on this host. It must belong to the same group as the brokers at O(addresses). The
-        module reads the account for its logins from the configuration in this directory. By default, the module does
-        not log in.
+    description: The directory of a broker of the same group, from which the account is read.
     type: path
   seconds:
-    description: The time in seconds after which the measurement ends, even if the file O(flag) still exists.
+    description: The longest duration of the measurement, in seconds.
     type: int
     default: 600
   interval:
-    description: The pause between two round trips, in seconds.
+    description: Seconds between two round trips.
     type: float
     default: 0.1
   timeout:
@@ -48,18 +46,15 @@ options:
     type: float
     default: 2.0
   ca_file:
-    description: A PEM file with CA certificates, which the module uses to verify the TLS certificates of brokers on
-      other hosts. The default is the system's CA certificates.
+    description: A PEM file with the certificates for the verification of brokers of other hosts over TLS. The
+      default is the system's certificates.
     type: path
   flag:
-    description:
-      - The path of a file that controls the end of the measurement. The module creates the file after the first
-        completed round trip. Remove the file to end the measurement at the next answer.
-      - The file must not exist when the module starts. If this option is not set, the module ends after O(seconds).
+    description: A file that must not exist when the module starts. Without it the module ends after O(seconds).
     type: path
 attributes:
   check_mode:
-    description: The module measures as without check mode, but does not create the file O(flag).
+    description: Measures as without check mode, but does not create the file O(flag).
     support: full
 extends_documentation_fragment:
   - activemq.fleet.broker.no_diff
@@ -81,26 +76,23 @@ trips:
   type: int
   returned: always
 spans:
-  description:
-    - The periods in which the broker at one address answered. Each has the C(address), its begin C(began) and end
-      C(ended) (RFC 3339, UTC), and C(trips), the number of completed round trips.
+  description: The addresses that served, each with C(address), C(began) and C(ended) in RFC 3339, UTC, and C(trips).
   type: list
   elements: dict
   returned: always
 gaps:
   description:
-    - The periods in which no broker answered. Each has its begin C(began), its end C(ended), and its duration
-      C(seconds). C(before) is the address that answered last before the period, and C(after) the first one after it.
-      If no broker answered before or after it, the value is null.
+    - The periods in which no broker served, each with C(began), C(ended), C(seconds), and the addresses C(before) and
+      C(after). A gap at the end has no C(after).
   type: list
   elements: dict
   returned: always
 longest:
-  description: The duration of the longest period in RV(gaps), in seconds. The value is 0 if RV(gaps) is empty.
+  description: The longest interruption in seconds; 0 if no interruption occurred.
   type: float
   returned: always
 last:
-  description: For each address, the last answer of its broker, or the error of the last attempt.
+  description: By address, the last answer or the last error of the broker.
   type: dict
   returned: always
 """
