@@ -341,7 +341,7 @@ def _stated_part_problem(variable: str, value: str, allowed: str) -> str:
     if "{{" in value:
         return (
             f"{variable} is the template {value[:60]!r}, but Ansible groups the hosts before it evaluates templates: "
-            "replace the template by its value"
+            "replace the template with its value"
         )
     return f"{variable} is {value[:60]!r}, but may contain only {allowed}: write a value such as {_EXAMPLES[variable]}"
 

@@ -34,8 +34,8 @@ def authorized_group_without_account(document: Document) -> Iterator[Problem]:
         treats "all" and "everyone" as ordinary names. From 5.9 on, "*" matches every group.
     Fix: in the read, write or admin attribute of the entry, replace the group with a group that has accounts. Or add an
         account to the group. To give the right to every account, write * from 5.9 on.
-    Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
-        groups.properties next to the file.
+    Cannot see: groups of other login modules (LDAP, a custom plugin). If such a module exists, the rule reports
+        nothing. For JAAS, the rule reads groups.properties next to the file.
     Source: DefaultAuthorizationMap and SimpleAuthenticationPlugin of the release tags
 
     Fires on 5.18.3::
@@ -95,8 +95,9 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
         connection, and rejects the client's first consumer of each destination.
     Fix: write <authorizationEntry topic="ActiveMQ.Advisory.&gt;" read="*" write="*" admin="*"/>. Before 5.9, list the
         groups of all accounts instead of *.
-    Cannot see: groups of other login modules (LDAP, a custom plugin). The rule is silent then, and for JAAS it reads
-        groups.properties next to the file. The finding is a warning where other accounts have the right.
+    Cannot see: groups of other login modules (LDAP, a custom plugin). If such a module exists, the rule reports
+        nothing. For JAAS, the rule reads groups.properties next to the file. The finding is a warning if other accounts
+        have the right.
     Source: AuthorizationBroker and AdvisoryBroker of the release tags; measured on 5.18.3
 
     Fires on 5.18.3::
@@ -154,9 +155,9 @@ def account_without_advisory_admin_right(document: Document) -> Iterator[Problem
             )
             yield place.problem(text, "admin", fix=_remedy_of_advisories(document), why=why)
         elif rejected:
-            names = names_to_text(rejected)
+            accounts_text = f"{'account' if len(rejected) == 1 else 'accounts'} {names_to_text(rejected)}"
             text = (
-                f"the account {names} may not create ActiveMQ.Advisory topics: the broker rejects clients with such "
+                f"the {accounts_text} may not create ActiveMQ.Advisory topics: the broker rejects clients with such "
                 "an account until another account has created each topic"
             )
             fix = _remedy_of_advisories(document)

@@ -19,7 +19,6 @@ _IN_TEXT = re.compile(
 )
 _OPTION = re.compile(rf"-D([^=]*(?:{_WORDS}|token))=(.+)", re.IGNORECASE)
 _NAMED_VALUES = frozenset({"property", "entry", "prop", "constructor-arg"})
-_STANDS = "is in the file in clear text"
 _NOT_CLEAR = re.compile(r".*[$#]\{.*|ENC\(.*|\*+|#.*|", re.DOTALL)
 _GUESSED = frozenset({"changeit", "changeme", "password", "passw0rd", "secret", "activemq", "admin", "123456", "test"})
 _STORES = frozenset({"keystorepassword", "truststorepassword", "keystorekeypassword", "keypassword"})
@@ -246,8 +245,8 @@ def password_in_java_options(view: FleetView) -> Iterator[Problem]:
 def well_known_keystore_password(document: Document) -> Iterator[Problem]:
     """A key or trust store has a well-known password.
 
-    Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit
-        is Java's default. Anyone who obtains a copy of the file has the broker's key.
+    Why: "password" is the password of the broker.ks that every release ships, whose private key is public; changeit is
+        Java's default. Anyone who obtains a copy of the key store can therefore read the broker's private key.
     Fix: create a new key store with a new password. Write keyStorePassword="${keystore.password}", and define
         keystore.password in a properties file that only the broker can read.
     Source: broker.ks of the release tags (password); keytool (changeit)

@@ -245,9 +245,9 @@ def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
     other = known_bean_class(known.instead)
     renamed = other.renamed if other else {}
     names = "".join(
-        f", {renamed[setting.name]} for {setting.name}" for setting in properties if setting.name in renamed
+        f", and {renamed[setting.name]} instead of {setting.name}" for setting in properties if setting.name in renamed
     )
-    return f"write {known.instead}{names}"
+    return f"write the class {known.instead}{names}"
 
 
 def _other_property(known: BeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:

@@ -149,8 +149,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
 
     Why: cachedLDAPAuthorizationMap reads all entries when the broker creates it, and the broker does not start if it
-        cannot connect. This also stops a standby that has to take over while the LDAP server is down. Without a
-        connection timeout, the start blocks.
+        cannot connect. While the LDAP server is down, a standby therefore cannot take over. Without a connection
+        timeout, the start blocks.
     Fix: write several servers into connectionURL, separated by spaces, and let systemd restart the service
         (Restart=always), or use authorizationMap, which requires no LDAP server.
     Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and

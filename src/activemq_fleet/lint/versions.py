@@ -114,8 +114,8 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
     Why: 5.8.0 removed pure master/slave from schema and code; the broker does not start, not even with
         validate=false.
     Fix: remove masterConnector or masterConnectorURI, and configure both nodes with the same <kahaDB> directory on a
-        shared file system. The lock of the store decides which node is active. Bridges connect to
-        masterslave:(URI,URI). In a fleet, set activemq_ha to shared-file.
+        shared file system. The lock of the store then decides which node is active. In the links of other brokers to
+        this pair, write masterslave:(URI,URI). In a fleet, set activemq_ha to shared-file.
     Source: AMQ-4165; measured on 5.8.0, 5.18.3 and 6.3.1
 
     Fires on 5.8.0::
@@ -211,7 +211,7 @@ def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
 
     Why: 5.9.0 removed amqPersistenceAdapter and kahaPersistenceAdapter, so a broker that uses one does not start, and
         no newer release can read their files.
-    Fix: drain the queues with the old release, then start the new one on an empty <kahaDB directory="…"/>.
+    Fix: drain the queues with the old release, then start the new release with an empty <kahaDB directory="…"/>.
     Source: the XSDs of 5.8.0 and 5.9.0; measured on 5.11.4 and 5.18.3
 
     Fires on 5.11.4::
@@ -294,10 +294,10 @@ def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
     Why: with maxUncommittedCount, this release searches for the transaction of each message. It fails with a
-        NullPointerException for a message without a transaction, as from bridges, MQTT clients and most other clients.
-        The broker accepts connections but delivers none of these messages.
+        NullPointerException for a message without a transaction. Bridges, MQTT clients and most other clients send such
+        messages. The broker accepts connections but delivers none of these messages.
     Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
-    Cannot see: the value of a reference such as ${broker.uncommitted}; the finding is a warning then.
+    Cannot see: the value of a placeholder such as ${broker.uncommitted}. The finding is then a warning.
     Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
 
     Fires on 6.1.8::

@@ -56,5 +56,5 @@ def attribute_with_deprecated_name(document: Document) -> Iterator[Problem]:
                 if name == "batchStatments":
                     why += ". This release logs a warning at each start"
                 in_fragment = variable_to_change(node, name) == XML_FRAGMENTS
-                fix = f"write {new_name} in {XML_FRAGMENTS}" if in_fragment else f"write {new_name}"
+                fix = f"replace {name} with {new_name}" + (f" in {XML_FRAGMENTS}" if in_fragment else "")
                 yield node.problem(message, name, fix=fix, why=why, edits=edits)

@@ -122,7 +122,7 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
         if page is None and _is_extra(document, name):
             continue
         if page is None:
-            message = f"ActiveMQ {document.release.text} has no file {name}: its web console is in {right}"
+            message = f"ActiveMQ {document.release.text} has no file {name}: {right} configures its web console"
             yield node.problem(message, "resource", name, fix=fix)
         elif right == "jetty-spring.xml" and any(package in page for package in _OLD_JETTY):
             text = (
@@ -136,8 +136,8 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
 def log_settings_in_file_not_read(document: Document) -> Iterator[Problem]:
     """The logging settings are in a file that this release does not read.
 
-    Why: up to 5.16 the broker uses Log4j 1 and reads log4j.properties, from 5.17.0 on Log4j 2 and log4j2.properties.
-        With only the other file it writes no log file.
+    Why: up to 5.16 the broker uses Log4j 1 and reads log4j.properties. From 5.17.0 on it uses Log4j 2 and reads
+        log4j2.properties. If only the other file exists, the broker writes no log file.
     Fix: take log4j.properties (up to 5.16) or log4j2.properties (from 5.17.0 on) from the conf directory of the
         release, and delete the other file.
     Cannot see: a file elsewhere that a system property such as -Dlog4j2.configurationFile names.

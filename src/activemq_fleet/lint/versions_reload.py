@@ -48,8 +48,8 @@ def reload_cannot_change_placeholder_link(document: Document) -> Iterator[Proble
     Why: the plugin searches for the running link by its attributes, and compares the text ${name} with the value of the
         running link. It never finds a link with placeholders. A removed link keeps running, and a changed link runs in
         addition to the old one.
-    Fix: write the values into the networkConnector, restart the broker after each change of the link, or install
-        5.19.8, 6.2.7, 6.3.0 or later.
+    Fix: replace the placeholders in the networkConnector with their values, restart the broker after each change of the
+        link, or install 5.19.8, 6.2.7, 6.3.0 or later.
     Source: apache/activemq#2123, NetworkConnectorProcessor.configMatch of the release tags; measured on 5.18.3 and
         6.3.1
 

@@ -107,8 +107,8 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
     elif now.pure:
         yield (
             f"the broker belongs to a pure pair, whose nodes do not share a store, but with {wanted} the pair would "
-            "not be pure. Set activemq_ha and activemq_release of this pair as before, and add a new pair. Run the "
-            "playbook migrate, which moves the messages to the new pair"
+            "not be pure. Restore the previous values of activemq_ha and activemq_release of this pair, and add a new "
+            "pair. Run the playbook migrate, which moves the messages to the new pair"
         )
     if now.kind in _REMOVED and not wanted.supports(now.kind):
         yield (
@@ -130,8 +130,8 @@ def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFact
         )
     if now.directory and then.directory and now.directory != then.directory:
         yield (
-            f"the broker stores its messages in {now.directory}, but would read them from {then.directory}. An upgrade "
-            f"does not move the store. Set activemq_store_directory to {now.directory}"
+            f"the broker stores its messages in {now.directory}, but after the upgrade it would read them from "
+            f"{then.directory}. An upgrade does not move the store. Set activemq_store_directory to {now.directory}"
         )
     if now.kind == _JDBC and (version := _openwire(holder, now)) != _openwire(wanted, then):
         yield (

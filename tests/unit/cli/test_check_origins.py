@@ -251,7 +251,7 @@ def test_remedy_names_the_variable_that_the_inventory_has(inventory: Path, repor
         ("V050", 'write a whole number with an optional unit in activemq_xml_fragments, such as limit="1536 mb"'),
         ("V050", "write persistent as true or false in activemq_broker_attributes"),
         ("V053", "in activemq_xml_fragments, write scheme://host:port with a port from 1 to 65535"),
-        ("V060", "write inactiveTimeoutBeforeGC in activemq_xml_fragments"),
+        ("V060", "replace inactiveTimoutBeforeGC with inactiveTimeoutBeforeGC in activemq_xml_fragments"),
     }
 
 

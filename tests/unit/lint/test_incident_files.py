@@ -36,7 +36,7 @@ def data_source(name: str, properties: Mapping[str, str]) -> str:
 
 
 OLD_POOL = data_source("org.apache.commons.dbcp.BasicDataSource", {"maxActive": "50", "maxWait": "1000"})
-CURE = "org.apache.commons.dbcp2.BasicDataSource, maxTotal for maxActive, maxWaitMillis for maxWait"
+CURE = "BasicDataSource, and maxTotal instead of maxActive, and maxWaitMillis instead of maxWait"
 
 
 def test_dbcp1_after_upgrade_is_an_error_with_the_new_names() -> None:
@@ -71,8 +71,16 @@ POOL = "org.apache.activemq.pool.PooledConnectionFactory"
     ("bean", "release", "expected"),
     [
         ('class="org.apache.commons.dbcp.managed.BasicManagedDataSource"/>', "5.18.3", "dbcp2.managed.BasicManaged"),
-        ('class="org.apache.commons.pool.impl.GenericObjectPool"/>', "5.18.3", "write org.apache.commons.pool2.impl"),
-        ('class="org.apache.commons.dbcp2.PoolingDataSource"/>', "5.11.4", "write org.apache.commons.dbcp.Pooling"),
+        (
+            'class="org.apache.commons.pool.impl.GenericObjectPool"/>',
+            "5.18.3",
+            "the class org.apache.commons.pool2.",
+        ),
+        (
+            'class="org.apache.commons.dbcp2.PoolingDataSource"/>',
+            "5.11.4",
+            "the class org.apache.commons.dbcp.Po",
+        ),
         ('class="org.apache.activemq.jms.pool.XaPooledConnectionFactory"/>', "5.8.0", "activemq.pool.XaPooled"),
         ('class="org.apache.activemq.camel.component.ActiveMQComponent"/>', "5.17.6", "remove the bean"),
         (f'xmlns:p="http://www.springframework.org/schema/p" class="{DBCP2}" p:maxActive="5"/>', "5.18.3", "maxTotal"),
