@@ -296,15 +296,15 @@ LINK_NEVER_UP = Remedy(
 )
 LINK_LOST = Remedy(
     "Check that the broker at the other end of the link runs, and that its port can be reached. If the link does not "
-    "connect again, restart the network connector (by JMX or the web console), or restart the broker that contains "
-    "the network connector.",
+    "connect again, run the operations stop and start of the network connector's MBean (by JMX or Jolokia), or restart "
+    "the broker that contains the network connector.",
     ("V035",),
 )
 LINK_HANDSHAKE = Remedy(
-    "Restart the network connector (by JMX or the web console), or the broker that contains it: ActiveMQ does not "
-    "connect again after such a failure, and no known release corrects this error. The broker at the other end of the "
-    "link closed the connection during the handshake: read the log of that broker. If the link is in fact up, the log "
-    "lacks its records: set the log level of org.apache.activemq.network to INFO.",
+    "Run the operations stop and start of the network connector's MBean (by JMX or Jolokia), or restart the broker "
+    "that contains it: ActiveMQ does not connect again after such a failure, and no known release corrects this error. "
+    "The broker at the other end of the link closed the connection during the handshake: read the log of that broker. "
+    "If the link is in fact up, the log lacks its records: set the log level of org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Remedy(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
