@@ -196,7 +196,7 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
 
     said = fleet.play("resync", "-e", "activemq_target=legacy-mq01")
 
-    assert f"copy the store of {SLAVE} to {MASTER}" in said
+    assert f"copies the store of {SLAVE} to {MASTER}" in said
     assert fleet.client("take", fleet.master, 0, 30) == list(range(30))
     kept = set(backups(fleet.master)) - set(before[0])
     assert len(kept) == 2, kept  # the store that was there, and its sums
@@ -223,7 +223,7 @@ def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_message
     before, kept = mains(fleet), backups(fleet.master)
     # The same as resync with activemq_resync_restart.
     said = fleet.play("restart")
-    assert f"{SLAVE}: stop the slave first" in said
+    assert f"{SLAVE}: the playbook stops the slave first" in said
     assert not set(before) & set(mains(fleet))
     assert backups(fleet.master) == kept
     assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
@@ -267,7 +267,7 @@ def test_the_store_that_a_person_names_is_gone_on_with_and_the_other_one_is_kept
         fleet.kill_master()
     before = set(backups(fleet.slave))
     said = fleet.play("resync", "-e", "activemq_target=legacy-mq01", "-e", f"activemq_resync_from={MASTER}")
-    assert f"copy the store of {MASTER} to {SLAVE}" in said
+    assert f"copies the store of {MASTER} to {SLAVE}" in said
     assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
     assert len(set(backups(fleet.slave)) - before) == 2  # with its sums
 

@@ -79,7 +79,7 @@ def test_both_took_messages_alone_and_nothing_is_decided() -> None:
     ) as refused:
         choose_store_to_keep(master("| 1 2 3"), slave("| 1 2 4", SERVED))
     assert "-e activemq_resync_from=HOST" in str(refused.value)
-    assert "kept as a backup" in str(refused.value)
+    assert "keeps a backup of the store" in str(refused.value)
 
 
 def test_slave_that_served_earlier_may_hold_messages_its_master_never_had() -> None:
@@ -163,7 +163,9 @@ def test_a_master_to_which_a_slave_came_twice_may_hold_what_it_took_in_between()
 def test_the_operator_may_decide_and_is_told_what_is_left_in_the_backup() -> None:
     verdict = choose_store_to_keep(master("| 1 2 3"), slave("| 1 2 4 5", SERVED), MASTER)
     assert verdict.winner == MASTER
-    assert verdict.reasons == ("activemq_resync_from is x-mq01-a; only the backup of x-mq01-b keeps 2 messages",)
+    assert verdict.reasons == (
+        "activemq_resync_from is x-mq01-a; then the backup of the store of x-mq01-b has the only copy of 2 messages",
+    )
 
 
 def test_a_store_that_was_not_read_decides_nothing() -> None:
@@ -181,7 +183,7 @@ def test_a_slave_that_was_attached_with_an_old_store_is_no_copy() -> None:
 
 
 def test_a_slave_that_holds_what_it_took_alone_is_no_copy() -> None:
-    assert "holds 1 message that x-mq01-a never received, from before" in store_difference_sentence(
+    assert "holds 1 message that it stored before it connected to x-mq01-a" in store_difference_sentence(
         master("| 1 |"), slave("| 1 2 |", SERVED, run("11:00:05", established=True))
     )
 

@@ -155,7 +155,8 @@ def test_a_target_without_pure_pairs_is_refused() -> None:
 def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
     stopped = node(master(""), "stopped"), node(slave("| 1 2"), "stopped")
     with pytest.raises(
-        ResyncRefusedError, match=r"x-mq01-a: .* its store is missing or empty.*activemq_resync_from=x-mq01-b"
+        ResyncRefusedError,
+        match=r"x-mq01-a: .* the store of x-mq01-a is missing or empty.*activemq_resync_from=x-mq01-b",
     ):
         step(*stopped, chosen=MASTER)
     assert act(*stopped, chosen=SLAVE) == ("copy", (SLAVE, MASTER))

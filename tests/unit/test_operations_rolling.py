@@ -72,7 +72,7 @@ def test_of_one_chosen_host_the_peer_is_left_alone() -> None:
 
 def test_the_line_says_who_is_restarted_and_who_stands_in() -> None:
     step = next_restart_step([A, B], run(A, B, done={B.host}))
-    assert step.say == "restart x-mq01-a, which is active: x-mq01-b takes over (it is standby)"
+    assert step.say == "the playbook restarts the active broker x-mq01-a, and x-mq01-b takes over (it is standby)"
     assert (step.hosts, step.peer, step.was) == (("x-mq01-a",), "x-mq01-b", "active")
 
 
@@ -124,7 +124,10 @@ def test_a_pure_pair_has_no_switchover() -> None:
 def test_a_broker_on_its_own_is_restarted_and_said_to_have_no_peer() -> None:
     alone = replace(A, ha="none", store_marker=None, store=None)
     step = next_restart_step([alone], run(alone))
-    assert step.say == "restart x-mq01-a, which is a single broker: its clients wait until it is active again"
+    assert (
+        step.say
+        == "the playbook restarts x-mq01-a. It is a single broker, so its clients wait until it is active again"
+    )
     other = replace(alone, host="x-mq01-b")
     assert next_restart_step([alone, other], run(alone, other, done={alone.host})).hosts == (other.host,)
 

@@ -110,7 +110,7 @@ def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
     assert (step.act, step.hosts, step.say) == (
         "restart",
         (hung.host,),
-        "restart x-mq01-a, which is a single broker: its clients wait until it is active again",
+        "the playbook restarts x-mq01-a. It is a single broker, so its clients wait until it is active again",
     )
     other = node("x-mq01-a", "hung", how="it says nothing")
     assert next_site_step([other], run([other])).act == "done"
@@ -123,7 +123,10 @@ def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
 
 def test_the_line_says_what_a_node_is_that_is_neither_active_nor_standby() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "hung", restart_required=True)
-    assert next_site_step(pair, run(pair)).say == "restart x-mq01-b, which is hung: x-mq01-a serves (as found)"
+    assert (
+        next_site_step(pair, run(pair)).say
+        == "the playbook restarts x-mq01-b, which is hung. x-mq01-a serves clients (as found)"
+    )
 
 
 def test_pairs_come_one_after_the_other() -> None:

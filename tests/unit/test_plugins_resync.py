@@ -80,7 +80,9 @@ def test_evidence_of_both_hosts_becomes_the_next_step(newer_master: tuple[dict[s
 def test_check_mode_says_what_would_be_next_and_ends(newer_master: tuple[dict[str, Any], ...]) -> None:
     step = ask(("active", "stopped"), newer_master, check=True)
     assert step["act"] == "done"
-    assert step["say"].startswith("nothing was changed; the next step would be: x-mq01-a: stop the broker")
+    assert step["say"].startswith(
+        "nothing was changed; the next step would be: x-mq01-a: the playbook stops the broker"
+    )
 
 
 def test_a_restart_that_is_asked_for_is_done_when_both_are_younger_than_the_run(tmp_path: Path) -> None:

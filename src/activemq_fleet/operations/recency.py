@@ -35,9 +35,10 @@ _LOADED = re.compile(r"LOADED \w+ (\w+ +\d+ \d\d:\d\d:\d\d) \S+(?: \S+)? (\d{4})
 _LONGEST_RECOVERY = timedelta(hours=1)
 _SECOND = timedelta(seconds=1)
 _SET_RESYNC_FROM = (
-    "Check in data/activemq.log of both hosts which broker reported 'Master Failed', and which broker accepted clients "
-    "last. Run the playbook resync again with -e activemq_resync_from=HOST, the host whose store is kept. The other "
-    "store is kept as a backup"
+    "Check data/activemq.log of both hosts to find the broker that accepted clients last. A slave that took over from "
+    "its master reports 'Master Failed' there. Run the playbook resync again with -e activemq_resync_from=HOST, where "
+    "HOST is the host of the broker that accepted clients last. The playbook keeps a backup of the store that it "
+    "replaces"
 )
 
 
@@ -193,8 +194,8 @@ def _unpacked(host: str, text: str) -> bytes:
         return decompress_base64_text(text, _LARGEST) if text else b""
     except ValueError as error:
         raise InputError(
-            f"{host}: the host returned a description of its store that cannot be read ({error}). Run the playbook "
-            "again with -vvv, which prints what the host returned"
+            f"{host}: the playbook cannot read the description of the store that this host returned ({error}). Run "
+            "the playbook again with -vvv, which prints what the host returned"
         ) from None
 
 
@@ -273,8 +274,8 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
         clauses.append(f"{slave.host} never received {count_with_noun(missed, 'message')} that {master.host} holds")
     if alone:
         clauses.append(
-            f"{slave.host} holds {count_with_noun(alone, 'message')} that {master.host} never received, from before "
-            f"{slave.host} connected to {master.host}"
+            f"{slave.host} holds {count_with_noun(alone, 'message')} that it stored before it connected to "
+            f"{master.host}, and that {master.host} never received"
         )
     return " and ".join(clauses)
 
@@ -283,11 +284,14 @@ def _chosen(master: PurePairNodeStore, slave: PurePairNodeStore, chosen: str) ->
     winner, loser = (master, slave) if chosen == master.host else (slave, master)
     if winner.was_never_used:
         raise ResyncRefusedError(
-            f"{chosen}: activemq_resync_from names this host, but its store is missing or empty. Restore the store "
-            f"from a backup, or run the playbook with -e activemq_resync_from={loser.host}"
+            f"{chosen}: activemq_resync_from names this host, but the store of {chosen} is missing or empty. Restore "
+            f"this store from a backup, or run the playbook resync with -e activemq_resync_from={loser.host}"
         )
     lost, _ = _keys_never_received(loser, winner)
-    left = f"; only the backup of {loser.host} keeps {count_with_noun(len(lost), 'message')}" if lost else ""
+    left = ""
+    if lost:
+        count = count_with_noun(len(lost), "message")
+        left = f"; then the backup of the store of {loser.host} has the only copy of {count}"
     return StoreChoice(chosen, False, (f"activemq_resync_from is {chosen}{left}",))
 
 

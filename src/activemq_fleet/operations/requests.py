@@ -212,8 +212,8 @@ def read_evidence_by_host(
             typed[host] = read(result_of_host)
         except NodeError as error:
             raise InputError(
-                f"{host}: the host returned a state of its broker that cannot be used ({error}). Run the playbook "
-                "again with -vvv, which prints what the host returned"
+                f"{host}: the playbook cannot read the broker state that this host returned ({error}). Run the "
+                "playbook again with -vvv, which prints what the host returned"
             ) from None
     return typed
 

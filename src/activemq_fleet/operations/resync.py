@@ -177,7 +177,7 @@ def _next(
         return well
     for node in both:
         if node.unfinished and node.is_down:
-            return ResyncStep("finish", f"{node.host}: install the copied store", (node.host,))
+            return ResyncStep("finish", f"{node.host}: the playbook installs the copied store", (node.host,))
     if rising := _rising(master, slave):
         return rising
     choice = _judge(master, slave, chosen)
@@ -187,13 +187,13 @@ def _next(
         if node.locked:
             raise ResyncRefusedError(
                 f"{node.host}: the broker is stopped, but another process holds the lock of its store. Find this "
-                "process with fuser on the file named lock in the store, and stop it"
+                "process with fuser on the file named lock in the store directory, and stop the process"
             )
     if choice.equal:
-        text = f"{master.host}: start the master, because {choice.reasons[0]}"
+        text = f"{master.host}: the playbook starts the master, because {choice.reasons[0]}"
         return ResyncStep("start", text, (master.host,), accept=("starting",), winner=choice.winner)
     loser = slave if choice.winner == master.host else master
-    text = f"copy the store of {choice.winner} to {loser.host}: {'; '.join(choice.reasons)}"
+    text = f"the playbook copies the store of {choice.winner} to {loser.host}: {'; '.join(choice.reasons)}"
     return ResyncStep("copy", text, (choice.winner, loser.host), winner=choice.winner, reasons=choice.reasons)
 
 
@@ -212,7 +212,7 @@ def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: f
     ]
     if due:
         why = f"{' and '.join(node.host for node in due)} must be restarted"
-        return ResyncStep("stop", f"{slave.host}: stop the slave first, because {why}", (slave.host,))
+        return ResyncStep("stop", f"{slave.host}: the playbook stops the slave first, because {why}", (slave.host,))
     if store_difference_sentence(master.store, slave.store):
         return None
     return ResyncStep(
@@ -232,7 +232,7 @@ def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
     if not master.listening:
         return ResyncStep("wait", f"{master.host}: the master does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
-        text = f"{slave.host}: start the slave, because {master.host} waits for it, and both stores are equal"
+        text = f"{slave.host}: the playbook starts the slave: {master.host} waits for it, and both stores are equal"
         return ResyncStep("start", text, (slave.host,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
         return ResyncStep("wait", f"{slave.host}: the slave has not connected to {master.host} yet", seconds=_WAIT)
@@ -243,9 +243,10 @@ def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> Sto
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
             f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
-            "not have. Choose the broker whose store is to be kept. Keep producers away from the other broker, and let "
-            "consumers receive its messages. Then run the playbook resync with -e activemq_resync_from=HOST, the "
-            "host of the chosen broker. The replaced store is kept as a backup"
+            "not have. Choose the broker whose store you want to keep. Stop the producers of the other broker, and let "
+            "consumers receive all messages of the other broker. Then run the playbook resync with -e "
+            "activemq_resync_from=HOST, where HOST is the host of the chosen broker. The playbook keeps a backup of "
+            "the store that it replaces"
         )
     choice = choose_store_to_keep(master.store, slave.store, chosen)
     loser = slave if choice.winner == master.host else master
@@ -264,7 +265,7 @@ def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> Res
     why = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
     if not choice.equal and (details := store_difference_sentence(master.store, slave.store)):
         why += f" ({details})"
-    return ResyncStep("stop", f"{host}: stop the broker, because {why}", (host,), winner=choice.winner)
+    return ResyncStep("stop", f"{host}: the playbook stops the broker, because {why}", (host,), winner=choice.winner)
 
 
 @register_operation("resync")

@@ -72,7 +72,7 @@ class RollingProgress:
         It waits 1 to 10 s; the pause grows with the time already waited.
         """
         seconds = max(1, min(10, int(self.waited / 3)))
-        return RollingStep("wait", f"wait {seconds} s and check again: {text}", seconds=seconds)
+        return RollingStep("wait", f"the playbook waits {seconds} s and checks again: {text}", seconds=seconds)
 
 
 def was_started_since(node: ObservedNode, since: float, observed_at: float) -> bool:
@@ -134,8 +134,8 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
     if not nodes:
         return RollingStep(
             "done",
-            "no broker is restarted in this step, because all selected pairs are pure (activemq_ha: pure): a resync "
-            "restarts them",
+            "no broker is restarted in this step, because all selected pairs are pure (activemq_ha: pure). The "
+            "playbook restarts their brokers in its next step, a resync",
         )
 
     def step_of(pair: Sequence[ObservedNode]) -> RollingStep | None:
@@ -219,13 +219,12 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
     """
     peer = next((other for other in pair if other.host != node.host), None)
     if peer is None:
-        say = f"{act} {node.host}, which is a single broker: its clients wait until it is active again"
+        say = f"the playbook {act}s {node.host}. It is a single broker, so its clients wait until it is active again"
     elif node.is_serving:
-        say = f"{act} {node.host}, which is active: {peer.host} takes over ({peer.how})"
+        say = f"the playbook {act}s the active broker {node.host}, and {peer.host} takes over ({peer.how})"
     else:
-        how = "the standby" if node.state == "standby" else f"which is {node.state}"
-        serves = "serves" if peer.is_serving else f"is {peer.state}"
-        say = f"{act} {node.host}, {how}: {peer.host} {serves} ({peer.how})"
+        serves = "serves clients" if peer.is_serving else f"is {peer.state}"
+        say = f"the playbook {act}s {node.host}, which is {node.state}. {peer.host} {serves} ({peer.how})"
     return RollingStep(act, say, (node.host,), peer.host if peer else None, node.state)
 
 

@@ -164,7 +164,7 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
     if act == "restart":
         return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
-    step = RollingStep("start", f"start {node.host}", (node.host,), peer, node.state)
+    step = RollingStep("start", f"the playbook starts {node.host}", (node.host,), peer, node.state)
     if node.profile.replicates and node.role == "master":
         return replace(step, accept=("active", "starting"))
     return step

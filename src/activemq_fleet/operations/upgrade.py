@@ -155,7 +155,7 @@ def _step(
         if peer
         else "it is a single broker, so its clients wait until it is active again"
     )
-    say = f"upgrade {node.host} from {node.release} to {node.wanted}: {how}"
+    say = f"the playbook upgrades {node.host} from {node.release} to {node.wanted}: {how}"
     return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
