@@ -16,5 +16,5 @@ PURE = Profile(
     ),
     plural="pure master/slave",
     reason="the master copies each message to its slave before it answers",
-    legend="The master replicates each message to its slave, which listens only once it is promoted.",
+    legend="The master replicates each message to its slave. The slave starts its connectors only if the master fails.",
 )

@@ -26,7 +26,7 @@ _NO_CACHE = XmlElement(
     children=(XmlElement("storeDurableSubscriberCursor", (("useCache", "false"),)),),
 )
 _WHY_REPLAY = "a message may return to a broker that it came from, after its consumers moved to that broker"
-_WHY_NO_CACHE = "with a cache, a broker sends some messages twice that arrive while it starts"
+_WHY_NO_CACHE = "if useCache is true, a broker can send messages twice when they arrive during its start"
 _TOPIC_PREFETCH = "100"
 """Messages that a broker holds in memory for a topic subscriber that does not name a prefetch; the rest are written to
 the temporary store. The default of releases is 32766. Measured on 5.5.1, 5.18.3 and 6.3.1: docs/security.md."""
@@ -160,7 +160,7 @@ def virtual_destination_elements(broker: Broker) -> tuple[XmlElement, ...]:
         return tuple(destination_elements)
     if any((virtual.type, virtual.name) == (default.type, default.name) for virtual in configured_destinations):
         return tuple(destination_elements)
-    reason = "the default of ActiveMQ, which a file with virtual destinations must list to keep it"
+    reason = "the default of ActiveMQ: a file with virtual destinations replaces it, so it is repeated here"
     return (XmlElement("virtualTopic", (("name", default.name),), comment=reason), *destination_elements)
 
 

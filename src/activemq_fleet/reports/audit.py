@@ -312,9 +312,9 @@ def _latency_note(report_data: AuditReportData) -> str:
     half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))
     differ = f" {count_with_noun(took.backwards, 'event')} were handled before their acceptance: the clocks differ."
     return (
-        f"Accepted to handled: median {half}, 99th percentile {most}, maximum {longest}. Dots mark medians, "
-        "and lines extend to the maximum. "
-        "The publisher's clock times the acceptance, and the subscriber's clock times the handling."
+        f"Time from acceptance to handling: median {half}, 99th percentile {most}, maximum {longest}. Dots mark "
+        "medians, and lines extend to the maximum. The acceptance time is from the clock of the publisher. The "
+        "handling time is from the clock of the subscriber."
     ) + (differ if took.backwards else "")
 
 
