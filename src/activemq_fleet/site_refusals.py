@@ -86,7 +86,7 @@ def ignored_archive_findings(fleet: Fleet) -> Iterator[Finding]:
                 severity="warning",
                 host=broker.host,
                 message=f"{' and '.join(names)} {'is' if is_one else 'are'} set, but activemq_install is "
-                f"{settings.install}, so that the `site` playbook ignores {'this variable' if is_one else 'both'}",
+                f"{settings.install}, so the `site` playbook ignores {'this variable' if is_one else 'both'}",
                 fix="to install the release from the archive, set activemq_install: archive. Otherwise remove "
                 + " and ".join(names),
                 why=_SOURCE_WITHOUT_ARCHIVE[settings.install],
@@ -108,7 +108,7 @@ def reports_site_refusal(finding: Finding) -> bool:
 
 
 def _refusal(host: str, message: str, fix: str) -> Finding:
-    text = f"{message}, so that the `site` playbook will fail"
+    text = f"{message}, so the `site` playbook will fail"
     why = "the `site` playbook checks the whole inventory first, and stops before it changes a host"
     return Finding(rule=RULE, severity="warning", host=host, message=text, fix=fix, why=why)
 

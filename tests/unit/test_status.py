@@ -205,7 +205,8 @@ def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one(
     (finding,) = status(a={"store": None}, b=second).findings
     assert finding.rule == "two-active"
     assert finding.fix == (
-        "immediately stop one of the two brokers: the one with fewer client connections, or either if neither has any"
+        "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
+        "either of the two"
     )
 
 
@@ -255,7 +256,7 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
     [
         (BOTH, "up", ""),
         ({**BOTH, "a": {"usage": usage_evidence()}}, "half", f"{A} has no connection for the opposite direction"),
-        ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "without the id of"),
+        ({**BOTH, "a": {**BOTH["a"], "records": [NULL]}}, "half", "did not receive the broker id of"),
         ({**BOTH, "a": {**BOTH["a"], "records": [NULL, GOOD]}}, "up", ""),
         ({**BOTH, "shop_a": {"usage": usage_evidence()}}, "down", "no log contains a reason"),
         ({}, "down", "no log contains a reason"),

@@ -206,7 +206,7 @@ def test_t006_two_connectors_that_would_be_one_port() -> None:
     for node, name in (("a", "one"), ("b", "other")):
         connectors = [{"name": name, "scheme": "tcp", "port": 61616}]
         brokers[f"orders-mq01-{node}.example.com"]["activemq_connectors"] = connectors
-    assert f"would both listen on port 61616 of the virtual address {VIP}" in told(balanced(brokers), "T006")[0]
+    assert f"both require port 61616 of the virtual address {VIP}" in told(balanced(brokers), "T006")[0]
 
 
 def test_brokers_of_a_balanced_group_know_the_login_and_give_it_no_rights() -> None:

@@ -100,14 +100,24 @@ def _kill_command(row: BrokerStatus, broker: Broker) -> str:
     return f"kill -KILL {row.pid}"
 
 
+def _standard_output(broker: Broker) -> str:
+    """Return the place of a broker's standard output, as a noun."""
+    if broker.settings.service == "systemd":
+        return f"its systemd journal (journalctl -u {broker.settings.instance})"
+    return "its standard output"
+
+
 def _start_remedy(row: BrokerStatus, broker: Broker) -> str:
     """Return the remedy that starts a standby that is stopped or hung."""
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
     if row.state == "hung":
-        return f"on {broker.host}, kill the broker with {_kill_command(row, broker)}. If it stays stopped, start it"
+        kill = f"on {broker.host}, kill the broker with {_kill_command(row, broker)}"
+        if broker.settings.service != "systemd":
+            return f"{kill}, then start the broker"
+        return f"{kill}. If systemd does not start it again, run systemctl start {broker.settings.instance}"
     if broker.settings.service != "systemd":
-        return f"start the broker of {broker.host}"
+        return f"start the broker on {broker.host}"
     unit = broker.settings.instance
     return f"on {broker.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}"
 
@@ -155,14 +165,15 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
 def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
     # Where its descriptors cannot be read, the release is not seen either.
     if row.state in SERVING and row.holds_lock is False and row.release and not evidence.get("guard"):
+        peer = broker.peer or "the other node"
         yield _finding(
             "lock-lost",
             "error",
             row.host,
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
-            f"if {broker.peer or 'the other node'} is active, too, kill the broker of the two with fewer client "
-            f"connections. Otherwise kill the broker on {row.host}. The command on {row.host} is "
+            f"if {peer} is also active, kill the one of the two brokers that has fewer client connections. If {peer} "
+            f"is not active, kill the broker on {row.host}. To kill the broker on {row.host}, run "
             f"{_kill_command(row, broker)}. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
@@ -353,8 +364,8 @@ def _room(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
     if row.state == "unhealthy" and max(percents.values()) < FULL:
         text = f"no test message completes a round trip through the broker: {row.reason}"
         see = (
-            f"check activemq.log on {row.host} for the error. Without an error, take a thread dump (kill -QUIT "
-            f"{row.pid}) to find a deadlock"
+            f"check activemq.log on {row.host} for the error. If the log has no error, run kill -QUIT {row.pid}: the "
+            f"JVM prints a thread dump to {_standard_output(broker)}. Check the thread dump for a deadlock"
         )
         yield _finding("messages-held-back", "error", row.host, text, see)
     for directory, free in sorted((evidence.get("free") or {}).items()):
@@ -382,8 +393,9 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
     if evidence.get("usage_error"):
         text = f"the broker does not report its store, memory and temp usage: {evidence['usage_error']}"
         see = (
-            "if an earlier version of activemq.fleet installed the service unit, run the playbooks site and restart. "
-            "Otherwise check the memory of the JVM"
+            f"check activemq.log on {row.host} for OutOfMemoryError. If the log has this error, raise activemq_heap. "
+            "Otherwise run the playbooks site and restart: they replace a service unit of activemq.fleet 0.1.0, with "
+            "which status cannot read the usage"
         )
         yield _finding("usage-unknown", "warning", row.host, text, see)
     if evidence.get("log_error"):
@@ -391,8 +403,8 @@ def _messages(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator
             "log-unreadable",
             "warning",
             row.host,
-            "status cannot read the records in activemq.log of the running broker. The reported state of the broker, "
-            "the reasons why its links are down, and results of audits can be wrong",
+            "activemq-fleet status cannot read the records in activemq.log of the running broker. The reported "
+            "state of the broker, the reasons why its links are down, and results of audits can be wrong",
             str(evidence["log_error"]),
         )
 
@@ -451,7 +463,7 @@ def _active_node_findings(
             "no-active",
             "error",
             rows[0].host,
-            f"no node of {name} is active, so that clients are not served: {other_states}",
+            f"no node of {name} is active, so clients are not served: {other_states}",
             _remedy_without_active_node(rows),
         )
     elif active and has_peer and others[0].state in ("stopped", "hung"):
@@ -484,7 +496,8 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     names = " and ".join(row.host for row in active)
     stores = {row.host: evidence[row.host].get("store") for row in active}
     stop = (
-        "immediately stop one of the two brokers: the one with fewer client connections, or either if neither has any"
+        "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
+        "either of the two"
     )
     if different := different_stores_message(stores):
         yield _finding(
@@ -508,7 +521,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     elif not brokers_writing_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
-            "the store"
+            "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
         )
         yield _finding("two-active", "error", active[0].host, text, stop)
 
@@ -584,7 +597,7 @@ def _balancers(rows: Sequence[BalancerStatus]) -> Iterator[Finding]:
                 "no-address",
                 "error",
                 reached[0].host,
-                f"no load balancer holds the virtual address of group {group}, so that its clients cannot connect",
+                f"no load balancer holds the virtual address of group {group}, so its clients cannot connect",
                 f"check journalctl -u keepalived on {', '.join(row.host for row in reached)}",
             )
 

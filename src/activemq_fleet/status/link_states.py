@@ -204,7 +204,10 @@ def _link_state(
     ):
         return "half", f"{peer.host} has no connection for the opposite direction of this duplex link"
     if _lacks_id(records.get(peer.host, ()), connector.name):
-        text = f"{peer.host} accepted this duplex link without the id of {broker.host}, and sends no messages over it"
+        text = (
+            f"{peer.host} did not receive the broker id of {broker.host} when it accepted this duplex link, so "
+            f"{peer.host} sends no messages over the link"
+        )
         return "half", text
     return "up", ""
 

@@ -34,7 +34,7 @@ def different_password_finding(prefix: str, name: str, host: str, other: str) ->
         host,
         f"{prefix}_password differs from the value of the host {other}, but {prefix}_username is {name} on both hosts",
         "set the same password on both hosts, or a different user name on each",
-        why="a broker has one password for each user name, so that it rejects one of the two hosts",
+        why="a broker has one password for each user name, so it rejects the login of one of the two hosts",
     )
 
 

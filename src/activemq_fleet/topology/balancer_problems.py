@@ -169,11 +169,11 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
             yield error_finding(
                 "T006",
                 group.brokers[0].host,
-                f"the connectors {front.connector} and {other.connector} would both listen on port {front.port} of the "
-                f"virtual address {address.address} (activemq_vip)",
-                "in activemq_connectors, set the same port for connectors with the same name on all brokers of the "
-                f"group {group.name}",
-                why="the load balancer listens on each port of the virtual address for one connector only",
+                f"the connectors {other.connector} and {front.connector} of group {group.name} both require port "
+                f"{front.port} of the virtual address {address.address} (activemq_vip)",
+                f"in activemq_connectors of all brokers of group {group.name}, use one name for the connectors on port "
+                f"{front.port}. If they are different connectors, set a different port for each name",
+                why="the load balancer forwards each port of the virtual address to one connector only",
             )
 
 
@@ -184,9 +184,9 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
             rule="T024",
             severity="warning",
             host=balancer.host,
-            message="activemq_address of a load balancer is not an IP address of the same version as activemq_vip: the "
-            "load balancers send VRRP messages by multicast",
-            fix="set activemq_address of each load balancer to its IP address (IPv4 or IPv6, as in activemq_vip)",
+            message="activemq_address of a load balancer is not an IP address of the same version (IPv4 or IPv6) as "
+            "activemq_vip, so the load balancers send VRRP messages by multicast",
+            fix="set activemq_address of each load balancer to its IP address, in the same version as activemq_vip",
             why="if the network drops multicast, every load balancer holds the virtual address",
         )
 

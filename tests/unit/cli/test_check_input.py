@@ -74,7 +74,7 @@ def test_refusal_of_site_is_a_warning_of_each_host(
     assert report["counts"]["warning"] == 1
     for finding in report["findings"]:
         assert finding["severity"] == "warning"
-        assert finding["message"].endswith(", so that the `site` playbook will fail")
+        assert finding["message"].endswith(", so the `site` playbook will fail")
         assert said in finding["message"]
 
 
