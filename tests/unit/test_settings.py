@@ -115,7 +115,10 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_links": [{"from": "a", "to": "b", "include": ["vm://x"]}]},
             "in activemq_links[0].include[0], the destination 'vm://x' must be the name of a queue",
         ),
-        ({"activemq_links": ["a to b"]}, "activemq_links[0] must be a mapping (lines KEY: VALUE), not 'a to b'"),
+        (
+            {"activemq_links": ["a to b"]},
+            "activemq_links[0] must be a mapping (lines of the form 'KEY: VALUE'), not 'a to b'",
+        ),
         ({"activemq_console": "maybe"}, "activemq_console must be true or false, not 'maybe'"),
         ({"activemq_waivers": [{"rule": "T002", "reason": "x", "until": "soon"}]}, "must be a date such as"),
         (
@@ -155,7 +158,10 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
             {"activemq_user": [{"name": "ann", "password": "secret1"}]},
             "activemq_user must be text, not a list: write a single value. Did you mean activemq_users?",
         ),
-        ({"activemq_users": "activemq"}, "activemq_users must be a list (lines - VALUE). Did you mean activemq_user?"),
+        (
+            {"activemq_users": "activemq"},
+            "activemq_users must be a list (lines of the form '- VALUE'). Did you mean activemq_user?",
+        ),
         (
             {"activemq_archive": {"5.18.3": ["/x"]}},
             "in activemq_archive, the value for release 5.18.3 must be text, not a list",
@@ -257,7 +263,7 @@ def test_ordinary_variable_has_no_meant_variable(name: str) -> None:
 def test_a_password_in_the_wrong_place_is_not_shown() -> None:
     assert (
         problem({"activemq_users": ["ann:hush"]})
-        == "orders-mq01-a: activemq_users[0] must be a mapping (lines KEY: VALUE)"
+        == "orders-mq01-a: activemq_users[0] must be a mapping (lines of the form 'KEY: VALUE')"
     )
 
 
@@ -339,7 +345,7 @@ def test_one_archive_is_for_every_release() -> None:
             {"5.18.6": "${x}"},
             "in activemq_archive, the entry of release 5.18.6 is not valid: the value of the setting contains '${'",
         ),
-        (["/x"], "the value of activemq_archive is neither text nor a mapping: write one TEXT for all releases, or"),
+        (["/x"], "the value of activemq_archive is neither text nor a mapping: write one text for all releases, or"),
     ],
 )
 def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:

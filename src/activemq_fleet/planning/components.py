@@ -166,8 +166,9 @@ def _fleet_warnings(facts: Iterable[HostDivisionFacts], releases: Iterable[str])
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
         texts.append(
-            f"{names_to_text(nearly)}: the host is not read as a broker, because its name contains -mq and digits, but "
-            "does not match activemq_naming_pattern. If it is a broker, correct its name or the pattern"
+            f"{names_to_text(nearly)}: the host is not read as a broker, because its name does not match "
+            "activemq_naming_pattern. The name is similar to the name of a broker, because it contains -mq and digits. "
+            "If the host is a broker, correct its name or activemq_naming_pattern"
         )
     return texts
 

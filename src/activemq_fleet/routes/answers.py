@@ -226,7 +226,9 @@ class Routes:
         pair = self.network.units.get(name)
         if pair and len(pair.brokers) > 1:
             nodes = " or ".join(broker.identity.short_host_name for broker in pair.brokers)
-            raise InputError(f"the argument down is the pair {name}, but must be a single broker: set it to {nodes}")
+            raise InputError(
+                f"the argument 'down' names the pair {name}, but it must name a single broker: set it to {nodes}"
+            )
         return self.fleet.broker(name).host
 
     def network_with_broker_down(

@@ -43,7 +43,7 @@ def route_sentence(
     if active and not active.connectors:
         text += f"; these are the stored messages of {source.name}, which {active.identity.short_host_name} now sends"
     if choice == "strands":
-        text += "; a broker may also choose a route on which messages stay at a broker without the consumer"
+        text += f"; a broker may also choose a route that ends before {target.name}, and the messages then stay there"
     elif choice == "full":
         text += "; while a bridge has 1,000 unacknowledged messages, more messages may take a longer route, and stay "
         text += "on a broker of that route"

@@ -24,7 +24,8 @@ RULES = {
     "logs an error",
     "R002": "messages on these routes wait until the broker is active again, although the brokers at both ends of each "
     "route are active",
-    "R003": "messages for consumers on the remote broker of the link wait, unless another link leads to that broker",
+    "R003": "consumers on the remote broker do not receive the messages of this broker, unless another link leads to "
+    "the remote broker",
     "R004": "a broker with several links chooses one of them for each message. If no link leads on from the next "
     "broker within the TTL, the message stays there, even while the consumer is connected",
 }

@@ -30,7 +30,7 @@ DEEPEST_URI = 20
 _URI_MARKS = ",&?"
 _DECLARED = re.compile(r"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z][\w.-]*)""")
 _LONGEST_DECLARATION = 400  # bytes
-_CORRECT_XML = "correct the XML at this place: a broker stops at the first character that is not XML"
+_CORRECT_XML = "correct the XML at this position: a broker does not start with a file that is not well-formed XML"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -145,9 +145,9 @@ def _check_encoding(document: bytes) -> None:
     is_wide = declared.lower().startswith(("utf-16", "utf16", "utf-32", "ucs-"))
     if is_wide == bool(actual):
         return
-    written = "UTF-16" if actual else "UTF-8 or another encoding of single bytes"
+    written = "UTF-16" if actual else "UTF-8 or another 8-bit encoding"
     message = f"Java cannot read the file: it declares the encoding {declared}, but is written in {written}"
-    fix = f"save the file in {declared}, or correct the encoding in its first line"
+    fix = f"save the file in the encoding {declared}, or correct the encoding in its first line"
     raise UnreadableXmlError(SchemaProblem(1, 1, "", message, fix))
 
 
@@ -219,7 +219,7 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
                     remedy = "shorten the value"
                     break
         if excess:
-            message = f"{excess}. The file was not checked, because no real broker has such a configuration"
+            message = f"{excess}. This limit bounds the duration of a check, so the file was not checked"
             fix = f"check the origin of the file. If the configuration is intended, {remedy}"
             raise XmlTooLargeError(SchemaProblem(int(str(element.sourceline)), 1, "", message, fix))
 
@@ -234,7 +234,7 @@ def _excess_of(tag: str, name: str, value: str) -> str:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
     if "(" in value or "?" in value:
         if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators of its parts (, & ?)"
+            return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators (',', '&' and '?')"
         if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
             return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""

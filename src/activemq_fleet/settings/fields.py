@@ -221,8 +221,8 @@ def _text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
             return check(str(value))
         if not isinstance(value, Mapping):
             raise ValueError(
-                "the value of the setting is neither text nor a mapping: write one TEXT for all releases, or a mapping "
-                "from some releases to texts, such as {'5.18.6': TEXT}"
+                "the value of the setting is neither text nor a mapping: write one text for all releases, or a mapping "
+                "with one text for each release, such as {'5.18.6': TEXT}"
             )
         return {_check_release(key): _check_entry(key, text) for key, text in value.items()}
 
@@ -369,7 +369,7 @@ AgentKey = Annotated[
     str,
     matching_text_validator(
         r"[a-z]+(\.[a-z]+)*",
-        "must be a key of agent.conf, which has only lowercase letters and dots, such as connecting.cap",
+        "must be a key of agent.conf such as connecting.cap, with only lowercase letters and dots",
     ),
 ]
 OptionName = Annotated[

@@ -116,8 +116,8 @@ class DestinationStore(XmlBean):
         if (self.destination is None) != (self.kind is None):
             given, missing = ("destination", "kind") if self.destination else ("kind", "destination")
             raise ValueError(
-                f"an entry of activemq_kahadb.by_destination sets {given}, but not {missing}: set {missing}, or "
-                f"remove {given}, so that the entry is for all other destinations"
+                f"an entry of activemq_kahadb.by_destination sets {given}, but not {missing}: set {missing}. "
+                f"If the entry must apply to all other destinations, remove {given} instead"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
@@ -189,7 +189,7 @@ class KahadbSettings(StoreTuning):
             # MultiKahaDBPersistenceAdapter: "No matching persistence adapter configured for destination".
             raise ValueError(
                 "by_destination of activemq_kahadb leaves some destinations without a store: add an entry without the "
-                "keys destination and kind, which is for all other destinations"
+                "keys destination and kind. This entry then applies to all other destinations"
             )
         if self.directory_archive:
             raise ValueError(

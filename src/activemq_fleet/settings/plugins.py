@@ -101,7 +101,7 @@ class RedeliveryPlugin(XmlBean):
         if not self.redelivery_policy_map.policies and self.redelivery_policy_map.default is None:
             raise ValueError(
                 "activemq_plugins.redelivery has no redelivery policy, so the plugin would redeliver no message: set "
-                "its key policies or default"
+                "its key 'policies' or its key 'default'"
             )
         return self
 

@@ -242,13 +242,13 @@ _PLAIN = {
     "a valid boolean": "true or false",
     "a valid date": "a date such as 2030-12-31",
     "Datetimes provided to dates": "a date such as 2030-12-31",
-    "a valid dictionary": "a mapping (lines KEY: VALUE)",
+    "a valid dictionary": "a mapping (lines of the form 'KEY: VALUE')",
     "a valid integer": "a whole number such as 10",
     "Unable to parse input string as an integer": "a whole number such as 10",
     "a valid number": "a number such as 1.5",
     "a finite number": "a number such as 1.5",
     "a valid string": "text in quotes",
-    "a valid tuple": "a list (lines - VALUE)",
+    "a valid tuple": "a list (lines of the form '- VALUE')",
 }
 
 

@@ -37,7 +37,7 @@ class _Usage(XmlBean):
         percent = getattr(self, self.IN_PERCENT) if self.IN_PERCENT else None
         if (self.limit is None) == (percent is None):
             if not self.IN_PERCENT:
-                raise ValueError("the limit has no size: set its key limit to a size such as 1 gb")
+                raise ValueError("the key 'limit' is not set: set it to a size such as 1 gb")
             if percent is not None:
                 raise ValueError(
                     f"the keys limit and {self.IN_PERCENT} are both set, but {self.ELEMENT} has only one limit: "

@@ -279,7 +279,7 @@ def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
 
 
 def _with_pair(host: AuditedHost, pair: str) -> AuditedHost:
-    assumption = f"by its name, the host is assumed to be a node of the pair {pair}"
+    assumption = f"the audit assumes from the name of the host that it is a node of the pair {pair}"
     return replace(host, pair=pair, problems=(*host.problems, assumption))
 
 
@@ -378,8 +378,8 @@ def _problems_of_missing_files(files: Iterable[InputFile], hosts: Mapping[str, A
 def _problems_of_large_files(files: Iterable[InputFile]) -> list[str]:
     """Return a line for each host.json, operations.jsonl and systemd journal that is too large to be read."""
     what_to_do = {
-        "operations": f"The planned work on the host is unknown: keep only the newest lines (tail -n 4000 "
-        f"{OPERATIONS_FILE})",
+        "operations": "Without this file, the audit does not know the planned work on the host: keep only the newest "
+        f"lines of the file (tail -n 4000 {OPERATIONS_FILE} > new && mv new {OPERATIONS_FILE})",
         "host": "Group, release and time zone of the host are unknown: run the playbook collect again",
     }
     return [

@@ -54,7 +54,7 @@ def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(
-            f"{out}: {_MADE_BY} replaces only its own output, but did not write the file {MANIFEST} in this "
+            f"{out}: {_MADE_BY} did not write the file {MANIFEST} in this directory, so `{kind}` does not replace the "
             "directory: choose another output directory"
         )
     if manifest.get("kind") != kind:
@@ -90,8 +90,8 @@ class HadoopTarget:
         text = _newest_manifest(self._spark, self.out)
         if text is None:
             raise InputError(
-                f"{self.out}: this directory contains files that `{kind}` did not write, and `{kind}` would delete "
-                "them: choose another output directory"
+                f"{self.out}: this directory contains files that `{kind}` did not write, so `{kind}` does not "
+                "write to it: choose another output directory"
             )
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 

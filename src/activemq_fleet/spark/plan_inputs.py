@@ -77,8 +77,8 @@ def read_hosts(spark: SparkSession, path: str, form: str = "auto") -> HostRecord
         frame = spark.read.csv(where, header=True, multiLine=True, escape='"')
     if not set(frame.columns) & set(HOST_KEYS):
         raise InputError(
-            f"{path}: the table has no column host; its columns are {', '.join(frame.columns[:10]) or 'none'}. Rename "
-            "the column with the names of hosts to host"
+            f"{path}: the table has no column 'host'; its columns are {', '.join(frame.columns[:10]) or 'none'}. "
+            "Rename the column that contains the host names to 'host'"
         )
     return HostRecords(
         frame.select(sf.to_json(sf.struct(*(_quoted_column(name) for name in frame.columns))).alias("text")), "table"

@@ -60,8 +60,8 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     (
         r"No FileSystem for scheme \"?(\w+)|ClassNotFoundException: Class \S*\.(S3A|Abfs|GoogleHadoop)FileSystem",
         lambda m: (
-            f"Spark has no file system driver for {m[1] or m[2]} paths: add its jar, for s3a with --conf "
-            "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION"
+            f"Spark has no file system driver for {m[1] or m[2]} paths: add the jar of the driver. For s3a, "
+            "set --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION with the Hadoop version of Spark"
         ),
     ),
     (
@@ -71,7 +71,8 @@ _KNOWN: tuple[tuple[str, Line], ...] = (
     (
         r"InvalidClassException: .*serialVersionUID",
         lambda m: (
-            "the cluster runs another Spark release than this machine: install pyspark in the release of the cluster"
+            "the Spark release of the cluster differs from the release on this machine: install the release of the "
+            "cluster on this machine (pip install pyspark==RELEASE)"
         ),
     ),
     (
