@@ -11,8 +11,8 @@ short_description: Check the inventory of all brokers, and archive the files of 
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use it in
-    other playbooks, because it may change at any time.
+  - This module is internal to the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use
+    it in other playbooks, because it may change at any time.
   - Reads the variables of every host of the inventory, and computes groups, pairs and links. Renders every file, and
     validates every C(activemq.xml) against the schema of its release. The files of a host depend on its peers, so the
     module reads all hosts of the inventory, not only those of the play or of C(--limit).

@@ -14,8 +14,8 @@ short_description: Install the files of a broker as one version, activated by on
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use it in
-    other playbooks, because it may change at any time.
+  - This module is internal to the role C(activemq.fleet.broker) and of the playbooks of this collection. Do not use
+    it in other playbooks, because it may change at any time.
   - Installs the archive that M(activemq.fleet.compile) made for the host. It also installs the files in C(conf) of
     O(home) that ActiveMQ ships, except example configurations and files that contain passwords or keys.
   - The module writes the files to the directory C(BASE/versions/ID), and syncs them to disk. It then switches the

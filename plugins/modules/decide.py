@@ -11,8 +11,8 @@ short_description: Decide the next step of a playbook from evidence of its hosts
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbooks of this collection. Do not use it in other playbooks, because it may change at
-    any time.
+  - This module is internal to the playbooks of this collection. Do not use it in other playbooks, because it may
+    change at any time.
   - It reads the fleet that M(activemq.fleet.compile) has computed earlier in the same playbook run.
   - The following items describe the values of O(operation).
   - V(roll) finds the pairs in which the playbook C(site) must start or restart brokers. It fails if a host failed or

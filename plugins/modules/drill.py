@@ -11,7 +11,8 @@ short_description: Run the controller's part of a failover drill, which injects 
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbook C(drill). Do not use it in other playbooks, because it may change at any time.
+  - This module is internal to the playbook C(drill). Do not use it in other playbooks, because it may change at any
+    time.
   - Starts agents on the controller that send events through the pairs, records the injected faults, and verifies at the
     end that every event was delivered once.
 options:

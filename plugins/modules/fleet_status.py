@@ -11,7 +11,8 @@ short_description: Compute the status of all brokers, agents and load balancers 
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbook C(status). Do not use it in other playbooks, because it may change at any time.
+  - This module is internal to the playbook C(status). Do not use it in other playbooks, because it may change at any
+    time.
   - V(begin) returns the hosts to query, with the options of each query. V(conclude) returns the status of the fleet.
 options:
   step:

@@ -11,8 +11,8 @@ short_description: Gather facts that decide whether a host can run its broker an
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may change at
-    any time.
+  - This module is internal to the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may
+    change at any time.
   - The module returns facts and changes nothing. Values that it cannot determine are null or empty.
 options:
   java:

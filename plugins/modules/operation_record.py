@@ -11,8 +11,8 @@ short_description: Record on a host that planned work begins or ends
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbooks of this collection that restart, switch, upgrade, resync, migrate or drill
-    brokers. Do not use it in other playbooks, because it may change at any time.
+  - This module is internal to the playbooks of this collection that restart, switch, upgrade, resync, migrate or
+    drill brokers. Do not use it in other playbooks, because it may change at any time.
   - Appends one line of JSON to C(/var/lib/activemq-fleet/operations.jsonl), as root. M(activemq.fleet.collect) copies
     the file. With this file, C(activemq-fleet audit) can distinguish planned takeovers from failures.
   - If the module cannot write the record, the playbook continues, and the result contains the reason.

@@ -11,8 +11,8 @@ short_description: Rename the directory of an unpacked ActiveMQ release to its f
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may change at
-    any time.
+  - This module is internal to the role C(activemq.fleet.broker). Do not use it in other playbooks, because it may
+    change at any time.
   - The unpacked release is in the directory C(HOME.new). The module reads the release from the broker jars in this
     directory. If it is O(release), the module renames C(HOME.new) to O(home). Otherwise, the module removes C(HOME.new)
     and fails.

@@ -11,8 +11,8 @@ short_description: Gather facts about a broker's KahaDB store and about the brok
 version_added: 0.2.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbook C(activemq.fleet.resync). Do not use it in other playbooks, because it may change
-    at any time.
+  - This module is internal to the playbook C(activemq.fleet.resync). Do not use it in other playbooks, because it may
+    change at any time.
   - The module reads the journal of the store (releases 5.3 to 5.7), whether the broker runs or not. It returns hashes
     of the messages and durable subscriptions that the store contains. It also returns hashes of those that the store no
     longer contains, but that the journal still has records about. From the results of both nodes of a pair, the

@@ -11,8 +11,8 @@ short_description: Manage the marker of a store that two brokers share
 version_added: 0.1.0
 author: The activemq.fleet authors (!UNKNOWN)
 description:
-  - An internal module of the playbook C(activemq.fleet.site). Do not use it in other playbooks, because it may change
-    at any time.
+  - This module is internal to the playbook C(activemq.fleet.site). Do not use it in other playbooks, because it may
+    change at any time.
   - If a network share is not mounted, both nodes of a pair could become active, each on a local directory. To prevent
     this, a shared store contains the marker file C(.activemq-fleet-pair) with the name of the pair, and a broker does
     not start without it. One node writes the marker once, to an empty store, with the ID of the playbook run. The other

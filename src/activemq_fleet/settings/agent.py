@@ -126,7 +126,7 @@ class AgentSettings(BaseModel):
         if wrong := next((prefix for prefix in self.agent_publish_prefixes if prefix.endswith("#")), None):
             raise ValueError(
                 f"activemq_agent_publish_prefixes contains {wrong!r}, but a prefix cannot end with #: write the prefix "
-                "without wildcards, such as a/b for the topics a/b/EVENT"
+                "without #, such as a/b for the topics a/b/EVENT"
             )
         if self.agent_handlers_source and not self.agent_handlers:
             raise ValueError(
