@@ -9,13 +9,26 @@ from hypothesis import strategies as st
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, describe_releases_with, example_release, known_release_lines
 from activemq_fleet.releases._data import load_release_data, load_schema_spans
-from activemq_fleet.releases._spans import VersionSpan, parse_version
+from activemq_fleet.releases._spans import VersionSpan, parse_version, version_range_in_words
 
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
 
 
 def includes(span: str, release: str) -> bool:
     return VersionSpan.parse(span).includes(parse_version(release))
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "words"),
+    [
+        ("5.13.0", "5.18.5", "5.13.0 to 5.18.4"),
+        ("5.6.0", "5.10.0", "5.6.0 to 5.9.x"),
+        ("5.19.6", "6.0.0", "5.19.6 and later 5.x"),
+        ("6.3.0", "6.3.1", "6.3.0"),
+    ],
+)
+def test_version_range_names_its_last_versions(first: str, end: str, words: str) -> None:
+    assert version_range_in_words(first, parse_version(end)) == words
 
 
 def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:

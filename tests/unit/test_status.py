@@ -210,6 +210,15 @@ def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one(
     )
 
 
+def test_two_active_brokers_with_an_unreadable_generation_are_an_error() -> None:
+    second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9, "generation": 4}
+
+    (finding,) = status(a={"guard": 9, "generation": 4}, b=second).findings
+
+    assert finding.rule == "two-active"
+    assert "the newest generation (numbered copy) of the store cannot be read" in finding.message
+
+
 @pytest.mark.parametrize("guard", [None, 9])
 def test_two_active_brokers_with_different_stores_are_an_error_that_names_both(guard: int | None) -> None:
     first = {"store": "/srv/orders", "guard": guard, "generation": 5, "generation_in_force": 5}

@@ -37,7 +37,7 @@ from typing import Any, Literal
 from activemq_fleet.findings import Finding, Severity, ValueOrigin
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
-from activemq_fleet.releases import Release
+from activemq_fleet.releases import Release, parse_version, version_range_in_words
 from activemq_fleet.value_origins import (
     XmlPath,
     matching_start_tags,
@@ -167,7 +167,9 @@ class Rule:
             return "all releases" if floors == [ALWAYS] else f"{', '.join(floors)} and later"
         if len(ends) == 1 and floors == [ALWAYS]:
             return f"before {ends[0]}"
-        return ", ".join(f"{floor} to before {end}" for floor, end in zip(floors, ends, strict=True))
+        return ", ".join(
+            version_range_in_words(floor, parse_version(end)) for floor, end in zip(floors, ends, strict=True)
+        )
 
     @property
     def failing_examples(self) -> tuple[RuleExample, ...]:

@@ -19,6 +19,7 @@ from activemq_fleet.releases._release import (
     supported_release_lines,
 )
 from activemq_fleet.releases._schemas import BEANS, CORE, XBEAN
+from activemq_fleet.releases._spans import parse_version, version_range_in_words
 
 __all__ = [
     "BEANS",
@@ -34,7 +35,9 @@ __all__ = [
     "is_element_of_any_release",
     "known_bean_class",
     "known_release_lines",
+    "parse_version",
     "releases_to_download",
     "releases_with_schema",
     "supported_release_lines",
+    "version_range_in_words",
 ]

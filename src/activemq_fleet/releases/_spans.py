@@ -52,7 +52,7 @@ class VersionSpan(NamedTuple):
             by_major.setdefault(floor[0], []).append(_version_text(floor))
         *earlier, last = [(major, ", ".join(texts)) for major, texts in by_major.items()]
         first = "".join(f"{texts} and later {major}.x, " for major, texts in earlier) + last[1]
-        return f"{first} {_end_in_words(end)}" if end else f"{first} and later"
+        return version_range_in_words(first, end) if end else f"{first} and later"
 
     def first_versions(self) -> tuple[str, ...]:
         """Return the first version in each release line of the span of versions, as texts.
@@ -66,15 +66,16 @@ def _version_text(version: Version) -> str:
     return ".".join(map(str, version))
 
 
-def _end_in_words(end: Version) -> str:
-    """Return the last versions before ``end`` in words.
+def version_range_in_words(first: str, end: Version) -> str:
+    """Return the versions from ``first`` to the last one before ``end`` in words, such as ``5.6.0 to 5.9.x``.
 
-    They are all of the previous line or major version if ``end`` begins a line or a major version.
+    The last versions are all of the previous line or major version if ``end`` begins a line or a major version.
     """
     major, minor, patch = end
     if patch:
-        return f"to before {_version_text(end)}"
-    return f"to {major}.{minor - 1}.x" if minor else f"and later {major - 1}.x"
+        last = _version_text((major, minor, patch - 1))
+        return first if first == last else f"{first} to {last}"
+    return f"{first} to {major}.{minor - 1}.x" if minor else f"{first} and later {major - 1}.x"
 
 
 def _is_at_floor(floors: tuple[Version, ...], version: Version) -> bool:

@@ -518,6 +518,12 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
     accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
+    elif all(row.generation_in_force is None for row in active):
+        text = (
+            f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
+            "read. So it is not known which of the two brokers writes to it"
+        )
+        yield _finding("two-active", "error", active[0].host, text, stop)
     elif not brokers_writing_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
