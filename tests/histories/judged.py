@@ -105,7 +105,7 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
         (one for one in entries if isinstance(one, journals.EventRecordWithPosition)), key=lambda one: one.event_id
     )
     events_of = modules.event_records.events_from_records
-    reach = dict(ranges.ranges_by_subscriber(events_of(records), subscribers, missing))
+    reach = dict(ranges.reached_ranges_with_keys(events_of(records), subscribers, missing))
     units: Units = {}
     events: dict[str, str] = {}
     for outcome, deliveries in modules.deliveries.DeliveryJudge(subscribers, missing, reach).outcomes_with_deliveries(

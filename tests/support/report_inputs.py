@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from activemq_fleet.audit.deliveries import DeliveryOutcome
+from activemq_fleet.audit.deliveries import EventOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.report_figures import (
     AuditReportData,
@@ -63,11 +63,9 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     lines.count_lines(pa.RecordBatch.from_pydict(logged))
     for number in range(100):
         handled = time_after(1 + 0.002 * number)
-        events.count_event(
-            DeliveryOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), []
-        )
-    events.count_event(DeliveryOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
-    events.count_event(DeliveryOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
+        events.count_event(EventOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
+    events.count_event(EventOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
+    events.count_event(EventOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
     events.silences.add_items(SubscriberSilence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [

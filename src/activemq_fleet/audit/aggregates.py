@@ -54,10 +54,10 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
     return quantile_values
 
 
-class TopItems(Generic[_T]):
-    """A collector of the top items: those that are first in sort order.
+class FirstItems(Generic[_T]):
+    """A collector that keeps the first items in sort order, and counts all items.
 
-    It keeps at most ``most`` items, sorted by ``key``, and counts all items.
+    It keeps at most ``most`` items, sorted by ``key``.
     """
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
@@ -66,14 +66,14 @@ class TopItems(Generic[_T]):
         self._all = 0
 
     def add_items(self, *items: _T) -> None:
-        """Add items to the collector, which keeps the top items up to its limit and leaves out all others."""
+        """Add items to the collector, which keeps the first items up to its limit and leaves out all others."""
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
             self._kept = self.first_items()
 
-    def add_items_of_collector(self, other: TopItems[_T]) -> None:
-        """Add the items of another collector of top items to this one.
+    def add_items_of_collector(self, other: FirstItems[_T]) -> None:
+        """Add the items of another collector of first items to this one.
 
         The kept items and the counts of all items are merged.
         """
@@ -89,7 +89,7 @@ class TopItems(Generic[_T]):
 
     @property
     def number_left_out(self) -> int:
-        """The number of items that a collector of top items has left out, because they are beyond its limit."""
+        """The number of items that a collector of first items has left out, because they are beyond its limit."""
         return max(0, self._all - self._most)
 
 

@@ -101,7 +101,7 @@ class ObservedBrokerRun:
         return self.started is not None or self.was_active_before
 
     @property
-    def waiting_for_lock_since(self) -> datetime | None:
+    def still_waiting_for_lock_since(self) -> datetime | None:
         """The time since which the broker has been waiting for its lock at the end of its log; None if it is not
         waiting.
         """
@@ -238,9 +238,9 @@ class _RunReader:
 
 
 def log_event_from_evidence(evidence: LogEvidence) -> LogEvent:
-    """Return the log event that a piece of evidence from a broker's log represents.
+    """Return a piece of evidence from a broker's log as a LogEvent, the type from which broker runs are computed.
 
-    Broker runs are computed from log events.
+    The event has the kind, time, thread and fields of the evidence, but not the text of the log record.
     """
     record = Record(evidence.sequence, evidence.at, "", "", "", evidence.thread)
     return LogEvent(evidence.kind, record, evidence.fields)

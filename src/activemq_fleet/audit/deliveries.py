@@ -1,8 +1,8 @@
 """Conclude from the records of agents' journals whether each event was delivered: see docs/verdicts.md.
 
 It is done in two passes over records that come by event: the first learns what of each publisher has reached each
-subscriber (``ranges_by_subscriber``), the second judges every event by that (``outcomes_with_deliveries``). Memory is
-that of one event, and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
+subscriber (``reached_ranges_with_keys``), the second judges every event by that (``outcomes_with_deliveries``). Memory
+is that of one event, and of what is learned: a few numbers for each publisher's epoch, topic and subscriber.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from activemq_fleet.audit.reached_ranges import (
     Reach,
     SubscriberSubscriptions,
     Subscription,
-    barrier_topic_prefix,
+    event_or_barrier_topic_prefix,
 )
 
 Verdict = Literal["lost", "stuck", "indeterminate", "duplicate", "delivered"]
@@ -39,7 +39,7 @@ class Delivery(NamedTuple):
     attempts: int
 
 
-class DeliveryOutcome(NamedTuple):
+class EventOutcome(NamedTuple):
     """The outcome of delivering one event to all its subscribers, such as ``lost``.
 
     ``handled_by`` names the subscribers that handled the event, sorted.
@@ -65,10 +65,11 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
-        """Return the range of one publisher's events that reached a subscriber during one of its subscriptions.
+    def reached_event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
+        """Return the range of this stream's events that reached its subscriber during one of its subscriptions.
 
-        The range is the smallest and the largest SEQ and position of these events.
+        The range is the smallest and the largest SEQ and position of these events. It is an empty EventRange if none
+        reached the subscriber.
         """
         event_range = EventRange()
         begin = subscriber.subscription_change_count_before(subscription.begin)
@@ -112,7 +113,7 @@ class DeliveryJudge:
                 (
                     subscription.filter,
                     subscription.end is None,
-                    stream.event_range_during(subscribers[name], subscription),
+                    stream.reached_event_range_during(subscribers[name], subscription),
                 )
                 for subscription in subscribers[name].subscriptions
             ]
@@ -123,7 +124,7 @@ class DeliveryJudge:
 
     def outcomes_with_deliveries(
         self, events: Iterable[JournaledEvent]
-    ) -> Iterator[tuple[DeliveryOutcome | None, list[Delivery]]]:
+    ) -> Iterator[tuple[EventOutcome | None, list[Delivery]]]:
         """Yield the delivery outcome of each published event, together with its deliveries to subscribers.
 
         The outcome is None for a barrier (a marker message of the publisher).
@@ -140,7 +141,7 @@ class DeliveryJudge:
             deliveries += self._missed_deliveries(event)
             worst = min(deliveries, key=_gravity, default=None)
             yield (
-                DeliveryOutcome(
+                EventOutcome(
                     event.event_id,
                     event.topic,
                     worst.verdict if worst else "indeterminate",
@@ -215,7 +216,7 @@ class DeliveryJudge:
         if is_hidden or (is_acked and copy.state_hole > copy.last_hole):
             return words.PUBLISHER_GAP
         by_seq = copy.seq is not None and copy.first == copy.last
-        barriers = stream.barriers.get(barrier_topic_prefix(topic), {})
+        barriers = stream.barriers.get(event_or_barrier_topic_prefix(topic), {})
         barrier_hole = _hole_before_later_barrier(barriers, (copy.seq if by_seq else None) or copy.last, by_seq=by_seq)
         missing = self._missing.get(name, 0)
         low, high = _holes_around(stream.topics.get(topic, {}), copy, missing)

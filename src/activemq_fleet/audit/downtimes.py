@@ -37,11 +37,12 @@ def takeover_downtime(
     start: TakeoverStart,
     previous_end: ProcessEnd | None,
 ) -> DowntimeLengthBounds:
-    """Return the downtime of a broker pair that a takeover caused.
+    """Return the bounds, in seconds, of the downtime that a takeover caused for a broker pair.
 
-    The takeover made the broker run ``run`` active after ``previous_run``; ``start`` is the start of the takeover.
-    ``previous_end`` is what systemd journals show about the end of ``previous_run``. The downtime lasts from the last
-    sign of service of the old active node until the new one has opened its connectors.
+    Both bounds are None if the downtime is unknown. The takeover made the broker run ``run`` active after
+    ``previous_run``; ``start`` is the start of the takeover. ``previous_end`` is what systemd journals show about the
+    end of ``previous_run``. The downtime lasts from the last sign of service of the old active node until the new one
+    has opened its connectors.
     """
     if run.started is None or previous_run is None or (start.began is not None and start.seconds is None):
         return DowntimeLengthBounds()

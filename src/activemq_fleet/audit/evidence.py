@@ -85,7 +85,7 @@ class ConnectionLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionLossRisk:
+class DurableMessageLossRisk:
     """A risk that durable subscriptions lose messages.
 
     A record in the broker's store describes it. It names the subscriptions that a start without a usable index put at
@@ -113,7 +113,7 @@ class PairNode:
     store: str | None = None
     complete: bool = True
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[SubscriptionLossRisk, ...] = ()
+    risks: tuple[DurableMessageLossRisk, ...] = ()
     state: str | None = None
     collected: datetime | None = None
 

@@ -103,9 +103,10 @@ def _gap_text(gap: AgentJournalGap) -> str:
 
 
 def reported_journal_gaps(gaps: Iterable[AgentJournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
-    """Return the gaps in agents' event journals that an audit report lists, such as missing records.
+    """Return the gaps in agents' event journals for an audit report: missing records, then unreadable lines.
 
-    These are the first ``MOST_GAPS`` gaps, and as many files with unreadable lines. Each makes the audit incomplete.
+    The list has at most ``MOST_GAPS`` gaps with missing records, from ``gaps``, then at most ``MOST_GAPS`` groups of
+    unreadable lines, from ``files``: one for each file and problem. Each makes the audit incomplete.
     """
     record_gaps = [
         InputGap(

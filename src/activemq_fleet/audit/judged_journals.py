@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from activemq_fleet.audit.deliveries import DeliveryJudge, DeliveryOutcome
+from activemq_fleet.audit.deliveries import DeliveryJudge, EventOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedJournalLine, journal_epochs_of_files
 from activemq_fleet.audit.journals import (
@@ -17,7 +17,7 @@ from activemq_fleet.audit.journals import (
     SubscriptionChange,
     records_and_gaps_in_order,
 )
-from activemq_fleet.audit.reached_ranges import ranges_by_subscriber, subscribers_by_name
+from activemq_fleet.audit.reached_ranges import reached_ranges_with_keys, subscribers_by_name
 
 
 class EventJournalEvaluation(NamedTuple):
@@ -26,7 +26,7 @@ class EventJournalEvaluation(NamedTuple):
     Barriers (marker messages) have no outcome.
     """
 
-    outcomes: list[DeliveryOutcome]
+    outcomes: list[EventOutcome]
     records: list[EventRecordWithPosition]
     gaps: list[AgentJournalGap]
 
@@ -51,7 +51,7 @@ def evaluate_journals(
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in journal_findings if isinstance(change, SubscriptionChange))
     events = list(events_from_records(sorted(records, key=lambda record: record.event_id)))
-    reach = dict(ranges_by_subscriber(events, subscribers, missing))
+    reach = dict(reached_ranges_with_keys(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
     outcomes = [outcome for outcome, _ in judge.outcomes_with_deliveries(events) if outcome]
     return EventJournalEvaluation(

@@ -64,7 +64,7 @@ class LoggedBridge:
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
     @property
-    def is_permanently_broken(self) -> bool:
+    def is_broken_and_not_rebuilt(self) -> bool:
         """Whether the bridge broke and was not rebuilt although its broker kept running.
 
         The end of such a bridge is an error or a broken handshake.
@@ -228,7 +228,7 @@ def bridges_from_log_evidence(evidence: Iterable[LogEvidence], log_end: datetime
     reader = _BridgeReader(log_end)
     for record in evidence:
         reader.take(record)
-    reader.complete_bridges_at_log_end()
+    reader.mark_rebuilt_and_add_failed_links()
     return reader.bridges
 
 
@@ -342,7 +342,7 @@ class _BridgeReader:
                 known.flaps += 1
                 return
 
-    def complete_bridges_at_log_end(self) -> None:
+    def mark_rebuilt_and_add_failed_links(self) -> None:
         """Complete a host's network bridges at the end of its log: mark rebuilt ones, and add links that never came up.
 
         A bridge that ended counts as rebuilt if a later bridge of its link is up at that time. An outgoing bridge that

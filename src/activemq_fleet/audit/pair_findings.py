@@ -30,7 +30,7 @@ from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_i
 from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_from_log_evidence
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_incidents import store_name_without_object_address, takeover_incidents_of_pair
-from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_process_ends_of_runs
+from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_unlogged_process_ends
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
@@ -71,10 +71,10 @@ class FleetEvidence:
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
     def with_peer_frame_limit(self, incident: Incident) -> Incident:
-        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause, if the peer refused a frame.
+        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause, or unchanged.
 
-        The peer's log reports the refusal. The limit is added to the cause, and the remedy is replaced. Other incidents
-        than a breaking bridge are returned unchanged.
+        The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
+        limit is then added to the cause, and the remedy is replaced. All other incidents are returned unchanged.
         """
         if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
             return incident
@@ -130,7 +130,7 @@ class PairFindings:
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
-    def bridge_connection_losses(self) -> Iterator[tuple[str, ConnectionLoss]]:
+    def outgoing_bridge_losses_with_peers(self) -> Iterator[tuple[str, ConnectionLoss]]:
         """The connection losses of a pair's outgoing bridges, each with the name of the broker that was lost."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
@@ -162,9 +162,10 @@ def incident_evidence_of_rows(
 
 
 def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
-    """Return the periods in which broker hosts wrote log records.
+    """Return a list of the periods in which broker hosts wrote log records: one for each host and minute.
 
-    There is one for each host and minute. Both arrays have an entry for each event.
+    The periods of a host follow each other in order of time. ``hosts`` and ``times`` are parallel: each log record has
+    an entry in both.
     """
     encoded = hosts.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -207,7 +208,7 @@ def pair_findings_of_logs(
         runs = findings.runs[node.host] = observed_broker_runs(of_runs, list(periods.values()))
         of_units = unit_records.get(node.host, [])
         hangs = hangs_from_watchdog_records(of_units)
-        set_process_ends_of_runs(runs, of_units, hangs, list(periods.values()))
+        set_unlogged_process_ends(runs, of_units, hangs, list(periods.values()))
         findings.incidents += host_incidents(node, node_evidence, runs)
         findings.incidents += hang_incidents(node, hangs, runs)
         last = max((period.last for (host, _), period in periods.items() if host == node.host), default=None)
@@ -289,15 +290,15 @@ def incidents_of_pair(
     )
 
 
-def assign_connection_loss_to_pair(
-    name: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
+def pair_and_connection_loss(
+    lost_broker: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Assign a connection loss to the broker pair that lost the connection, and return the pair's name and the loss.
+    """Return the pair of a broker to which a connection was lost, and the connection loss, as (pair name, loss).
 
-    The lost broker is called ``name``; its host is added to the connection loss if it is known. None where brokers of
-    several pairs, or none, have had that name. ``pair_of``: the pair, else the host, by host.
+    Returns None if no broker, or brokers of several pairs, have had the name ``lost_broker``. The host of the lost
+    broker is added to the connection loss if it is known. ``pair_of``: the pair, else the host, by host.
     """
-    hosts = hosts_by_name.get(name, set())
+    hosts = hosts_by_name.get(lost_broker, set())
     pairs = {pair_of[host] for host in hosts}
     if len(pairs) != 1:
         return None

@@ -100,7 +100,7 @@ def _outages(nodes: Mapping[str, PairNode], runs: Mapping[str, Sequence[Observed
     not run when its logs were collected, although its log has no end.
     """
     newest = {host: runs[host][-1] for host in nodes if runs.get(host)}
-    waiting = {host: run for host, run in sorted(newest.items()) if run.waiting_for_lock_since is not None}
+    waiting = {host: run for host, run in sorted(newest.items()) if run.still_waiting_for_lock_since is not None}
     if not waiting or len(newest) < len(nodes) or not all(node.complete for node in nodes.values()):
         return
     dead = {host for host, run in newest.items() if host not in waiting and _is_dead(nodes[host], run)}
@@ -151,7 +151,7 @@ def _outage_begin(runs: Mapping[str, Sequence[ObservedBrokerRun]]) -> datetime |
     waits: list[datetime] = []
     for host_runs in runs.values():
         places = [place for place, run in enumerate(host_runs) if run.was_active]
-        since = [run.waited or run.waiting_for_lock_since for run in host_runs[places[-1] + 1 if places else 0 :]]
+        since = [run.waited or run.still_waiting_for_lock_since for run in host_runs[places[-1] + 1 if places else 0 :]]
         first = min((at for at in since if at is not None), default=None)
         last_active = host_runs[places[-1]].end_or_last_record_time if places else None
         if first is not None:

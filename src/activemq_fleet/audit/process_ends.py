@@ -62,7 +62,7 @@ def hangs_from_watchdog_records(records: Sequence[SystemdJournalRecord]) -> list
     return hangs
 
 
-def set_process_ends_of_runs(
+def set_unlogged_process_ends(
     runs: Sequence[ObservedBrokerRun],
     records: Sequence[SystemdJournalRecord],
     hangs: Sequence[Hang],

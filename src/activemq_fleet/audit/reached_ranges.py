@@ -136,13 +136,13 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
     return subscribers
 
 
-def ranges_by_subscriber(
+def reached_ranges_with_keys(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[RangeKey, EventRange]]:
-    """Yield the ranges of events that reached subscribers, by key: publisher's epoch, subscriber and kind of range.
+    """Yield (key, range) for each range of events that reached a subscriber.
 
-    An epoch is the lifetime of the publisher's store. ``missing``: the number of missing records by agent. Extremes of
-    parts of the events add up to those of all.
+    The key has the publisher's epoch, the subscriber and the kind of range. An epoch is the lifetime of the publisher's
+    store. ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
     """
     reach: Reach = {}
     for event in events:
@@ -169,16 +169,17 @@ def _range_keys(
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
-            yield RangeKey("barrier", stream, barrier_topic_prefix(copy.topic), -1 if hole is None else hole)
+            yield RangeKey("barrier", stream, event_or_barrier_topic_prefix(copy.topic), -1 if hole is None else hole)
     # If no event is missing, the position of an event between two receipts is not needed.
     elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and copy.is_accepted_once:
         yield RangeKey("topic", stream, copy.topic, hole)
 
 
 @lru_cache(1 << 12)
-def barrier_topic_prefix(topic: str) -> str:
-    """Return the MQTT topic prefix that events share with their barriers, which mark that earlier events were sent.
+def event_or_barrier_topic_prefix(topic: str) -> str:
+    """Return the prefix of an event's or a barrier's MQTT topic; events and their barriers have the same prefix.
 
-    It is the topic without its last level, and without the level ``__barrier__`` before it.
+    It is the topic without its last level, and without the level ``__barrier__`` before it. A barrier marks that all
+    earlier events were sent.
     """
     return _PREFIX.sub("", topic)

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
-from activemq_fleet.audit.aggregates import DurationHistogram, SortedSample, TopItems, quantiles
-from activemq_fleet.audit.deliveries import Delivery, DeliveryOutcome
+from activemq_fleet.audit.aggregates import DurationHistogram, FirstItems, SortedSample, quantiles
+from activemq_fleet.audit.deliveries import Delivery, EventOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
@@ -87,7 +87,7 @@ def _incident_sort_key(incident: Incident) -> tuple[Any, ...]:
     return _GRAVEST.index(incident.kind), incident.ended or _BEGINNING_OF_TIME, incident.incident_id
 
 
-def _outcome_sort_key(outcome: DeliveryOutcome) -> tuple[int, str]:
+def _outcome_sort_key(outcome: EventOutcome) -> tuple[int, str]:
     """Return the key by which an audit report sorts the outcomes of events.
 
     The worst verdict comes first, then the event id decides.
@@ -134,13 +134,14 @@ class ReportPeriod:
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
-def report_period(event_times: Iterable[SortedSample], other_times: Iterable[datetime | None]) -> ReportPeriod:
-    """Return the period that an audit report must cover to include all given times.
+def report_period_covering(time_samples: Iterable[SortedSample], times: Iterable[datetime | None]) -> ReportPeriod:
+    """Return the period of an audit report, from the earliest to the latest of all given times.
 
-    It lasts at least 1 s. ``event_times`` are sorted samples of the events' times in microseconds since the epoch.
+    It lasts at least 1 s, and begins in 1970 if no time is given. ``time_samples`` are sorted samples of times in
+    microseconds since the epoch; a None in ``times`` is ignored.
     """
-    moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(event_times, _EDGES)]
-    moments += [at for at in other_times if at is not None]
+    moments = [_BEGINNING_OF_TIME + timedelta(microseconds=int(at)) for at in quantiles(time_samples, _EDGES)]
+    moments += [at for at in times if at is not None]
     if not moments:
         return ReportPeriod(_BEGINNING_OF_TIME, _BEGINNING_OF_TIME + timedelta(seconds=1))
     return ReportPeriod(min(moments), max(max(moments), min(moments) + timedelta(seconds=1)))
@@ -155,7 +156,7 @@ class IncidentFigures:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = TopItems[Incident](MOST_INCIDENTS, _incident_sort_key)
+        self.gravest = FirstItems[Incident](MOST_INCIDENTS, _incident_sort_key)
 
     def count_incident(self, incident: Incident) -> None:
         """Count an incident in the figures of an audit report."""
@@ -245,7 +246,7 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = TopItems[LinkSummary](MOST_BRIDGES, _link_sort_key)
+        self.links = FirstItems[LinkSummary](MOST_BRIDGES, _link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count network bridges in the figures of an audit report.
@@ -267,7 +268,7 @@ def _bridge_state(bridge: LoggedBridge) -> str:
 
     It is ``not rebuilt`` if the bridge broke permanently, else its state.
     """
-    return "not rebuilt" if bridge.is_permanently_broken else bridge.state
+    return "not rebuilt" if bridge.is_broken_and_not_rebuilt else bridge.state
 
 
 class UnexplainedRecordFigures:
@@ -279,7 +280,7 @@ class UnexplainedRecordFigures:
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = TopItems[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
+        self.wordings = FirstItems[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
 
     def count_unexplained_records(self, records: Iterable[UnexplainedRecords]) -> None:
         """Count log records that no incident explains in the figures of an audit report."""
@@ -306,7 +307,7 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
 
     ``moments`` are those at which it handled events. Only silences of a second or more are returned.
     """
-    foremost = TopItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+    foremost = FirstItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
@@ -383,10 +384,10 @@ class LogLineFigures:
 
 
 @dataclass(slots=True)
-class EventTimeSlice:
-    """A time slice of an audit report with the events that were handled in it.
+class HandledEventsSlice:
+    """A time slice of an audit report, with the number of events handled in it and a histogram of their durations.
 
-    It has their number. It also has the durations from acceptance to handling.
+    A duration lasts from the acceptance of an event to its handling.
     """
 
     began: datetime
@@ -404,12 +405,12 @@ class EventFigures:
     def __init__(self, of: ReportPeriod) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = TopItems[DeliveryOutcome](MOST_EVENTS, _outcome_sort_key)
-        self.silences = TopItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+        self.worst = FirstItems[EventOutcome](MOST_EVENTS, _outcome_sort_key)
+        self.silences = FirstItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
         self._range = of
-        self._slices: dict[int, EventTimeSlice] = {}
+        self._slices: dict[int, HandledEventsSlice] = {}
 
-    def count_event(self, outcome: DeliveryOutcome | None, deliveries: Iterable[Delivery]) -> None:
+    def count_event(self, outcome: EventOutcome | None, deliveries: Iterable[Delivery]) -> None:
         """Count an event and its deliveries in the figures of an audit report.
 
         ``outcome`` is None for a barrier (marker message).
@@ -437,20 +438,22 @@ class EventFigures:
             event_slice.handled += other_slice.handled
             event_slice.handling_times.add_counts_of_histogram(other_slice.handling_times)
 
-    def _slice(self, number: int) -> EventTimeSlice:
-        return self._slices.setdefault(number, EventTimeSlice(self._range.began + number * self._range.slice_length))
+    def _slice(self, number: int) -> HandledEventsSlice:
+        return self._slices.setdefault(
+            number, HandledEventsSlice(self._range.began + number * self._range.slice_length)
+        )
 
     @property
-    def handling_durations(self) -> DurationHistogram:
-        """The durations of handling events: the times from their acceptance to their handling."""
+    def handling_duration_histogram(self) -> DurationHistogram:
+        """The histogram of the durations from the acceptance of an event to its handling, over all time slices."""
         durations = DurationHistogram()
         for event_slice in self._slices.values():
             durations.add_counts_of_histogram(event_slice.handling_times)
         return durations
 
     @property
-    def event_slices(self) -> list[EventTimeSlice]:
-        """The time slices of an audit report in which subscribers handled events.
+    def handled_event_slices(self) -> list[HandledEventsSlice]:
+        """The time slices of an audit report in which subscribers handled events, as a list in order of time.
 
         Each has the number and the durations of its events.
         """

@@ -26,7 +26,10 @@ class HostStateSpan:
 
 
 def host_state_spans(runs: Sequence[ObservedBrokerRun]) -> list[HostStateSpan]:
-    """Return the states of a host over time, from the runs of its broker."""
+    """Return a list of the spans of a host's states, in order of time, from the runs of its broker.
+
+    Only the last ``MOST`` spans are returned.
+    """
     spans = []
     for index, term in enumerate(runs):
         following = runs[index + 1].chosen if index + 1 < len(runs) else None

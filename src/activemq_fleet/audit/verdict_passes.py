@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, DeliveryOutcome
+from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, EventOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.journal_lines import is_agent_journal_on_host, parsed_journal_lines
@@ -110,7 +110,7 @@ class JudgedEvent(NamedTuple):
     The outcome is None for a barrier (marker message). A flag shows whether outcome and deliveries are final.
     """
 
-    outcome: DeliveryOutcome | None
+    outcome: EventOutcome | None
     deliveries: list[Delivery]
     is_final: bool
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from activemq_fleet.audit.deliveries import DeliveryOutcome
+from activemq_fleet.audit.deliveries import EventOutcome
 from activemq_fleet.audit.journal_lines import ParsedJournalLine
 from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, JournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
@@ -132,7 +132,7 @@ def count_event_outcomes(
     )
 
 
-def _verdict(outcome: DeliveryOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
+def _verdict(outcome: EventOutcome | None, is_known: bool, publisher_has_gaps: bool) -> tuple[EventVerdict, str]:
     if outcome and (is_known or outcome.handled_by):
         return outcome.verdict, outcome.reason
     return ("indeterminate", PUBLISHER_GAP) if publisher_has_gaps else ("lost", _UNKNOWN)

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from activemq_fleet.audit.downtimes import downtime_text
 from activemq_fleet.audit.evidence import Incident, short_name
-from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, EventTimeSlice, SubscriberSilence
+from activemq_fleet.audit.report_figures import BUCKETS, AuditReportData, HandledEventsSlice, SubscriberSilence
 from activemq_fleet.audit.result import AuditResult, audit_headline, incident_nouns
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
@@ -183,7 +183,7 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
 
     The scale of durations is logarithmic.
     """
-    slices = report_data.events.event_slices
+    slices = report_data.events.handled_event_slices
     if not slices:
         return None
     chart = _chart_over_time("Handled events and their latency", report_data)
@@ -200,7 +200,7 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
     return _add_time_axis(chart)
 
 
-def _add_latencies(chart: SvgChart, slices: Sequence[EventTimeSlice]) -> None:
+def _add_latencies(chart: SvgChart, slices: Sequence[HandledEventsSlice]) -> None:
     """Add the medians and longest of slices above the chart's height, on a scale of powers of ten of milliseconds."""
     if not slices:
         none = "no event has both a known time of acceptance and a known time of handling"
@@ -236,9 +236,10 @@ def _power_of_ten(seconds: float | None) -> float:
 
 def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a histogram of the latencies of events, by powers of two of milliseconds."""
-    if not report_data.events.event_slices:
+    if not report_data.events.handled_event_slices:
         return None
-    chart, counts = SvgChart("Latency of events", 0, 1), report_data.events.handling_durations.counts_by_power_of_two
+    chart = SvgChart("Latency of events", 0, 1)
+    counts = report_data.events.handling_duration_histogram.counts_by_power_of_two
     chart.add_row_name(32, "number of events", "by latency")
     low, high, most = min(counts, default=0), max(counts, default=0), max(counts.values(), default=1)
     width = min(62.0, (chart.right - chart.left) / max(6, high - low + 1))
@@ -306,7 +307,7 @@ def _timeline_note(report_data: AuditReportData) -> str:
 
 
 def _latency_note(report_data: AuditReportData) -> str:
-    took = report_data.events.handling_durations
+    took = report_data.events.handling_duration_histogram
     if not took.counts_by_power_of_two:
         return ""
     half, most, longest = (duration_text(took.quantile_seconds(share)) for share in (0.5, 0.99, 1))

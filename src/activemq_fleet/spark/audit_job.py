@@ -17,7 +17,7 @@ from activemq_fleet.audit.report_figures import (
     EventFigures,
     LogLineFigures,
     ReportPeriod,
-    report_period,
+    report_period_covering,
     time_line_hosts,
 )
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
@@ -147,7 +147,7 @@ def write_audit(
         horizons = _build_horizons(inputs, logs, journals.last_journal_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
-    times = report_period(
+    times = report_period_covering(
         [sample for log in logs for sample in log.times],
         [*moments, journals.first_journal_record_time, journals.last_journal_record_time],
     )

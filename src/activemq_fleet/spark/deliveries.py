@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from activemq_fleet.audit.aggregates import TopItems
+from activemq_fleet.audit.aggregates import FirstItems
 from activemq_fleet.audit.deliveries import DeliveryJudge
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
@@ -34,7 +34,7 @@ from activemq_fleet.audit.journals import (
 from activemq_fleet.audit.reached_ranges import (
     Reach,
     SubscriberSubscriptions,
-    ranges_by_subscriber,
+    reached_ranges_with_keys,
     subscribers_by_name,
 )
 from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
@@ -173,7 +173,7 @@ def _put_in_order(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
-    gaps = TopItems(MOST_GAPS, journal_gap_sort_key)
+    gaps = FirstItems(MOST_GAPS, journal_gap_sort_key)
     for finding in records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
@@ -193,7 +193,7 @@ def _compute_reach(
     batches: Batches, *, subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[Reach]:
     """Yield the ranges of events that reached each subscriber, computed from one partition."""
-    yield dict(ranges_by_subscriber(events_from_records(_unpack_records(batches)), subscribers, missing))
+    yield dict(reached_ranges_with_keys(events_from_records(_unpack_records(batches)), subscribers, missing))
 
 
 def _judge_events(

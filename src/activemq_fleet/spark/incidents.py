@@ -19,10 +19,10 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
     FleetEvidence,
     PairFindings,
-    assign_connection_loss_to_pair,
     incident_evidence_of_rows,
     incidents_of_pair,
     logged_periods,
+    pair_and_connection_loss,
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
@@ -261,7 +261,7 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             bridges,
             unexplained,
         )
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.bridge_connection_losses)
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.outgoing_bridge_losses_with_peers)
         yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 
@@ -272,7 +272,7 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
             yield keyed
         else:
             name, loss = keyed.value
-            if lost := assign_connection_loss_to_pair(name, loss, hosts_by_name, fleet.pair_of):
+            if lost := pair_and_connection_loss(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from activemq_fleet import InputError
-from activemq_fleet.audit.evidence import SubscriptionLossRisk
+from activemq_fleet.audit.evidence import DurableMessageLossRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
@@ -66,7 +66,7 @@ class AuditedHost:
     pair: str | None = None
     store: str | None = None
     generations: tuple[tuple[int, float], ...] = ()
-    risks: tuple[SubscriptionLossRisk, ...] = ()
+    risks: tuple[DurableMessageLossRisk, ...] = ()
     problems: tuple[str, ...] = ()
     operations: tuple[PlannedOperation, ...] = ()
     agent: str | None = None
@@ -343,7 +343,7 @@ def _parse_generations(rows: Any) -> tuple[tuple[int, float], ...]:
     return tuple(generations)
 
 
-def _parse_risks(rows: Any) -> tuple[SubscriptionLossRisk, ...]:
+def _parse_risks(rows: Any) -> tuple[DurableMessageLossRisk, ...]:
     """Return the newest 100 records that host.json has of the host's store; what is no record is left out."""
     risks = []
     for row in rows if isinstance(rows, list) else ():
@@ -351,7 +351,7 @@ def _parse_risks(rows: Any) -> tuple[SubscriptionLossRisk, ...]:
             path, description = row["path"], row["description"]
             if isinstance(path, str) and isinstance(description, str):
                 texts = (escape_unprintable(text[:_LONGEST_TEXT]) for text in (path, description))
-                risks.append(SubscriptionLossRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
+                risks.append(DurableMessageLossRisk(datetime.fromtimestamp(row["time"], UTC), *texts))
     return tuple(sorted(risks, key=lambda risk: risk.time)[-_MOST_RISKS:])
 
 

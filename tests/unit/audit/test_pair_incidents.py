@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, PairNode, SubscriptionLossRisk, SystemdJournalRecord
+from activemq_fleet.audit.evidence import DurableMessageLossRisk, Incident, PairNode, SystemdJournalRecord
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
@@ -536,7 +536,7 @@ def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
 
 
 def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
-    risk = SubscriptionLossRisk(
+    risk = DurableMessageLossRisk(
         NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2 messages)"
     )
     seen_by_peer = replace(risk, path="/mnt/store/at-risk/1-2.json")
