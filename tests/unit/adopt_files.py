@@ -16,8 +16,8 @@ from activemq_fleet.adopt import (
     AdoptedInventory,
     XmlDifference,
     adopt_documents,
+    find_agent_configurations,
     read_adopted_documents,
-    read_agent_configurations,
 )
 from activemq_fleet.grouping import inventory_group_name
 from activemq_fleet.inventory import load_fleet
@@ -79,7 +79,7 @@ def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     naming = Naming()
-    agents = read_agent_configurations([str(directory)])
+    agents = find_agent_configurations([str(directory)])
     return adopt_documents(read_adopted_documents([str(directory)], [], naming), naming, agents=agents)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.adopt import AdoptedInventory, adopt_documents, read_adopted_documents, read_agent_configurations
+from activemq_fleet.adopt import AdoptedInventory, adopt_documents, find_agent_configurations, read_adopted_documents
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory import load_fleet, read_inventory
 from activemq_fleet.naming import Naming
@@ -45,7 +45,7 @@ def adoption_of(directory: Path) -> AdoptedInventory:
     return adopt_documents(
         read_adopted_documents([str(directory)], [RELEASE], Naming()),
         Naming(),
-        agents=read_agent_configurations([str(directory)]),
+        agents=find_agent_configurations([str(directory)]),
     )
 
 

@@ -8,8 +8,8 @@ list is complete by construction. No password is written to the inventory.
 from __future__ import annotations
 
 from activemq_fleet.adopt.adoption import AdoptedInventory, adopt_documents, adopt_files
-from activemq_fleet.adopt.agents import read_agent_configurations
-from activemq_fleet.adopt.difference_report import describe_differences
+from activemq_fleet.adopt.agents import find_agent_configurations
+from activemq_fleet.adopt.difference_report import difference_report_lines
 from activemq_fleet.adopt.inventory_writer import MARK, is_inventory_unedited
 from activemq_fleet.adopt.sources import (
     AdoptedDocument,
@@ -27,9 +27,9 @@ __all__ = [
     "XmlDifference",
     "adopt_documents",
     "adopt_files",
-    "describe_differences",
+    "difference_report_lines",
+    "find_agent_configurations",
     "is_inventory_unedited",
     "read_addresses_by_host",
     "read_adopted_documents",
-    "read_agent_configurations",
 ]

@@ -43,8 +43,11 @@ class _AdditionKind:
     unaffected: Callable[[Broker], str] = lambda _broker: ""
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
-    def matches_addition(self, path: str, rendered: str) -> bool:
-        """Return whether an addition to an activemq.xml is of this kind, by its XML path and its rendered value."""
+    def applies_to_addition(self, path: str, rendered: str) -> bool:
+        """Return whether this kind of addition and its advice apply to an addition to an activemq.xml.
+
+        They apply if ``path`` (the addition's XML path) and ``rendered`` (its rendered value) match the kind.
+        """
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
 
@@ -305,7 +308,7 @@ def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdv
     if policies:
         return _policy_advice(policies)
     for kind in _KINDS:
-        if kind.matches_addition(difference.path, rendered):
+        if kind.applies_to_addition(difference.path, rendered):
             reason = kind.unaffected(broker)
             if reason:
                 return AdditionAdvice(None, reason=f"the addition has no effect on this broker, because {reason}")

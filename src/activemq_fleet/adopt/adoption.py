@@ -12,11 +12,11 @@ from types import MappingProxyType
 from lxml import etree
 
 from activemq_fleet.adopt import companion_files
-from activemq_fleet.adopt.agents import AgentConfiguration, propose_agents, read_agent_configurations
+from activemq_fleet.adopt.agents import AgentConfiguration, find_agent_configurations, propose_agents
 from activemq_fleet.adopt.authentication import (
     note_inexpressible_authentication,
     propose_authentication,
-    propose_custom_authentication,
+    propose_custom_for_inexpressible_accounts,
 )
 from activemq_fleet.adopt.brokers import (
     DEFAULT_HEAP,
@@ -28,9 +28,9 @@ from activemq_fleet.adopt.brokers import (
 from activemq_fleet.adopt.element_variables import drop_default_policy_values, propose_element_variables
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
-from activemq_fleet.adopt.network_connectors import propose_addresses, propose_master_nodes
+from activemq_fleet.adopt.network_connectors import propose_addresses, propose_shared_store_master_nodes
 from activemq_fleet.adopt.network_variables import propose_network
-from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories
+from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories_below_base
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
 from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
@@ -134,7 +134,7 @@ def adopt_files(
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
-    agents, known_addresses = read_agent_configurations(names), read_addresses_by_host(addresses, documents)
+    agents, known_addresses = find_agent_configurations(names), read_addresses_by_host(addresses, documents)
     return adopt_documents(documents, naming, findings_of, agents, known_addresses, shared_stores)
 
 
@@ -165,14 +165,14 @@ def adopt_documents(
     propose_limits_console_and_connectors(proposal)
     propose_element_variables(proposal)
     companion_files.propose_console(proposal)
-    propose_master_nodes(proposal)
+    propose_shared_store_master_nodes(proposal)
     propose_addresses(proposal, addresses)
     _propose_instances(proposal)
-    propose_store_directories(proposal)
+    propose_store_directories_below_base(proposal)
     propose_network(proposal)
     propose_agents(proposal, agents)
     propose_users(proposal)
-    propose_custom_authentication(proposal)
+    propose_custom_for_inexpressible_accounts(proposal)
     propose_acl(proposal)
     _drop_defaults(proposal)
     fleet = proposal.proposed_fleet()

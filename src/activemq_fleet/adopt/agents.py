@@ -35,15 +35,14 @@ class AgentConfiguration:
     """The paths of the files that were read."""
 
 
-def read_agent_configurations(arguments: Iterable[str]) -> list[AgentConfiguration]:
-    """Read the configurations of failover agents from directories.
+def find_agent_configurations(paths: Iterable[str]) -> list[AgentConfiguration]:
+    """Return a list of the failover agents' configurations found below directories, sorted by host.
 
-    They are returned sorted by host. The files are every ``hosts/HOST/agent.conf`` below directories among the
-    arguments. Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed
-    over.
+    The files are every ``hosts/HOST/agent.conf`` below each of ``paths`` that is a directory; other paths are ignored.
+    Files that are links, are larger than 1 MiB, cannot be parsed or have no ``[agent]`` section are passed over.
     """
     agents_by_host = {}
-    for root in (Path(argument) for argument in arguments):
+    for root in (Path(argument) for argument in paths):
         for path in file_paths_below(root, AGENT_CONF) if root.is_dir() else ():
             if len(path.parts) < 3 or path.parts[-3] != "hosts":
                 continue

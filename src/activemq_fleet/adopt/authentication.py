@@ -36,7 +36,7 @@ def propose_authentication(proposal: VariableProposal) -> None:
         proposal[document.host]["authentication"] = "custom" if plugins or bridges_log_in else "none"
 
 
-def propose_custom_authentication(proposal: VariableProposal) -> None:
+def propose_custom_for_inexpressible_accounts(proposal: VariableProposal) -> None:
     """Propose ``activemq_authentication: custom`` for each host whose accounts ``activemq_users`` cannot express.
 
     An example is an account ``${user}``.
@@ -54,7 +54,7 @@ def _login_plugin_names(document: AdoptedDocument) -> list[str]:
 
 
 def _login_nodes(document: AdoptedDocument) -> list[ComparedElement]:
-    return [node for node in document.broker.children_of("plugins") if node.name not in ADMITS_ANYONE]
+    return [node for node in document.broker.children_of_first_match("plugins") if node.name not in ADMITS_ANYONE]
 
 
 def note_inexpressible_authentication(proposal: VariableProposal) -> None:

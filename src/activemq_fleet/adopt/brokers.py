@@ -37,7 +37,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptedListener:
+class ExpressibleListener:
     """A listener (transportConnector) that an entry of ``activemq_connectors`` can express."""
 
     name: str
@@ -87,7 +87,7 @@ def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> Non
     console = {node.get("resource") for node in document.root.children if is_console_import(node)}
     imports = [name for name in imported_file_paths(document.root) if name not in console and "jetty" not in name]
     valid = [name for name in imports if is_valid_value("imports", [name])]
-    if valid and proposal.propose_value(host, "imports", valid):
+    if valid and proposal.propose_value_if_valid(host, "imports", valid):
         _propose_imported_files(proposal, document, valid)
     if elsewhere := [name for name in imports if name not in valid]:
         text = (
@@ -95,10 +95,10 @@ def _propose_beans(proposal: VariableProposal, document: AdoptedDocument) -> Non
             "each of these resources on its host"
         )
         proposal.add_note([host], text, is_urgent=True)
-    hooked = document.broker.children_of("shutdownHooks")
+    hooked = document.broker.children_of_first_match("shutdownHooks")
     classes = [node.get("class") for node in hooked]
     if classes and all(set(node.attributes) == {"class"} and not node.children for node in hooked):
-        proposal.propose_value(host, "shutdown_hooks", classes)
+        proposal.propose_value_if_valid(host, "shutdown_hooks", classes)
     if any(".insight.log" in node.get("class") for node in document.root.children):
         if release.log_query_class:
             proposal[host]["log_query"] = True
@@ -125,7 +125,7 @@ def _propose_imported_files(proposal: VariableProposal, document: AdoptedDocumen
         else:
             missing.append(name)
     if extra:
-        proposal.propose_value(host, "extra_files", extra)
+        proposal.propose_value_if_valid(host, "extra_files", extra)
     if secret:
         proposal.add_note(
             [host],
@@ -170,8 +170,8 @@ def _propose_management(proposal: VariableProposal, document: AdoptedDocument) -
         del value["port"]
     if context.get("connectorPath") not in ("", "/jmxrmi"):
         value["path"] = context.get("connectorPath")
-    if not proposal.propose_value(document.host, "jmx", value):
-        proposal.propose_value(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
+    if not proposal.propose_value_if_valid(document.host, "jmx", value):
+        proposal.propose_value_if_valid(document.host, "jmx", {"port": value["port"]} if "port" in value else {})
 
 
 def _propose_missing_heaps(proposal: VariableProposal) -> None:
@@ -182,7 +182,7 @@ def _propose_missing_heaps(proposal: VariableProposal) -> None:
         memory = (size_in_bytes(usage.get("limit")) or 0) if usage else 0
         if "heap" not in proposal[document.host] and memory > _MOST_OF_HEAP * (size_in_bytes(DEFAULT_HEAP) or 0):
             heap = f"{math.ceil(memory / _MOST_OF_HEAP / (1 << 30))}g"
-            proposal.propose_value(document.host, "heap", heap)
+            proposal.propose_value_if_valid(document.host, "heap", heap)
             hosts[heap].append(document.host)
     for heap, named in hosts.items():
         proposal.add_note(
@@ -205,7 +205,7 @@ def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> No
             continue
         limit = usage.get("total") if usage.get("percentLimit") == "100" else usage.get("limit")
         if limit != default:
-            proposal.propose_value(document.host, name, limit)
+            proposal.propose_value_if_valid(document.host, name, limit)
 
 
 def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedDocument]) -> None:
@@ -215,7 +215,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
         binds = Counter(listener.bind for listener in listeners)
         bind = binds.most_common(1)[0][0] if binds else "0.0.0.0"  # noqa: S104 -- the default
         if bind != "0.0.0.0":  # noqa: S104
-            proposal.propose_value(host, "bind", bind)
+            proposal.propose_value_if_valid(host, "bind", bind)
         # The address of a placeholder cannot be the value of a variable, so a fragment sets it.
         listeners = [
             replace(listener, own_bind=listener.bind != bind and "${" not in listener.bind) for listener in listeners
@@ -233,7 +233,7 @@ def _propose_connectors(proposal: VariableProposal, documents: Sequence[AdoptedD
                         proposal[document.host][name] = proposal[master.host][name]
 
 
-def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[AdoptedListener]:
+def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterator[ExpressibleListener]:
     names = Counter(node.get("name") for node in transport_connector_elements(document))
     announced_by_default = _connector_announced_by_default(document)
     if document.broker.find("services/masterConnector") and proposal.proposed_ha_profile(document.host).replicates:
@@ -253,7 +253,7 @@ def _listeners(proposal: VariableProposal, document: AdoptedDocument) -> Iterato
                 "connectors", [{"name": "a", "scheme": "tcp", "port": 1, "attributes": {attribute: value}}]
             )
         }
-        listener = AdoptedListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
+        listener = ExpressibleListener(name, scheme, bind.strip("[]"), int(port), options, attributes)
         if scheme not in document.release.schemes or scheme == "vm":
             continue
         secret = any(contains_clear_text_password(option, value) for option, value in options.items())
@@ -290,8 +290,8 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _propose_tls(
-    proposal: VariableProposal, document: AdoptedDocument, listeners: list[AdoptedListener]
-) -> list[AdoptedListener]:
+    proposal: VariableProposal, document: AdoptedDocument, listeners: list[ExpressibleListener]
+) -> list[ExpressibleListener]:
     """Propose ``activemq_tls`` where a transportConnector uses TLS.
 
     The connectors are returned without the options that the variable adds.
@@ -312,7 +312,9 @@ def _propose_tls(
             "truststore", context.get("trustStorePassword"), "password of the trust store"
         ),
     }
-    if not proposal.propose_value(document.host, "tls", stores | ({"client_auth": True} if needs_certificates else {})):
+    if not proposal.propose_value_if_valid(
+        document.host, "tls", stores | ({"client_auth": True} if needs_certificates else {})
+    ):
         return listeners
     return [
         replace(listener, options=dict(list(listener.options.items())[: -1 if needs_certificates else None]))
@@ -322,7 +324,7 @@ def _propose_tls(
     ]
 
 
-def _propose_offset(proposal: VariableProposal, listeners_by_host: Mapping[str, Sequence[AdoptedListener]]) -> None:
+def _propose_offset(proposal: VariableProposal, listeners_by_host: Mapping[str, Sequence[ExpressibleListener]]) -> None:
     """Propose ``activemq_port_offset`` for the node of a pair whose ports all exceed its peer's by the same number."""
     if len(listeners_by_host) != 2 or not all(listeners_by_host.values()):
         return
@@ -333,7 +335,7 @@ def _propose_offset(proposal: VariableProposal, listeners_by_host: Mapping[str, 
     ]
     if differs_only_by_port and len(offsets) == 1 and offsets != {0}:
         proposal[high]["connectors"] = proposal[low]["connectors"]
-        proposal.propose_value(high, "port_offset", offsets.pop())
+        proposal.propose_value_if_valid(high, "port_offset", offsets.pop())
 
 
 def authentication_user_elements(document: AdoptedDocument) -> list[ComparedElement]:

@@ -39,23 +39,25 @@ def propose_heap_and_user(proposal: VariableProposal) -> None:
     """
     for document in proposal.documents:
         environment = _environment(document)
-        proposal.propose_value(document.host, "heap", _heap_in(environment))
+        proposal.propose_value_if_valid(document.host, "heap", _heap_in(environment))
         if document.preferred is None:
-            proposal.propose_value(
+            proposal.propose_value_if_valid(
                 document.host, "install", "none"
             )  # the file is not ours, so the release is installed otherwise
         if _OURS in environment:
             assigned = dict(_ASSIGNED.findall(environment))
             base = Path(assigned.get("ACTIVEMQ_BASE", "").strip('"'))
             home = assigned.get("ACTIVEMQ_HOME", "").strip('"')
-            proposal.propose_value(document.host, "instance", base.name)
-            proposal.propose_value(document.host, "base", str(base.parent))
+            proposal.propose_value_if_valid(document.host, "instance", base.name)
+            proposal.propose_value_if_valid(document.host, "base", str(base.parent))
             if home.endswith(f"-{document.release.text}"):
-                proposal.propose_value(document.host, "home", home.removesuffix(f"-{document.release.text}"))
-            proposal.propose_value(document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None)
+                proposal.propose_value_if_valid(document.host, "home", home.removesuffix(f"-{document.release.text}"))
+            proposal.propose_value_if_valid(
+                document.host, "java_home", assigned.get("JAVA_HOME", "").strip('"') or None
+            )
         user = _USER.search(_first_companion_text(document, ("systemd/",)))
         if user:
-            proposal.propose_value(document.host, "user", user[1])
+            proposal.propose_value_if_valid(document.host, "user", user[1])
 
 
 def propose_console(proposal: VariableProposal) -> None:
@@ -75,7 +77,7 @@ def propose_console(proposal: VariableProposal) -> None:
             if match:
                 text = next(filter(None, match.groups()))
                 offset = proposal[document.host].get("port_offset", 0)
-                proposal.propose_value(
+                proposal.propose_value_if_valid(
                     document.host, variable, int(text) - offset if variable == "console_port" else text
                 )
     for name, hosts in foreign.items():
@@ -110,7 +112,7 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
         words = " ".join(shlex.split(options)).split()
         usual = list(java_options(fleet.broker(document.host)))
         if words[: len(usual)] == usual and len(words) > len(usual):
-            proposal.propose_value(document.host, "java_options", words[len(usual) :])
+            proposal.propose_value_if_valid(document.host, "java_options", words[len(usual) :])
 
 
 def note_omitted_java_options(proposal: VariableProposal) -> None:

@@ -93,18 +93,18 @@ class CompanionFiles:
             self.refused.append(reason)
 
 
-def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, link_remedy: str) -> bytes:
+def read_bytes_within_size_limit(path: Path, root: Path | None, size_limit: int, link_remedy: str) -> bytes:
     """Read an activemq.xml or agent.conf, and return its bytes; raise InputError if the file is too large.
 
-    InputError is raised for a file with more than ``largest`` bytes, or one that cannot be read. ``root`` is the named
-    directory below which it was found; None for a file that the operator named. ``link_remedy`` is a
-    sentence on what the operator can do where the file is a link.
+    InputError is raised for a file with more than ``size_limit`` bytes, or one that cannot be read. ``root`` is the
+    named directory below which it was found; None for a file that the operator named. ``link_remedy`` is a sentence on
+    what the operator can do where the file is a link.
     """
     try:
         if root is None:
-            content = read_beginning_of_file_or_pipe(path, largest + 1)
+            content = read_beginning_of_file_or_pipe(path, size_limit + 1)
         else:
-            content = _read_file_below(root, path.relative_to(root).parts, largest + 1)
+            content = _read_file_below(root, path.relative_to(root).parts, size_limit + 1)
     except UntrustedPathError as error:
         raise InputError(f"{error}. {link_remedy}") from None
     except OSError as error:
@@ -112,10 +112,10 @@ def read_bytes_unless_too_large(path: Path, root: Path | None, largest: int, lin
             f"{path}: the file cannot be read ({error.strerror or error}): name a regular file that this account can "
             "read"
         ) from None
-    if len(content) > largest:
+    if len(content) > size_limit:
         raise InputError(
-            f"{path}: the file has more than {largest >> 20} MiB, which is too large for {path.name}: check that it is "
-            "the right file"
+            f"{path}: the file has more than {size_limit >> 20} MiB, which is too large for {path.name}: check that it "
+            "is the right file"
         )
     return content
 

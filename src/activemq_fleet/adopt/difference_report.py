@@ -25,7 +25,7 @@ _LONGEST = 400
 _LONGEST_ADDITION = 100
 
 
-def describe_differences(adoption: AdoptedInventory) -> Iterator[str]:
+def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of a report on the differences between existing and rendered files.
 
     Omissions and changed values come first, then additions with their effect and how to undo them.

@@ -55,19 +55,21 @@ def propose_element_variables(proposal: VariableProposal) -> None:
         ):
             # A broker whose file lists virtual destinations has no default ones, and neither must the rendered broker.
             variables["broker_attributes"] = {"useVirtualTopics": False}
-        destinations = [name for node in broker.children_of("destinations") if (name := _destination_name(node))]
+        destinations = [
+            name for node in broker.children_of_first_match("destinations") if (name := _destination_name(node))
+        ]
         _set_list(proposal, document, "destinations", destinations)
         _propose_usage(proposal, document)
         store = broker.find("persistenceAdapter/kahaDB")
         value = _variable_value(store, StoreTuning, release) if store else _stores_by_destination(document)
         if value:
-            proposal.propose_value(document.host, "kahadb", value)
+            proposal.propose_value_if_valid(document.host, "kahadb", value)
         _propose_plugins(proposal, document)
         directory = broker.get("schedulerDirectory")
         if spring_boolean(broker.get("schedulerSupport", "")) and (
             directory or "redelivery" not in variables.get("plugins", {})
         ):
-            proposal.propose_value(document.host, "scheduler", {"directory": directory} if directory else True)
+            proposal.propose_value_if_valid(document.host, "scheduler", {"directory": directory} if directory else True)
 
 
 def _first_entries(
@@ -107,7 +109,7 @@ def _set_list(proposal: VariableProposal, document: AdoptedDocument, name: str, 
         for value in values[:_MOST_TRIED]:
             if is_valid_value(name, [*accepted, value]):
                 accepted.append(value)
-    return bool(accepted) and proposal.propose_value(document.host, name, accepted)
+    return bool(accepted) and proposal.propose_value_if_valid(document.host, name, accepted)
 
 
 def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
@@ -196,7 +198,7 @@ def _comparable(element: Any) -> tuple[Any, ...]:
 
 
 def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> None:
-    nodes = {node.name: node for node in document.broker.children_of("plugins")}
+    nodes = {node.name: node for node in document.broker.children_of_first_match("plugins")}
     value: dict[str, Any] = {}
     for key, field in PluginSettings.model_fields.items():
         model = _model_of(field.annotation)
@@ -211,7 +213,7 @@ def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> N
         if keys is not None and is_valid_value("plugins", {key: keys or True}):
             value[key] = keys or True
     if value:
-        proposal.propose_value(document.host, "plugins", value)
+        proposal.propose_value_if_valid(document.host, "plugins", value)
 
 
 def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:

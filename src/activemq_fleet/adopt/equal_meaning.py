@@ -70,9 +70,9 @@ def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> 
 
 
 def base_and_data_directories(base: str, instance: str) -> dict[str, str]:
-    """Return the directories that ``${activemq.base}`` and ``${activemq.data}`` mean.
+    """Return the directories ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``.
 
-    Their keys are ``base`` and ``data``.
+    ``base`` is ``activemq_base``, and ``instance`` is ``activemq_instance``.
     """
     home = f"{base.rstrip('/')}/{instance}"
     return {"base": home, "data": f"{home}/data"}

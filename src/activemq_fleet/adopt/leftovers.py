@@ -54,10 +54,10 @@ class _Skip:
 def propose_attributes_and_fragments(
     proposal: VariableProposal, document: AdoptedDocument, rendered: ComparedElement
 ) -> None:
-    """Propose the broker attributes and XML fragments of one host.
+    """Propose broker attributes and XML fragments for the parts of a host's activemq.xml that no variable expresses.
 
-    They are for what no variable expresses. ``rendered`` is the host's document as rendered from variables alone,
-    without fragments.
+    These are the parts that ``rendered`` lacks: the host's document as rendered from the proposed variables alone. They
+    are added to ``proposal``; nothing is returned.
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)

@@ -35,7 +35,7 @@ def propose_multicast_for_groups(proposal: VariableProposal) -> set[str]:
             if group in fitting:
                 for name, value in (variables_by_host[document.host] or {}).items():
                     if value is not None and (name != "discovery" or not pure):
-                        proposal.propose_value(document.host, name, value)
+                        proposal.propose_value_if_valid(document.host, name, value)
             elif pure:
                 proposal[document.host]["discovery"] = "failover"
     return fitting

@@ -84,9 +84,10 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
 
 
 def inexpressible_part(node: ComparedElement) -> str:
-    """Return the part of a networkConnector that inventory variables cannot express.
+    """Return a description of the part of a networkConnector that inventory variables cannot express, as text.
 
-    It is an attribute or child that ``activemq_links`` cannot express, as text.
+    The part is an attribute or child that ``activemq_links`` cannot express. Without one, the text reports that another
+    bridge of the broker has the same name.
     """
     connector = parse_network_connector(with_masked_passwords(node))
     return _inexpressible_part(connector) or "another bridge of the same broker has the same name"
@@ -189,7 +190,7 @@ def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str
     )
 
 
-def propose_master_nodes(proposal: VariableProposal) -> None:
+def propose_shared_store_master_nodes(proposal: VariableProposal) -> None:
     """Propose the master node of each broker pair that shares a store.
 
     The master node (``activemq_master_node``) is the preferred master: the node that its file marks as preferred,
@@ -210,7 +211,7 @@ def propose_master_nodes(proposal: VariableProposal) -> None:
         dialled = max(documents, key=lambda d: (first[d.host], d.identity.role == "master"))
         mark = (preferred[0] if len(preferred) == 1 else dialled).identity.node
         for document in documents:
-            proposal.propose_preferred_master(document.host, mark)
+            proposal.propose_preferred_master_unless_default(document.host, mark)
 
 
 def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
@@ -245,7 +246,7 @@ def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, 
     for owner, counted in addresses_by_host.items():
         address = known_addresses.get(owner) or counted.most_common(1)[0][0]
         if address != owner:
-            proposal.propose_value(owner, "address", address)
+            proposal.propose_value_if_valid(owner, "address", address)
 
 
 def _addresses_on_one_machine(

@@ -41,12 +41,12 @@ def propose_network_user(proposal: VariableProposal) -> bool:
     value = passwords.most_common(1)[0][0] if passwords else ""
     secret = proposal.secrets.secret_reference_for(name, value, f"password of the network user {name}")
     for document in proposal.documents:
-        if proposal.propose_value(document.host, "network_username", name):
+        if proposal.propose_value_if_valid(document.host, "network_username", name):
             proposal[document.host]["network_password"] = secret
     return not names
 
 
-def withdraw_network_user(proposal: VariableProposal) -> None:
+def withdraw_unneeded_network_users(proposal: VariableProposal) -> None:
     """Withdraw the proposed network user from brokers that do not need it.
 
     Their rendered files do not contain it. They have no links and no such account in their file, or they have no

@@ -23,9 +23,9 @@ from activemq_fleet.adopt.network_connectors import (
     replaceable_bridges,
     ttl_as_setting,
 )
-from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_network_user
+from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_unneeded_network_users
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
-from activemq_fleet.adopt.properties import unknown_address_hint
+from activemq_fleet.adopt.properties import unknown_bridge_target_hint
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_scalar_of
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
@@ -43,7 +43,7 @@ def propose_network(proposal: VariableProposal) -> None:
     """
     new_user = propose_network_user(proposal)
     _Network(proposal).propose_link_variables()
-    withdraw_network_user(proposal)
+    withdraw_unneeded_network_users(proposal)
     linked = [
         broker.host
         for broker in proposal.proposed_fleet().brokers
@@ -139,7 +139,7 @@ class _Network:
             host, port = bridge.addresses[owners.index(None)]
             address = f"{host.rpartition('@')[2]}:{port}"
             named = f"the bridge connects to {address}, which is not an address of a broker in the given files"
-            return self._outside_target(document, bridge, named, unknown_address_hint(host))
+            return self._outside_target(document, bridge, named, unknown_bridge_target_hint(host))
         elif units == {dialling_broker.link_end_name}:
             if _is_pair_link(bridge, dialling_broker, brokers):
                 self.pair_links[document.host] = bridge

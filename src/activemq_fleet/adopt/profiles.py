@@ -111,7 +111,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
     slave, master = sorted(documents, key=lambda document: master_connector_element(document) is None)
     for document in documents:
         proposal[document.host]["ha"] = PURE.name
-        proposal.propose_preferred_master(document.host, master.identity.node)
+        proposal.propose_preferred_master_unless_default(document.host, master.identity.node)
     dialled = pure_master_address(slave)
     if dialled is None:
         return
@@ -124,7 +124,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         if not is_replication_connector:  # what is called as ours is can be changed by a fragment
             proposal.exclude_from_fragments(connector)
         for document in documents:
-            proposal.propose_value(document.host, "replication_port", dialled[1])
+            proposal.propose_value_if_valid(document.host, "replication_port", dialled[1])
 
 
 def _only_for_slaves(connector: ComparedElement) -> bool:
@@ -138,9 +138,9 @@ def _store(document: AdoptedDocument) -> ComparedElement | None:
 
 
 def kahadb_directory(document: AdoptedDocument) -> str:
-    """Return the directory of the KahaDB store in an activemq.xml.
+    """Return the directory of the KahaDB store in an activemq.xml, or "" for another store or a missing attribute.
 
-    It is "" for any other store.
+    Placeholders in the directory stay.
     """
     store = _store(document)
     return store.get("directory") if store is not None and store.name in _KAHADB else ""
@@ -196,7 +196,7 @@ def _propose_interval(
     proposal: VariableProposal, document: AdoptedDocument, name: str, text: str, default: int
 ) -> None:
     if text.isascii() and text.isdigit() and int(text) != default:
-        proposal.propose_value(document.host, name, int(text))
+        proposal.propose_value_if_valid(document.host, name, int(text))
 
 
 def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> None:
@@ -204,7 +204,7 @@ def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> Non
     if store is None or store.name not in _KAHADB:
         return
     if store.get("directory").endswith(_FENCED_PATH):
-        proposal.propose_value(document.host, "fence", "guard")
+        proposal.propose_value_if_valid(document.host, "fence", "guard")
         proposal.add_note(
             [document.host],
             "the files do not show the directory of the shared store, because the guard (the program that "
@@ -213,20 +213,20 @@ def _propose_store(proposal: VariableProposal, document: AdoptedDocument) -> Non
             is_urgent=True,
         )
     else:
-        proposal.propose_value(document.host, "store_directory", store.get("directory"))
+        proposal.propose_value_if_valid(document.host, "store_directory", store.get("directory"))
 
 
-def propose_store_directories(proposal: VariableProposal) -> None:
+def propose_store_directories_below_base(proposal: VariableProposal) -> None:
     """Propose ``activemq_store_directory`` for hosts whose activemq.xml has a store below ``${activemq.base}``.
 
-    That directory is already proposed. Add a note for a store whose location only the host can show, because the broker
-    would start with an empty one.
+    In the proposed path, the directory that is already proposed replaces the placeholder. Add a note for a store whose
+    location only the host can show, because the broker would start with an empty one.
     """
     for document in proposal.documents:
         directories = proposal.base_and_data_directories(document.host)
         path = expand_directory_placeholders(kahadb_directory(document), directories).rstrip("/")
         if path not in (kahadb_directory(document), f"{directories['data']}/kahadb"):
-            proposal.propose_value(document.host, "store_directory", path)
+            proposal.propose_value_if_valid(document.host, "store_directory", path)
     unknown = defaultdict(list)
     for document in proposal.documents:
         if _has_relative_store(proposal, document):
@@ -275,7 +275,7 @@ def _propose_name(proposal: VariableProposal, document: AdoptedDocument) -> None
     shared = proposal.proposed_ha_profile(document.host).shares_store
     name = document.broker.get("brokerName")
     if name != (document.identity.pair if shared else document.identity.short_host_name):
-        proposal.propose_value(document.host, "broker_name", name)
+        proposal.propose_value_if_valid(document.host, "broker_name", name)
 
 
 def _jdbc_data_source_bean(document: AdoptedDocument) -> ComparedElement | None:
@@ -327,4 +327,4 @@ def _propose_database(proposal: VariableProposal, document: AdoptedDocument) -> 
         "jdbc", values.get("password", ""), f"password of the database user {user}"
     )
     value = {"url": values["url"], "driver": values["driverClassName"], "username": user, "password": secret}
-    return proposal.propose_value(document.host, "jdbc", value)
+    return proposal.propose_value_if_valid(document.host, "jdbc", value)

@@ -90,9 +90,9 @@ def read_credentials_properties(document: Path, companions: CompanionFiles) -> d
 
 
 def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
-    """Replace placeholders in an XML element by the values of known properties.
+    """Replace placeholders in an XML tree in place by the values of known properties; nothing is returned.
 
-    Attributes and texts of all elements below it are included.
+    The attributes and texts of ``root`` and of all elements below it are changed. Unknown placeholders stay.
 
     Raises InputError for a value that XML cannot hold; ``file`` is the document's name for it.
     """
@@ -149,12 +149,12 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
 
 
-def unknown_address_hint(host: str) -> str:
+def unknown_bridge_target_hint(target_host: str) -> str:
     """Return a hint for the operator about a bridge whose target address belongs to no known host.
 
     It is a part of a note.
     """
-    if host.endswith(UNKNOWN_HOST):
+    if target_host.endswith(UNKNOWN_HOST):
         return (
             "no file defines the placeholder in this address. Adopt again with --properties FILE, or correct the "
             "address in activemq_links"

@@ -57,7 +57,7 @@ class VariableProposal:
         """Return the high-availability profile that is proposed for a host."""
         return PROFILES[self.variables[host]["ha"]]
 
-    def propose_value(self, host: str, name: str, value: Any) -> bool:
+    def propose_value_if_valid(self, host: str, name: str, value: Any) -> bool:
         """Add a value to the variables that ``adopt`` proposes for a host if it is valid; return whether it was added.
 
         None is not valid.
@@ -68,22 +68,20 @@ class VariableProposal:
         return True
 
     def base_and_data_directories(self, host: str) -> dict[str, str]:
-        """Return a host's directories ``${activemq.base}`` and ``${activemq.data}``.
-
-        Their keys are ``base`` and ``data``.
-        """
+        """Return a host's ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``."""
         base, instance = (
             str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
         )
         return base_and_data_directories(base, instance)
 
-    def propose_preferred_master(self, host: str, node_mark: str) -> None:
-        """Propose the preferred master of a host's pair, unless it follows from the naming convention.
+    def propose_preferred_master_unless_default(self, host: str, node_mark: str) -> None:
+        """Propose the preferred master of a host's pair, unless it is the default of the naming convention.
 
-        ``node_mark`` is the part of the host name that distinguishes the two nodes, such as ``a``.
+        ``node_mark`` is the preferred master's mark: the part of its host name that distinguishes the two nodes, such
+        as ``a``.
         """
         if node_mark != self.naming.preferred_node_mark:
-            self.propose_value(host, "master_node", node_mark)
+            self.propose_value_if_valid(host, "master_node", node_mark)
 
     def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:
         """Return the existing activemq.xml documents of each pair, by the pair's name.

@@ -10,7 +10,7 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import validated_host_name
-from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_bytes_unless_too_large
+from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_bytes_within_size_limit
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
     HostProperties,
@@ -86,9 +86,9 @@ class AdoptedDocument:
 def read_adopted_documents(
     arguments: Sequence[str], releases: Sequence[str], naming: Naming, properties: Sequence[str] = ()
 ) -> list[AdoptedDocument]:
-    """Read the existing activemq.xml files that arguments name.
+    """Return a list of the existing activemq.xml files that arguments name, read and parsed, one per host.
 
-    They are returned sorted by host. An argument is ``HOST=FILE``, a file or a directory. ``releases`` are ``X`` (for
+    The list is sorted by host. An argument is ``HOST=FILE``, a file or a directory. ``releases`` are ``X`` (for
     all hosts) or ``HOST=X``; a host without one has the release that the comment of a file rendered by activemq.fleet
     names. ``properties`` are ``FILE`` or ``HOST=FILE``, with the values of placeholders. Raises InputError or
     ReleaseError, naming file or host.
@@ -332,7 +332,7 @@ def _read(
 
     Raises InputError for a file that is none, or that has not exactly one broker.
     """
-    content = read_bytes_unless_too_large(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
+    content = read_bytes_within_size_limit(path, root, _LARGEST, "Or name the file itself as HOST=FILE")
     kind = foreign_file_kind(content, str(path))
     mark = None if kind and b"\0" in content else first_template_mark(decode_xml_document(content, None))
     remarks = []

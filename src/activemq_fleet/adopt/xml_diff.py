@@ -66,9 +66,9 @@ class ComparedElement:
 
     @property
     def attrib(self) -> Mapping[str, str]:
-        """The attributes of the XML element, by their name in lxml.
+        """The attributes of the XML element, as a mapping from name to value; the same as ``attributes``.
 
-        The property serves readers that take elements of either kind.
+        An lxml element calls this property ``attrib``: functions can therefore accept elements of both kinds.
         """
         return self.attributes
 
@@ -128,7 +128,7 @@ class ComparedElement:
         """
         return next(iter(self.find_all(path)), None)
 
-    def children_of(self, path: str) -> tuple[ComparedElement, ...]:
+    def children_of_first_match(self, path: str) -> tuple[ComparedElement, ...]:
         """Return the children of the first XML element at a path.
 
         The element is in ActiveMQ's namespace; there are none where it is absent.

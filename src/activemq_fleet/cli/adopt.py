@@ -157,12 +157,12 @@ def _check_inventory_directory(directory: Path) -> None:
 
 def _as_text(output: Path, adopted: AdoptedInventory) -> Iterator[str]:
     """Yield the lines of the report of ``adopt``: actions for the operator first, what needs no action last."""
-    from activemq_fleet.adopt import describe_differences
+    from activemq_fleet.adopt import difference_report_lines
 
     hosts = count_with_noun(len(adopted.fleet.brokers), "host")
     yield f"{output}: {hosts}, {count_with_noun(len(adopted.files), 'file')}"
     yield from _to_do(output, adopted)
-    yield from describe_differences(adopted)
+    yield from difference_report_lines(adopted)
     yield from _files_read(adopted)
     yield from _next_steps(output)
 
