@@ -107,7 +107,7 @@ class ActionModule(FleetAction):
         }
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
             result["exporter"] = str(
-                import_library_module("artifacts").metrics_exporter_jar(deployment.exporter_jar_path(fleet))
+                import_library_module("artifacts").prometheus_jmx_exporter_jar(deployment.exporter_jar_path(fleet))
             )
         if archives:
             result |= _write(files)

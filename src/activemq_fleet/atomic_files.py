@@ -41,10 +41,11 @@ def replace_directory_files(
             shutil.rmtree(staged, ignore_errors=True)
 
 
-def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
-    """Return the paths of the files and directories in a directory.
+def directory_entry_paths(directory: Path, *, recursive: bool = False) -> list[Path]:
+    """Return a list of the paths of all entries of a directory: files, links and subdirectories.
 
-    With ``below``, they include all paths in its subdirectories. The list is empty for a directory that does not exist.
+    The paths begin with ``directory``. With ``recursive``, the entries of all subdirectories are included. The list is
+    empty for a directory that does not exist.
 
     Raises InputError for a file, and for a link to nothing.
     """
@@ -54,7 +55,7 @@ def paths_in(directory: Path, *, below: bool = False) -> list[Path]:
         )
     if directory.exists() and not directory.is_dir():
         raise InputError(f"the output path {directory} exists, but is not a directory: choose another output path")
-    return list(directory.glob("**/*" if below else "*"))
+    return list(directory.glob("**/*" if recursive else "*"))
 
 
 def write_file_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
@@ -93,23 +94,23 @@ def replace_content_atomically(path: Path, content: bytes) -> None:
             raise
 
 
-def create_file_like(path: Path, copy: Path, content: bytes) -> None:
-    """Create a file with the mode, owner and extended attributes of an existing file.
+def create_file_like(existing: Path, new: Path, content: bytes) -> None:
+    """Create the file ``new`` with ``content``, and with the mode, owner and extended attributes of ``existing``.
 
     The file is on the disk when the function returns.
 
-    Raises FileExistsError where anything has the name of the copy; OSError.
+    Raises FileExistsError if the path ``new`` exists; OSError.
     """
-    status = path.stat()
+    status = existing.stat()
     descriptor = create_and_open_file(
-        str(copy), content, stat.S_IMODE(status.st_mode), Owner(status.st_uid, status.st_gid)
+        str(new), content, stat.S_IMODE(status.st_mode), Owner(status.st_uid, status.st_gid)
     )
     try:
-        shutil.copystat(path, copy)
+        shutil.copystat(existing, new)
         os.utime(descriptor)
         os.fsync(descriptor)
     except BaseException:
-        copy.unlink()
+        new.unlink()
         raise
     finally:
         os.close(descriptor)

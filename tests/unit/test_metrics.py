@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from activemq_fleet.artifacts import metrics_exporter_jar
+from activemq_fleet.artifacts import prometheus_jmx_exporter_jar
 from activemq_fleet.errors import ArtifactError, SettingsError
 from activemq_fleet.node.state import operation_record
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
@@ -223,4 +223,4 @@ def test_planned_work_is_written_for_the_node_exporter_to_read(tmp_path: Path) -
 def test_another_jar_than_the_one_that_was_chosen_is_refused(tmp_path: Path) -> None:
     (tmp_path / "agent.jar").write_bytes(b"another")
     with pytest.raises(ArtifactError, match="its SHA-512 checksum begins with"):
-        metrics_exporter_jar(tmp_path / "agent.jar")
+        prometheus_jmx_exporter_jar(tmp_path / "agent.jar")

@@ -13,8 +13,8 @@ from activemq_fleet.artifacts._brokers import (
     jar_directory_for,
     local_archive_hint,
     local_distribution,
-    metrics_exporter_jar,
     postgresql_driver_jar,
+    prometheus_jmx_exporter_jar,
 )
 from activemq_fleet.artifacts._cache import Progress, cache_directory
 from activemq_fleet.artifacts._java import java_executable, java_feature_release
@@ -38,8 +38,8 @@ __all__ = [
     "load_schema",
     "local_archive_hint",
     "local_distribution",
-    "metrics_exporter_jar",
     "postgresql_driver_jar",
+    "prometheus_jmx_exporter_jar",
     "releases_with_cached_schema",
     "schema_bytes",
 ]

@@ -69,9 +69,9 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
 
 
 def distribution_directory_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
-    """Return the directory of a release's unpacked distribution.
+    """Return the directory of a release's unpacked distribution, which is downloaded and unpacked if it is not cached.
 
-    It is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
+    The directory is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
     (``release.distribution_available``) and not in the cache. Raises ArtifactError when a published distribution cannot
     be fetched; for a day after that RecentDownloadFailureError is raised without another attempt.
     """
@@ -174,10 +174,11 @@ def postgresql_driver_jar(*, progress: Progress = log_progress) -> Path:
     return _cached_jar(_POSTGRESQL_DRIVER, make, progress)
 
 
-def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log_progress) -> Path:
-    """Return the path of the jar with the Prometheus JMX exporter.
+def prometheus_jmx_exporter_jar(local_jar: Path | None = None, *, progress: Progress = log_progress) -> Path:
+    """Return the path of the jar of the Prometheus JMX exporter, which is downloaded if it is not cached.
 
-    It is a Java agent; 0.6 MB, for Java 8 and later. ``source`` is a copy of the jar that is used in place of Maven's.
+    It is a Java agent; 0.6 MB, for Java 8 and later. ``local_jar`` is a copy of the jar: its path is returned, and
+    nothing is downloaded.
     Raises ArtifactError when the jar cannot be had, or its checksum is not ``EXPORTER_SHA512``.
     """
 
@@ -185,9 +186,9 @@ def metrics_exporter_jar(source: Path | None = None, *, progress: Progress = log
         progress("fetching the Prometheus JMX exporter …")
         _check_sha512(_maven.copy_artifact(_EXPORTER, part))
 
-    if source is not None:
-        _check_sha512(source)
-        return source
+    if local_jar is not None:
+        _check_sha512(local_jar)
+        return local_jar
     return _cached_jar(_EXPORTER, make, progress)
 
 

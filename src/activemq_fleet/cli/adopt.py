@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import paths_in, replace_directory_files
+from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import echo, options_of_current_command, print_warning, quoted_command_line
@@ -139,7 +139,7 @@ def _check_inventory_directory(directory: Path) -> None:
     from activemq_fleet.adopt import MARK, is_inventory_unedited
 
     files = {}
-    for path in sorted(paths_in(directory, below=True)):
+    for path in sorted(directory_entry_paths(directory, recursive=True)):
         name = str(path.relative_to(directory))
         if path.is_file():
             files[name] = path.read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import FleetError, InputError
-from activemq_fleet.atomic_files import paths_in, replace_directory_files
+from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
 from activemq_fleet.cli.printing import echo, print_warning, quoted_command_line
@@ -91,7 +91,7 @@ def _check_directory_empty(directory: Path) -> None:
 
 def _occupied_directory_message(directory: Path) -> str | None:
     """Return the error message about a directory that exists and is not empty; None for any other path."""
-    names = sorted(path.name for path in paths_in(directory))
+    names = sorted(path.name for path in directory_entry_paths(directory))
     if not names:
         return None
     shown = names[:_SHOWN_NAMES]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from activemq_fleet import InputError
-from activemq_fleet.atomic_files import paths_in, replace_directory_files
+from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
 from activemq_fleet.cli.printing import echo
@@ -69,7 +69,7 @@ def check_output_directory(directory: Path) -> None:
 
     An accepted directory is absent, empty, or holds only files that ``render`` wrote.
     """
-    names = {path.name for path in paths_in(directory)}
+    names = {path.name for path in directory_entry_paths(directory)}
     if names and _INDEX not in names:
         raise InputError(
             f"{directory}: this directory contains files that `render` did not write, and `render` would delete "

@@ -70,7 +70,7 @@ def prepare_lab(
         driver = str(artifacts.postgresql_driver_jar(progress=progress))
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):
-        exporter = str(artifacts.metrics_exporter_jar(progress=progress))
+        exporter = str(artifacts.prometheus_jmx_exporter_jar(progress=progress))
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
     overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
