@@ -109,7 +109,7 @@ class InventoryModule(BaseInventoryPlugin):
         options = {name: self.get_option(name) for name in groups.OPTIONS}
         sources = getattr(inventory, "processed_sources", [])
         try:
-            grouped = groups.identify_and_group_brokers(inventory, loader, sources, options)
+            grouped = groups.identify_brokers_and_add_groups(inventory, loader, sources, options)
         except import_from_public_api("FleetError") as error:
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleError as error:

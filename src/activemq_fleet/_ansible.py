@@ -40,8 +40,8 @@ from activemq_fleet._ansible_internals import (
     format_event_brief_message,
     variable_origin,
 )
-from activemq_fleet._collection import collection_version_warnings, collections_search_path
-from activemq_fleet._inventory_groups import identify_and_group_brokers
+from activemq_fleet._collection import collection_version_warnings, search_path_for_this_collection
+from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
 from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
@@ -76,9 +76,10 @@ _NO_HOSTS = "Plugin configuration YAML file"
 def activemq_variable_origins(
     variables: Mapping[Any, Any], extra_variables: Mapping[Any, Any], other_names: Iterable[str] = ()
 ) -> dict[str, tuple[str, int]]:
-    """Return the origins (file and line) of a host's ``activemq_…`` variables, by variable name.
+    """Return the origin (file, line) of each ``activemq_…`` variable of a host, as a dictionary by variable name.
 
-    The origins of the variables ``other_names`` are included. Extra variables take precedence over all others.
+    The dictionary also has the origins of the variables ``other_names``. A variable that ``extra_variables`` (``-e``)
+    set has its origin there. Variables of unknown origin are left out.
     """
     wanted = frozenset(other_names)
     tagged_extra = {name: (name, value) for name, value in extra_variables.items()}
@@ -112,7 +113,11 @@ class LoadedInventory:
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
     def collection_version_warnings(self) -> tuple[str, ...]:
-        """Return a warning if Ansible's search path has another version of the collection than this library."""
+        """Return one warning if Ansible's search path has a collection ``activemq.fleet`` of another version.
+
+        The warning is in a tuple, which is empty if the collection and this library have the same version, or the path
+        has no such collection.
+        """
         return collection_version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 
 
@@ -124,7 +129,7 @@ def open_ansible_inventory(
     vault_ids: Sequence[str] = (),
     vault_password_files: Sequence[str] = (),
 ) -> Iterator[LoadedInventory]:
-    """Load the Ansible inventory in ``sources``, and yield it to a ``with`` block.
+    """Return a context manager that loads the Ansible inventory in ``sources``, and yields it as a LoadedInventory.
 
     The sources are read as ``ansible-inventory`` would; nothing is printed.
 
@@ -135,7 +140,7 @@ def open_ansible_inventory(
     options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
     with _globals_of(options), DeferredWarningContext(variables={}) as warnings:
         if not AnsibleCollectionConfig.collection_finder:
-            init_plugin_loader(collections_search_path())
+            init_plugin_loader(search_path_for_this_collection())
         loader = DataLoader()
         secrets = CLI.setup_vault_secrets(
             loader,
@@ -256,7 +261,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         options = self._loader.load_from_file(source)
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: the inventory file has no line 'plugin: {PLUGIN}': add this line")
-        identify_and_group_brokers(self._inventory, self._loader, self._sources, options)
+        identify_brokers_and_add_groups(self._inventory, self._loader, self._sources, options)
 
 
 def _warning_text(event: Any) -> str:

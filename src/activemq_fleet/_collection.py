@@ -15,19 +15,20 @@ _DIRECTORY = Path("ansible_collections", "activemq", "fleet")
 _FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
-def collections_search_path() -> list[str]:
-    """Return the search path with which Ansible finds this collection: at most one directory.
+def search_path_for_this_collection() -> list[str]:
+    """Return the search path for this collection: a list of the directory in which Ansible finds it, or an empty list.
 
     The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
-    ``make setup`` has prepared. Empty where there is neither: then Ansible's own search decides.
+    ``make setup`` has prepared. The list is empty if neither exists: Ansible then uses its default search path.
     """
     candidates = (_PACKAGE.parent, _PACKAGE.parents[1] / ".ansible" / "collections")
     return [str(path) for path in candidates if (path / _FLEET).is_file()]
 
 
 def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
-    """Return a warning if Ansible finds a collection ``activemq.fleet`` of another version than this library.
+    """Return one warning if Ansible finds a collection ``activemq.fleet`` of another version than this library.
 
+    The warning is in a tuple, which is empty if the versions are equal or Ansible does not find the collection.
     ``search_path`` are Ansible's directories of collections; the first one that holds the collection counts. The
     library's own commands use the collection that belongs to it, but ``ansible-playbook`` uses the one on this path.
     """

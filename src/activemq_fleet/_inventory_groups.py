@@ -45,17 +45,17 @@ class BrokerIdentities:
     misspelt: tuple[str, ...]
 
 
-def identify_and_group_brokers(
+def identify_brokers_and_add_groups(
     inventory: Any, loader: Any, sources: Sequence[str], options: Mapping[str, object]
 ) -> BrokerIdentities:
-    """Identify the brokers of an Ansible inventory, and put them into Ansible groups.
+    """Identify the brokers of an Ansible inventory, add them to Ansible groups, and return their BrokerIdentities.
 
-    The variable ``activemq_identity`` of each broker is set. Return the identities found. ``options`` are those of the
-    plugin's file. Raises InputError for an option and a variable that differ, and for what ``Naming`` refuses;
-    AnsibleError for a file of variables that cannot be read.
+    The inventory is changed: it gets the groups, and the variable ``activemq_identity`` of each broker. ``options`` are
+    those of the plugin's file. Raises InputError for an option and a variable that differ, and for what ``Naming``
+    refuses; AnsibleError for a file of variables that cannot be read.
     """
     variables = _GroupedVariables(inventory, loader, sources)
-    everyone = variables.variables_of_groups([inventory.groups["all"]])
+    everyone = variables.merged_variables_of_groups([inventory.groups["all"]])
     for option, variable in OPTIONS.items():
         option_value, variable_value = options.get(option), everyone.get(variable)
         if option_value is not None and variable_value is not None and option_value != variable_value:
@@ -191,10 +191,11 @@ class _GroupedVariables:
         self._extra = load_extra_vars(loader)
         self._of_group: dict[str, tuple[dict[str, object], dict[str, object]]] = {}
 
-    def variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
-        """Return the variables that Ansible inventory groups define.
+    def merged_variables_of_groups(self, groups: Sequence[Any]) -> ChainMap[str, object]:
+        """Return the variables that Ansible inventory groups define, merged into one mapping by variable name.
 
-        Extra variables (``-e``) take precedence.
+        The order of precedence of the groups is that of Ansible. Extra variables (``-e``) take precedence over all
+        groups.
         """
         return ChainMap(self._extra, *self._variable_layers(groups))
 

@@ -34,9 +34,10 @@ def line_of_variable_key(path: str, name: str, value_line: int) -> int | None:
 
 
 def line_of_last_definition(path: str, name: str, first_line: int) -> int:
-    """Return the line that defines a variable last, if one mapping or INI section of a file defines it repeatedly.
+    """Return the line number of a variable's last definition in one mapping or INI section of a file.
 
-    ``first_line`` is the line of the first definition, which is returned if the file does not show another one.
+    ``first_line`` is the line number of the first definition, which is returned if the section does not define the
+    variable again.
     """
     lines = _lines_of(path)
     if first_line > len(lines) or not _key_pattern(name).match(lines[first_line - 1].lstrip()):

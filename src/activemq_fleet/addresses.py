@@ -123,7 +123,7 @@ def parse_listening_address(text: str) -> Address:
 
 
 def parse_address_and_tls(text: str) -> tuple[Address, bool]:
-    """Parse ``host:port`` or ``ssl://host:port``, and return the address (host, port) and whether TLS is used.
+    """Parse ``host:port`` or ``ssl://host:port``, and return ``((host, port), tls)``; ``tls`` is a bool.
 
     Raises ValueError with the reason.
     """
