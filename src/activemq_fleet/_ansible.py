@@ -45,7 +45,11 @@ from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
 from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
-from activemq_fleet.inventory_structure import ini_section_error_and_line, inventory_file_findings, structure_error_line
+from activemq_fleet.inventory_structure import (
+    ini_section_error_and_line,
+    structure_error_line,
+    yaml_inventory_file_findings,
+)
 from activemq_fleet.naming import PREFIX
 
 __all__ = ["AnsibleError", "LoadedInventory", "ansible_error_message", "open_ansible_inventory"]
@@ -223,7 +227,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """Return why no plugin could parse a file: the error of the plugin that the file is meant for. Our own plugin
         also reads the variables of ``all``, so the mistake may be in another file than ``source``.
         """
-        mistakes = [finding for finding in inventory_file_findings(source) if finding.severity == "error"]
+        mistakes = [finding for finding in yaml_inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
             return structure_error_line(mistakes[0])
         refused = f"{source} cannot be read as an inventory"

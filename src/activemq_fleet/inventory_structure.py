@@ -59,23 +59,23 @@ def inventory_structure_findings(layout: InventoryLayout) -> list[Finding]:
     They are of the rules T038, T039 and T041, and those of a file in order of lines.
     """
     files = [file for file in layout.files if not _misnamed_directory(os.path.basename(os.path.dirname(file)))]
-    findings = [finding for file in files for finding in inventory_file_findings(file, layout)]
+    findings = [finding for file in files for finding in yaml_inventory_file_findings(file, layout)]
     findings += _groups_named_as_hosts(layout)
     findings += _variables_listed_as_hosts(layout, {finding.line for finding in findings})
     return [*findings, *_variables_file_findings(layout), *_role_group_findings(layout)]
 
 
-def inventory_file_findings(path: str, layout: InventoryLayout | None = None) -> list[Finding]:
-    """Return the findings about the structure of one inventory file in YAML (T038).
+def yaml_inventory_file_findings(path: str, layout: InventoryLayout | None = None) -> list[Finding]:
+    """Return a list of the findings (rule T038) about the structure of one inventory file in YAML, in order of lines.
 
-    The list is empty for another file, or one that is not YAML. ``layout`` is that of the inventory; without it the
-    file alone is known.
+    The list is empty for a file that is not YAML, or that configures an inventory plugin. ``layout`` is that of the
+    whole inventory. Without it, the function cannot compare the file with the inventory's other hosts and groups.
     """
-    root = _compose(path)
-    if root is None or any(key.value == "plugin" for key, _ in _pairs(root)):
+    top_level = _compose(path)
+    if top_level is None or any(key.value == "plugin" for key, _ in _pairs(top_level)):
         return []
     scan = _FileScan(_path_from_here(path), layout or InventoryLayout((), {}, frozenset()))
-    return sorted(scan.findings_in_file(root), key=lambda finding: finding.line or 0)
+    return sorted(scan.structure_findings(top_level), key=lambda finding: finding.line or 0)
 
 
 def structure_error_line(finding: Finding) -> str:
@@ -176,13 +176,13 @@ class _FileScan:
     repeated: set[str] = field(default_factory=set)
     definitions: dict[tuple[str, str], list[yaml.ScalarNode]] = field(default_factory=lambda: defaultdict(list))
 
-    def findings_in_file(self, root: yaml.MappingNode) -> Iterator[Finding]:
-        """Yield the findings about the structure of the inventory file.
+    def structure_findings(self, top_level: yaml.MappingNode) -> Iterator[Finding]:
+        """Yield the findings about the structure of the inventory file, in no order.
 
-        The findings are in no order.
+        ``top_level`` is the YAML node of the mapping that is the content of the file.
         """
-        yield from self.repeated_key_findings(root, ())
-        for key, value in _pairs(root):
+        yield from self.repeated_key_findings(top_level, ())
+        for key, value in _pairs(top_level):
             if key.value in SECTIONS:
                 text = f"`{key.value}:` is at the top level of the file, where Ansible reads it as a group"
                 yield self._finding(key, text, f"move `{key.value}:` below the name of a group, such as `all:`")

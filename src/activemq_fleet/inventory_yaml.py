@@ -24,7 +24,7 @@ _OPENS = re.compile(r"\{(?=[{%#]|\Z)|\A#(?=jinja2:)")
 
 
 @dataclass(frozen=True, slots=True)
-class TextWithJinjaExpression:
+class TextWithNameAsExpression:
     """A text with a Jinja expression in place of each occurrence of a name, such as a host name.
 
     ``parts`` is the text around the occurrences of the name.
@@ -36,23 +36,23 @@ class TextWithJinjaExpression:
     @property
     def jinja_template(self) -> str:
         """The text as a Jinja template: Ansible evaluates only its expression, and the rest is quoted."""
-        return self.expression.join(map(quote_for_jinja, self.parts))
+        return self.expression.join(map(escape_jinja_delimiters, self.parts))
 
 
-def quote_for_jinja(text: str) -> str:
-    """Return a text quoted for Jinja: a template that evaluates to the text.
+def escape_jinja_delimiters(text: str) -> str:
+    """Return a Jinja template that evaluates to a text: the text with its Jinja delimiters escaped.
 
     An expression may directly follow.
     """
     return _OPENS.sub(lambda mark: f"{{{{ '{mark[0]}' }}}}", text)
 
 
-def yaml_node_of(value: Any) -> yaml.Node:
-    """Return the YAML node of a plain value: a string, number, boolean or None.
+def scalar_to_yaml_node(value: Any) -> yaml.Node:
+    """Return the YAML node of a scalar: a string, number, boolean, None, or TextWithNameAsExpression.
 
-    A string that could be a template is ``!unsafe``.
+    A string that Ansible could evaluate as a template gets the tag ``!unsafe``.
     """
-    if isinstance(value, TextWithJinjaExpression):
+    if isinstance(value, TextWithNameAsExpression):
         return yaml.ScalarNode(STRING, value.jinja_template)
     node = SafeRepresenter().represent_data(value)
     if isinstance(value, str):
@@ -66,7 +66,7 @@ def plain_variables_to_yaml(variables: Mapping[str, object]) -> str:
 
     The text has one line for each.
     """
-    items = [(yaml_node_of(name), yaml_node_of(value)) for name, value in variables.items()]
+    items = [(scalar_to_yaml_node(name), scalar_to_yaml_node(value)) for name, value in variables.items()]
     node = yaml.MappingNode("tag:yaml.org,2002:map", items, flow_style=False)
     # The width keeps a pattern on a single line.
     text: str = yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=True, width=10_000)

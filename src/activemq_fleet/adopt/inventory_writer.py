@@ -20,7 +20,7 @@ from activemq_fleet.adopt.profiles import hosts_with_unknown_store
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.secrets import SecretReference, TextWithSecretLabels
 from activemq_fleet.grouping import MASTERS, SLAVES, inventory_group_name
-from activemq_fleet.inventory_yaml import STRING, TextWithJinjaExpression, yaml_node_of
+from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scalar_to_yaml_node
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
@@ -144,7 +144,7 @@ def _replace_names_by_templates(variables: Mapping[str, Variables], fleet: Fleet
         for expression, of in names.items():
             parts = {tuple(text.split(of[host])) for host, text in values_by_host.items()}
             if len(parts) == 1 and len(set(values_by_host.values())) > 1:
-                template = TextWithJinjaExpression(parts.pop(), expression)
+                template = TextWithNameAsExpression(parts.pop(), expression)
                 for host in values_by_host:
                     templated_variables[host][name] = template
                 break
@@ -155,7 +155,7 @@ def _is_small(levels: Mapping[str, Variables], host: str) -> bool:
     """Return whether the variables of a host are few and simple enough for hosts.yml."""
     host_variables = levels.get(f"host_vars/{host}.yml", {})
     return len(host_variables) <= _MOST_INLINE and all(
-        isinstance(value, str | int | TextWithJinjaExpression) for value in host_variables.values()
+        isinstance(value, str | int | TextWithNameAsExpression) for value in host_variables.values()
     )
 
 
@@ -254,7 +254,7 @@ def _yaml_node(value: Any) -> yaml.Node:
         return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))
     if isinstance(value, list):
         return yaml.SequenceNode(_YAML + "seq", [_yaml_node(item) for item in value], flow_style=_fits_on_a_line(value))
-    return yaml_node_of(value)
+    return scalar_to_yaml_node(value)
 
 
 def _fits_on_a_line(value: Any) -> bool:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
-from activemq_fleet.inventory_yaml import quote_for_jinja
+from activemq_fleet.inventory_yaml import escape_jinja_delimiters
 from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
 from activemq_fleet.schema import UnreadableXmlError, parse_root_element
 from activemq_fleet.settings.default_credentials import is_default_credential
@@ -88,7 +88,7 @@ class TextWithSecretLabels:
         Other Jinja markup is quoted.
         """
         pieces = _MARKED.split(self.marked)
-        pieces[::2] = map(quote_for_jinja, pieces[::2])
+        pieces[::2] = map(escape_jinja_delimiters, pieces[::2])
         pieces[1::2] = (f"{{{{ {SecretReference(label).lookup_expression} }}}}" for label in pieces[1::2])
         return "".join(pieces)
 
