@@ -14,19 +14,19 @@ from lxml import etree
 from activemq_fleet.errors import InputError, SettingsError
 from activemq_fleet.findings import Finding, ValueOrigin, error_finding
 from activemq_fleet.lint import (
-    ReleaseView,
+    InstalledReleaseFacts,
     Rule,
     RuleSelection,
     file_findings,
     host_findings,
-    release_findings,
+    installed_release_findings,
     rules_of_scope,
 )
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import all_rules_by_id, findings_from_problems, variables_that_set_element
 from activemq_fleet.lint.file_kinds import KIND_RULE
 from activemq_fleet.lint.file_network import DUPLEX_RULE, mutual_duplex_link_problems
-from activemq_fleet.lint.files import exposed_port_kind_of_file, schema_finding, without_duplicate_findings
+from activemq_fleet.lint.files import openwire_exposure_of_file, schema_finding, without_duplicate_findings
 from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import apply_suppressions
@@ -168,8 +168,8 @@ def lint_file(
     findings = file_findings(content, release, schema=schema, file=file, selection=selection, other_files=other_files)
     if any(finding.rule == KIND_RULE for finding in findings):
         return findings  # No release of ActiveMQ Classic reads such a file.
-    view = ReleaseView(release, exposure=exposed_port_kind_of_file(content, release, other_files))
-    return (*without_duplicate_findings(release_findings(view, selection, file=file)), *findings)
+    release_facts = InstalledReleaseFacts(release, exposure=openwire_exposure_of_file(content, release, other_files))
+    return (*without_duplicate_findings(installed_release_findings(release_facts, selection, file=file)), *findings)
 
 
 def repair_file(

@@ -7,7 +7,7 @@ role's preflight the host rules.
 from __future__ import annotations
 
 from activemq_fleet.lint.engine import FAMILIES, SCOPES, Rule, RuleExample, rules_of_scope
-from activemq_fleet.lint.files import ReleaseView, file_findings, release_findings
+from activemq_fleet.lint.files import InstalledReleaseFacts, file_findings, installed_release_findings
 from activemq_fleet.lint.fleets import fleet_findings
 from activemq_fleet.lint.hosts import host_findings
 from activemq_fleet.lint.selection import RuleSelection
@@ -15,13 +15,13 @@ from activemq_fleet.lint.selection import RuleSelection
 __all__ = [
     "FAMILIES",
     "SCOPES",
-    "ReleaseView",
+    "InstalledReleaseFacts",
     "Rule",
     "RuleExample",
     "RuleSelection",
     "file_findings",
     "fleet_findings",
     "host_findings",
-    "release_findings",
+    "installed_release_findings",
     "rules_of_scope",
 ]

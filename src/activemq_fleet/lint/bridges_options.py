@@ -85,7 +85,7 @@ def link_fails_on_unknown_uri_option(document: Document) -> Iterator[Problem]:
 
 
 @rule("N008", "warning")
-def ignored_unknown_uri_option(document: Document) -> Iterator[Problem]:
+def ignored_listener_or_discovery_option(document: Document) -> Iterator[Problem]:
     """A listener's or discovery agent's URI has an option that the release does not know and ignores.
 
     Why: the broker ignores the option without a log line. The option has no effect. Names of options are

@@ -178,7 +178,7 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
 
 
 @rule("C011", "warning", texts="maxInactivityDuration useInactivityMonitor")
-def bridge_inactivity_duration_is_zero(document: Document) -> Iterator[Problem]:
+def inactivity_monitor_disabled_for_bridges(document: Document) -> Iterator[Problem]:
     """A bridge, or a connector that bridges connect to, sets wireFormat.maxInactivityDuration=0.
 
     Why: neither side sends or expects keep-alive messages. When the peer or a firewall vanishes without closing the

@@ -82,7 +82,7 @@ def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
 
 
 @rule("C019", "error", each="plugins", releases="5.7.0 !5.9.0")
-def redelivery_plugin_with_timestamp_plugin(plugins: Element) -> Iterator[Problem]:
+def redelivery_with_timestamp_plugin_before_5_9(plugins: Element) -> Iterator[Problem]:
     """A broker before 5.9 has both redeliveryPlugin and timeStampingBrokerPlugin.
 
     Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs

@@ -108,19 +108,16 @@ class Element:
         return spring_boolean(self.literal_value(attribute) or "")
 
     def integer_attribute(self, attribute: str) -> int | None:
-        """Return the value of an XML attribute as an integer.
-
-        The result is None for an absent attribute, a placeholder, or a value that is not a whole number.
-        """
+        """Return the value of an XML attribute as an integer; None if it is absent, a placeholder or not an integer."""
         try:
             return int(self.literal_value(attribute) or "")
         except ValueError:
             return None
 
     def size_attribute(self, attribute: str) -> int | None:
-        """Return the value of an XML attribute that is a size, such as ``20 gb``, in bytes.
+        """Return the value of an XML attribute, such as ``20 gb``, in bytes; None if it is absent or not a size.
 
-        The result is None for an absent attribute, a placeholder, or a value that is not a size.
+        A value with a placeholder is not a size.
         """
         return size_in_bytes(self.literal_value(attribute) or "")
 
@@ -135,10 +132,7 @@ class Element:
         return self.has_attribute(attribute) and (value is None or value > 0)
 
     def uri_attribute(self, attribute: str = "uri") -> Uri:
-        """Return the value of an XML attribute parsed as a URI.
-
-        The URI has no scheme if the attribute is absent.
-        """
+        """Return the value of an XML attribute as a Uri object, which has no scheme if the attribute is absent."""
         return Uri.parse(self.get(attribute))
 
     @property

@@ -110,7 +110,7 @@ class Rule:
         """Return whether a lint rule applies to an ActiveMQ release."""
         return release.is_within_span(self.releases)
 
-    def applies_to_element_names(self, names: frozenset[str]) -> bool:
+    def applies_to_xml_names(self, names: frozenset[str]) -> bool:
         """Return whether a lint rule can apply to a file with the given names of XML elements and attributes."""
         return all(not wanted or not names.isdisjoint(wanted) for wanted in (self.elements, self.needs))
 
@@ -206,7 +206,7 @@ def rule(
     A file rule takes a Document; with ``each``, names of elements with spaces between them, it takes one such Element
     of the document at a time. ``needs`` are names of elements and of attributes (``@name``), and ``texts`` are parts of
     values of attributes: the rule does not run for a file without any of them. A release, fleet or host rule takes the
-    ReleaseView, FleetView or HostView.
+    InstalledReleaseFacts, FleetView or HostView.
     """
 
     def register(check: Check) -> Check:
@@ -261,18 +261,16 @@ def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = 
 
 
 @lru_cache(maxsize=512)
-def rules_for_element_names(
+def rules_for_xml_names(
     names: frozenset[str], release: Release, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Rule, ...]:
-    """Return the selected lint rules that can apply to a file with the given element names, sorted by id.
+    """Return the selected lint rules that can apply to a file with the given XML names, sorted by id.
 
     ``names`` are those of the file's elements and attributes, as in ``Document.element_and_attribute_names``. The files
     of many brokers have the same names.
     """
     return tuple(
-        lint_rule
-        for lint_rule in applicable_rules("file", release, selection)
-        if lint_rule.applies_to_element_names(names)
+        lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.applies_to_xml_names(names)
     )
 
 

@@ -16,9 +16,9 @@ from activemq_fleet.lint.engine import (
     all_rules_by_id,
     applicable_rules,
     findings_from_problems,
-    rules_for_element_names,
+    rules_for_xml_names,
 )
-from activemq_fleet.lint.exposure import Exposure, exposed_port_kind
+from activemq_fleet.lint.exposure import Exposure, openwire_exposure
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
 from activemq_fleet.lint.imports import imported_files
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
@@ -225,7 +225,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(document: Document, file: str, selection: RuleSelection) -> Iterator[Finding]:
     """Yield the findings of the lint rules about a parsed activemq.xml, at most 100 for each rule."""
     host = document.broker.host if document.broker else ""
-    for rule in rules_for_element_names(document.element_and_attribute_names, document.release, selection):
+    for rule in rules_for_xml_names(document.element_and_attribute_names, document.release, selection):
         if rule.texts and not document.has_attribute_value_containing(rule.texts):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))
@@ -258,8 +258,8 @@ def schema_finding(problem: SchemaProblem, release: Release, file: str, host: st
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseView:
-    """The facts about an installed ActiveMQ release that a release lint rule checks.
+class InstalledReleaseFacts:
+    """Facts about an ActiveMQ release that is installed or to be installed; the release lint rules check them.
 
     ``from_package`` is True where a distribution's package installed the release, because a distribution may backport
     fixes. ``exposure`` names the ports that the brokers open.
@@ -270,12 +270,12 @@ class ReleaseView:
     exposure: Exposure = "openwire"
 
 
-def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return the kind of ports that an activemq.xml, given as bytes, exposes: ports for OpenWire, other ports or none.
+def openwire_exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
+    """Return whether an activemq.xml, given as bytes, exposes ports for OpenWire, only other ports or no port.
 
     The result is ``openwire``, ``other ports``, ``no port`` or ``no broker``. The result is also ``openwire`` where the
     ports are not known: for a template, for a file that is not XML, and for a file that imports one with brokers or one
-    that cannot be read.
+    that cannot be read. ``other_files`` are the files that the file can import, by path.
     """
     if first_template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
@@ -285,21 +285,23 @@ def exposed_port_kind_of_file(data: bytes, release: Release, other_files: Mappin
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_files(document)):
         return "openwire"
-    return exposed_port_kind(document)
+    return openwire_exposure(document)
 
 
-def release_findings(
-    view: ReleaseView, selection: RuleSelection, *, host: str = "", file: str | None = None
+def installed_release_findings(
+    facts: InstalledReleaseFacts, selection: RuleSelection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
-    """Return the findings of the lint rules that check the ActiveMQ release of a host or of a file."""
-    by_rule = _release_problems(view, selection)
+    """Return a tuple of the findings about an installed ActiveMQ release itself, at a host or a file."""
+    by_rule = _release_problems(facts, selection)
     return tuple(
         finding for rule, problems in by_rule for finding in findings_from_problems(rule, problems, host, file)
     )
 
 
 @lru_cache(maxsize=512)
-def _release_problems(view: ReleaseView, selection: RuleSelection) -> tuple[tuple[Rule, tuple[Problem, ...]], ...]:
+def _release_problems(
+    facts: InstalledReleaseFacts, selection: RuleSelection
+) -> tuple[tuple[Rule, tuple[Problem, ...]], ...]:
     """Return the problems of a release by lint rule; they are the same for all its brokers."""
-    rules = applicable_rules("release", view.release, selection)
-    return tuple((rule, tuple(rule.check(view))) for rule in rules)
+    rules = applicable_rules("release", facts.release, selection)
+    return tuple((rule, tuple(rule.check(facts))) for rule in rules)

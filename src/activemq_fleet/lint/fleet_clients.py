@@ -19,10 +19,11 @@ _PREFETCH = 1000
 _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
-class ClientFailoverUri(NamedTuple):
-    """A client's failover: URI that the user added to a broker's configuration, and its position.
+class FailoverUriInBrokerConfiguration(NamedTuple):
+    """A failover: URI in the configuration of a broker with which a client connects to the fleet, and its position.
 
-    The URI is for example in an XML fragment.
+    The client runs in the broker's process or reads a file of the broker, such as a Camel route. The URI is in an XML
+    fragment, an extra file or the Java options.
     """
 
     broker: Broker
@@ -39,7 +40,7 @@ class ClientFailoverUri(NamedTuple):
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 
-def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
+def client_failover_uris(view: FleetView) -> Iterator[FailoverUriInBrokerConfiguration]:
     """Yield the failover: URIs of clients in the configuration of a fleet's brokers.
 
     They are in XML fragments, extra files and Java options. URIs of networkConnectors are omitted.
@@ -47,17 +48,19 @@ def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield ClientFailoverUri(broker, Uri.parse(match[0]), Problem(""))
+                yield FailoverUriInBrokerConfiguration(broker, Uri.parse(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
-                    yield ClientFailoverUri(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
+                    yield FailoverUriInBrokerConfiguration(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
     for broker, document in view.documents_with_user_xml_containing("failover:"):
         for node in document.nodes:
             for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
-                    yield ClientFailoverUri(broker, Uri.parse(match[0]), node.problem("", attribute, match[0]))
+                    yield FailoverUriInBrokerConfiguration(
+                        broker, Uri.parse(match[0]), node.problem("", attribute, match[0])
+                    )
 
 
 @rule("C004", "warning", scope="fleet")

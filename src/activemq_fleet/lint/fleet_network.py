@@ -59,7 +59,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
                 yield second.problem(message, "duplex")
     for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.is_duplex]
-        if len({link.source_name for link in duplex}) > 1:
+        if len({link.source_pair_name for link in duplex}) > 1:
             is_pure = duplex[0].broker.profile.replicates
             message = (
                 f"{len(duplex)} brokers of group {group} have duplex multicast links to each other: "
@@ -254,10 +254,10 @@ def _may_be_short(view: FleetView) -> bool:
 
 def _short_ttl_message(bridge: LintedLink, distances: _Distances, groups: Mapping[str, frozenset[str]]) -> str:
     """Return the message about a network bridge whose TTL ends too early; "" for a bridge with a sufficient TTL."""
-    targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source_name})
-    ways = [(bridge.source_name, target) for target in targets]
+    targets = [bridge.target] if bridge.target else sorted(groups[bridge.broker.group] - {bridge.source_pair_name})
+    ways = [(bridge.source_pair_name, target) for target in targets]
     if bridge.is_duplex:
-        ways += [(target, bridge.source_name) for target in targets]
+        ways += [(target, bridge.source_pair_name) for target in targets]
     messages, demand = bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit
     for source, target in ways:
         hops, unit = _crossed_before(source, target, distances)

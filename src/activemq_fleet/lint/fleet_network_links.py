@@ -37,11 +37,8 @@ class LintedLink:
     node: Element | None = None
 
     @property
-    def source_name(self) -> str:
-        """The name of the network link's source pair.
-
-        A broker without a peer counts as a pair.
-        """
+    def source_pair_name(self) -> str:
+        """The name of the network link's source pair; the pair of a broker without a peer is the broker itself."""
         return self.broker.link_end_name
 
     @property
@@ -135,7 +132,7 @@ class FleetBridges:
         """
         bridges: dict[tuple[str, str], list[LintedLink]] = defaultdict(list)
         for bridge in self.planned:
-            bridges[bridge.source_name, bridge.target].append(bridge)
+            bridges[bridge.source_pair_name, bridge.target].append(bridge)
         return bridges
 
     @cached_property
@@ -146,9 +143,9 @@ class FleetBridges:
         """
         targets: dict[str, set[str]] = {unit: set() for unit in self._units}
         for bridge in self.planned:
-            targets[bridge.source_name].add(bridge.target)
+            targets[bridge.source_pair_name].add(bridge.target)
             if bridge.is_duplex:
-                targets[bridge.target].add(bridge.source_name)
+                targets[bridge.target].add(bridge.source_pair_name)
         return targets
 
     @cached_property
@@ -157,7 +154,9 @@ class FleetBridges:
 
         A broker without a peer counts as a pair.
         """
-        return {group: frozenset(bridge.source_name for bridge in bridges) for group, bridges in self.multicast.items()}
+        return {
+            group: frozenset(bridge.source_pair_name for bridge in bridges) for group, bridges in self.multicast.items()
+        }
 
     @cached_property
     def connected_components(self) -> Sequence[frozenset[str]]:

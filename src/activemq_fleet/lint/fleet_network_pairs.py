@@ -78,7 +78,7 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
     """
     reported: set[str] = set()
     for bridge in view.bridges.planned:
-        if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_name]) < 2:
+        if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_pair_name]) < 2:
             continue
         for broker in view.brokers_by_pair[bridge.target]:
             listener = broker.openwire
@@ -87,7 +87,7 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
                 period = f"{_INACTIVITY}={listener.options[_INACTIVITY]}"
                 message = (
                     f"connector {listener.name} has a long timeout for lost connections ({period}): after a failover "
-                    f"of pair {bridge.source_name}, it rejects the duplex link {bridge.connector_name} until this "
+                    f"of pair {bridge.source_pair_name}, it rejects the duplex link {bridge.connector_name} until this "
                     "timeout ends"
                 )
                 yield Problem(message, host=broker.host)

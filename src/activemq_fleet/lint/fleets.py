@@ -10,7 +10,7 @@ from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_from_problems, rules_of_scope
-from activemq_fleet.lint.files import ACTIVEMQ_XML, ReleaseView, document_findings, release_findings
+from activemq_fleet.lint.files import ACTIVEMQ_XML, InstalledReleaseFacts, document_findings, installed_release_findings
 from activemq_fleet.lint.fleet_network_links import FleetBridges
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
@@ -168,11 +168,11 @@ def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = 
 
     They are those of the file rules and of the release rules.
     """
-    release = ReleaseView(broker.release, from_package=broker.settings.install == "package")
+    release_facts = InstalledReleaseFacts(broker.release, from_package=broker.settings.install == "package")
     by_file = broker_file_findings(broker, view.documents[broker.host], selection)
     if _is_changed_by_hand(broker):
         view.cache_parsed_document(broker)
-    return (*by_file, *release_findings(release, selection, host=broker.host))
+    return (*by_file, *installed_release_findings(release_facts, selection, host=broker.host))
 
 
 def whole_fleet_findings(view: FleetView, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.files import ReleaseView
+from activemq_fleet.lint.files import InstalledReleaseFacts
 from activemq_fleet.releases import Advisory, Release, supported_release_lines
 
 _SEVERITIES = ("critical", "important", "moderate", "low")
@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 @rule("S001", "error", scope="release")
-def remote_code_execution_over_openwire(view: ReleaseView) -> Iterator[Problem]:
+def remote_code_execution_over_openwire(facts: InstalledReleaseFacts) -> Iterator[Problem]:
     """The release executes code sent by any client that reaches an OpenWire port (CVE-2023-46604).
 
     Why: the attack requires no authentication, and scanners search for such brokers continuously.
@@ -37,8 +37,8 @@ def remote_code_execution_over_openwire(view: ReleaseView) -> Iterator[Problem]:
 
         <broker/>
     """
-    release = view.release
-    if view.exposure != "openwire":
+    release = facts.release
+    if facts.exposure != "openwire":
         return
     further = sum(advisory.severity != "critical" for advisory in release.advisories)
     for advisory in release.advisories:
@@ -47,17 +47,17 @@ def remote_code_execution_over_openwire(view: ReleaseView) -> Iterator[Problem]:
             first = release.security_floor
             if fixed_release:
                 first += f" ({fixed_release} fixes {advisory.cve}, but not all later vulnerabilities)"
-            unless = ", unless the package has the fix" if view.from_package else ""
+            unless = ", unless the package has the fix" if facts.from_package else ""
             yield Problem(
                 f"release {release} is affected by {advisory.cve}{unless}: {advisory.what}"
                 + (f" ({further} further vulnerabilities are published)" if further else ""),
-                severity="error" if fixed_release and not view.from_package else "warning",
+                severity="error" if fixed_release and not facts.from_package else "warning",
                 fix=f"upgrade to {first}; {_UNTIL_THEN}",
             )
 
 
 @rule("S002", "warning", scope="release")
-def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
+def release_with_known_vulnerabilities(facts: InstalledReleaseFacts) -> Iterator[Problem]:
     """The release is affected by published vulnerabilities that a newer release fixes.
 
     Why: attackers can read the description of each vulnerability and the change that fixes it.
@@ -78,21 +78,21 @@ def release_with_known_vulnerabilities(view: ReleaseView) -> Iterator[Problem]:
 
         <broker/>
     """
-    release = view.release
-    if view.exposure == "no broker":
+    release = facts.release
+    if facts.exposure == "no broker":
         return
-    has_openwire = view.exposure == "openwire"
+    has_openwire = facts.exposure == "openwire"
     others = [advisory for advisory in release.advisories if advisory.severity != "critical" or not has_openwire]
     if not release.meets_security_floor:
         message = (
             f"release {release} is older than {release.security_floor} and affected by {_cves_text(release, others)}"
         )
-        until_then = "" if view.exposure == "no port" else f"; {_UNTIL_THEN}"
+        until_then = "" if facts.exposure == "no port" else f"; {_UNTIL_THEN}"
         yield Problem(message, fix=f"upgrade to {release.security_floor}{until_then}")
 
 
 @rule("S022", "info", scope="release")
-def release_line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
+def release_line_without_security_fixes(facts: InstalledReleaseFacts) -> Iterator[Problem]:
     """The release belongs to a release line that gets no security fixes any more.
 
     Why: a vulnerability that is published from now on stays open on this line. Only an upgrade to another line fixes
@@ -114,8 +114,8 @@ def release_line_without_security_fixes(view: ReleaseView) -> Iterator[Problem]:
 
         <broker/>
     """
-    release = view.release
-    if view.exposure == "no broker" or release.gets_security_fixes:
+    release = facts.release
+    if facts.exposure == "no broker" or release.gets_security_fixes:
         return
     lines = supported_release_lines()
     nearest = next((line for line in lines if line.startswith(f"{release.version[0]}.")), lines[-1])

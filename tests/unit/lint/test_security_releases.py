@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import ReleaseView, Rule, RuleSelection, fleet_findings, release_findings, rules_of_scope
+from activemq_fleet.lint import (
+    InstalledReleaseFacts,
+    Rule,
+    RuleSelection,
+    fleet_findings,
+    installed_release_findings,
+    rules_of_scope,
+)
 from activemq_fleet.releases import Release
 from activemq_fleet.releases._data import load_release_data
 from activemq_fleet.render import render_broker
@@ -18,7 +25,9 @@ from tests.unit.fleets import hosts
 
 
 def found(release: str, rule: str, *, from_package: bool = False) -> tuple[Finding, ...]:
-    return release_findings(ReleaseView(Release.of(release), from_package), RuleSelection(select=(rule,)))
+    return installed_release_findings(
+        InstalledReleaseFacts(Release.of(release), from_package), RuleSelection(select=(rule,))
+    )
 
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
