@@ -136,7 +136,7 @@ def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tupl
     """Yield (legend, points) of each series of a panel; points are (epoch seconds, value)."""
     for expr, legend in panel.queries:
         answer: dict[str, Any] = json.loads(
-            lab.monitoring.query_prometheus_range(substitute_grafana_variables(expr, interval="15s"), began, ended)
+            lab.monitoring.query_prometheus_range_json(substitute_grafana_variables(expr, interval="15s"), began, ended)
         )
         for series in answer["data"]["result"]:
             name = Template(legend.replace("{{", "${").replace("}}", "}")).safe_substitute(series["metric"])

@@ -53,7 +53,7 @@ class ActionModule(FleetAction):
         running = import_library_module("lab.drill_run")
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            due = run.next_fault(
+            due = run.next_fault_pair(
                 {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
             )
             drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}

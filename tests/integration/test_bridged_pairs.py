@@ -40,20 +40,20 @@ def _bridge_to(lab: Lab, spoke: str, hub: str) -> None:
     link = f"{spoke}-to-hub-mq01"
     if lab.fleet.broker(owner).release.has_masterslave_discovery:
         lab.wait_bridge(owner, hub)
-        assert link not in lab.one_way_duplex_links(hub)
+        assert link not in lab.one_way_duplex_link_names(hub)
         return
     wrong = ""
     try:
         lab.wait_bridge(owner, hub, timeout=STUCK)
         # The hub's log may tell of its end later than the owner's.
         until(
-            lambda: link in lab.one_way_duplex_links(hub) or _knows(lab, hub, owner),
+            lambda: link in lab.one_way_duplex_link_names(hub) or _knows(lab, hub, owner),
             STUCK,
             f"{hub} has no end of {link}",
         )
     except (LabError, LateError) as stuck:
         wrong = str(stuck)
-    if link in lab.one_way_duplex_links(hub):
+    if link in lab.one_way_duplex_link_names(hub):
         wrong = f"{hub} knows only half of the link of {owner}"
     if not wrong:
         return

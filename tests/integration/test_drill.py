@@ -150,7 +150,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
         )
         frozen_at = time.time()
         with frozen(generator):
-            generator.publish_burst(PREFETCH)
+            generator.start_publishing_burst(PREFETCH)
             until(
                 lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
                 240,
@@ -216,7 +216,7 @@ def cmdline_of(process: psutil.Process) -> list[str]:
 
 def waiting(generator: AgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return generator.publisher.tail.read_new_records().count_records_between("acknowledged", since, time.time())
+    return generator.publisher.tail.update_counts().count_records_between("acknowledged", since, time.time())
 
 
 @in_every_situation
@@ -226,7 +226,7 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     extra = {"activemq_drill_kills": 1, "activemq_drill_rate": RATE, "activemq_drill_report": str(report)}
     done = subprocess.run(
-        [*map(str, command), "-i", str(lab.inventory_path), "-e", json.dumps(extra)],
+        [*map(str, command), "-i", str(lab.overlay_inventory_path), "-e", json.dumps(extra)],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
         text=True,
@@ -261,7 +261,7 @@ def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: 
     before = {host.host: host.pid for host in lab.status()}
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     done = subprocess.run(
-        [*map(str, command), "-i", str(lab.inventory_path), "-e", '{"activemq_drill_allowed": false}'],
+        [*map(str, command), "-i", str(lab.overlay_inventory_path), "-e", '{"activemq_drill_allowed": false}'],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
         text=True,

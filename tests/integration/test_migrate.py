@@ -69,7 +69,7 @@ def migrate(lab: Lab, tmp_path: Path) -> Migrate:
         command = [
             str(Path(sys.executable).with_name("ansible-playbook")),
             "activemq.fleet.migrate",
-            *("-i", str(tmp_path / "inventory"), "-i", str(lab.inventory_path)),
+            *("-i", str(tmp_path / "inventory"), "-i", str(lab.overlay_inventory_path)),
             *("-e", "activemq_target=old", "-e", "activemq_migrate_seconds=3", *options),
         ]
         environment = os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"}

@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.artifacts import distribution_directory_for
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.preparation import install_broker_files
+from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import InstalledSoftware
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
@@ -66,7 +66,7 @@ class Running:
         """Change the inventory and install the west broker's files; returns why it must be restarted."""
         write(self.directory, **variables)
         self.lab.prepare()
-        install_broker_files(self.lab.fleet.broker(WEST), self.software)
+        install_broker_configuration(self.lab.fleet.broker(WEST), self.software)
         owed = pending_restart.read_pending_restart(self.layout())
         assert self.processes() == self.pids, "nobody was restarted"
         return owed.reasons if owed else ()

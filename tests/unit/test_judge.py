@@ -158,7 +158,7 @@ def test_the_lab_tells_what_the_judge_concludes(
     monkeypatch.setattr(hosts, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))
     monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
-    monkeypatch.setattr(lab_hosts, "make_broker_probe", lambda *_: lambda *_: case.answers)
+    monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "listens_on_one_of_addresses", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
     snapshot = hosts.observe_broker(hosts.fleet.broker(PAIR[0]))

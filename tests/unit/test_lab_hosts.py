@@ -11,7 +11,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import LabBrokers
-from activemq_fleet.lab.preparation import install_broker_files
+from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
@@ -107,7 +107,7 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
 
 def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
-    hosts.delete_broker_data(hosts.fleet.brokers)
+    hosts.delete_all_broker_data(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     hosts.launch_process(hosts.fleet.broker(A))
@@ -131,7 +131,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
 ) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, ha=ha)
     broker = hosts.fleet.broker(A)
-    version = install_broker_files(broker, hosts.lab.software[broker.release.text])
+    version = install_broker_configuration(broker, hosts.lab.software[broker.release.text])
     probed: list[DeployedConfiguration] = []
 
     def probe(deployed: DeployedConfiguration, _expected: object) -> dict[str, ProbeAnswer]:
@@ -142,7 +142,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
         processes, "last_process_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version)
     )
     monkeypatch.setattr(processes, "find_process", lambda *_: SimpleNamespace(pid=os.getpid()))
-    monkeypatch.setattr(lab_hosts, "make_broker_probe", lambda *_: probe)
+    monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: probe)
     assert hosts.observe_broker(broker).state == "starting"
     addresses = {connector.name: (hosts.loopback_address(A), connector.port) for connector in broker.connectors}
     assert {listener.name: listener.address for listener in probed[0].listeners} == addresses

@@ -57,7 +57,7 @@ def test_a_log_that_was_rolled_is_read_to_its_end_and_on(log: Path) -> None:
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert tail.read_run_state().one_way_duplex_links == ("first", "second")
+    assert tail.read_run_state().one_way_duplex_link_names == ("first", "second")
 
 
 def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(log: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_is_looked_at_first_after_a_roll_is_read_from_its_beginning(l
     append(log, line("Started responder end of duplex bridge first@null"))
     log.rename(log.with_name("activemq.log.1"))
     append(log, line("Started responder end of duplex bridge second@null"))
-    assert LogTail(log.parent, run).read_run_state().one_way_duplex_links == ("first", "second")
+    assert LogTail(log.parent, run).read_run_state().one_way_duplex_link_names == ("first", "second")
 
 
 def test_a_character_cut_in_two_is_read_whole(log: Path) -> None:

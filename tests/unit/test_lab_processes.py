@@ -34,7 +34,9 @@ def layout(tmp_path: Path) -> Iterator[LabLayout]:
 
 def launch(layout: LabLayout, script: str = SLEEP, host: str = "a", mark: str | None = None) -> ProcessRun:
     command = [sys.executable, "-c", script, mark or f"{MARK}{layout.directory}"]
-    return processes.launch_broker(layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.base_directory(host), "v1")
+    return processes.launch_broker(
+        layout, host, command, {"ACTIVEMQ_BASE": "/b"}, layout.activemq_base_directory(host), "v1"
+    )
 
 
 def living(layout: LabLayout, run: ProcessRun) -> psutil.Process:
@@ -176,7 +178,7 @@ def test_strays_are_found_by_their_mark_alone(layout: LabLayout) -> None:
 
 
 def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
-    data = layout.base_directory("a")
+    data = layout.activemq_base_directory("a")
     data.mkdir(parents=True)
     (data / "activemq.log").write_text("before\n")
     run = launch(layout)
@@ -185,7 +187,7 @@ def test_a_run_begins_where_the_log_ended(layout: LabLayout) -> None:
 
 def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"a: the program /no/java cannot be started \(No such file"):
-        processes.launch_broker(layout, "a", ["/no/java"], {}, layout.base_directory("a"), "v1")
+        processes.launch_broker(layout, "a", ["/no/java"], {}, layout.activemq_base_directory("a"), "v1")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", json.dumps({"host": "a"})])
@@ -205,6 +207,6 @@ def test_options_of_the_users_environment_do_not_reach_a_broker(
 
 
 def _wait_for_output(layout: LabLayout) -> str:
-    console = layout.base_directory("a") / "console.log"
+    console = layout.activemq_base_directory("a") / "console.log"
     wait_until(lambda: console.read_text() != "", "the process has printed a line", pause=0.02)
     return console.read_text()

@@ -76,5 +76,5 @@ def test_lab_probes_the_connector_that_shows_most(
     )
     listeners = tuple(Listener(scheme, scheme, ("127.0.0.1", 1)) for scheme in schemes)
     broker = fleet_of(variables(release=release)).broker(PAIR[0])
-    readiness.make_broker_probe(broker, 1.0)(DeployedConfiguration(listeners), ExpectedBroker(0))
+    readiness.make_connector_probe(broker, 1.0)(DeployedConfiguration(listeners), ExpectedBroker(0))
     assert probed == expected

@@ -246,7 +246,7 @@ def _inventory(tmp_path: Path) -> Iterator[Path]:
 def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, layout: LabLayout) -> None:
     with _inventory(tmp_path) as source:
         prepared = prepare(layout, read_inventory([str(source)]).hosts)
-        layered = read_inventory([str(source), str(layout.inventory_path)])
+        layered = read_inventory([str(source), str(layout.overlay_inventory_path)])
     assert layered.hosts == prepared.hosts
 
 

@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
-from activemq_fleet.lab.preparation import install_broker_files
+from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.whole_fleet import stop_outdated_brokers
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
@@ -27,7 +27,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 def install_all(hosts: LabBrokers) -> dict[str, str]:
     return {
-        broker.host: install_broker_files(broker, hosts.lab.software[broker.release.text])
+        broker.host: install_broker_configuration(broker, hosts.lab.software[broker.release.text])
         for broker in hosts.fleet.brokers
     }
 
@@ -37,7 +37,9 @@ def launch_all(hosts: LabBrokers) -> None:
     for host, version in install_all(hosts).items():
         command = [sys.executable, "-c", "import time; time.sleep(600)", f"{MARK}{hosts.layout.directory}"]
         release = hosts.fleet.broker(host).release.text
-        processes.launch_broker(hosts.layout, host, command, {}, hosts.layout.base_directory(host), version, release)
+        processes.launch_broker(
+            hosts.layout, host, command, {}, hosts.layout.activemq_base_directory(host), version, release
+        )
 
 
 def restart_lines(hosts: LabBrokers) -> list[str]:

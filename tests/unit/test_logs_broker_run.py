@@ -155,7 +155,7 @@ def test_a_bridge_that_its_transport_resumed_is_still_one() -> None:
 
 
 def test_a_duplex_end_without_the_peers_id_makes_half_a_link() -> None:
-    assert story("Started responder end of duplex bridge to-hub@null").one_way_duplex_links == ("to-hub",)
+    assert story("Started responder end of duplex bridge to-hub@null").one_way_duplex_link_names == ("to-hub",)
 
 
 def test_a_link_that_comes_up_again_with_its_id_is_whole() -> None:
@@ -163,7 +163,7 @@ def test_a_link_that_comes_up_again_with_its_id_is_whole() -> None:
         "Started responder end of duplex bridge to-hub@null",
         "Started responder end of duplex bridge to-hub@ID:vm-44383-1795246193219-0:1",
     )
-    assert broker_run.one_way_duplex_links == ()
+    assert broker_run.one_way_duplex_link_names == ()
 
 
 def test_the_last_error_comes_with_its_root_cause() -> None:

@@ -46,7 +46,7 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
     substitutions = lab.prepare()
     if show_difference:
         _print_difference(substitutions)
-    echo(str(lab.inventory_path))
+    echo(str(lab.overlay_inventory_path))
 
 
 @lab_command.command("up", short_help="Start the whole fleet and wait until it is ready.")

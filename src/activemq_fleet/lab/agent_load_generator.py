@@ -94,15 +94,15 @@ class AgentLoadGenerator(LoadGenerator):
         """
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 
-    def publish_burst(self, count: int = 200) -> None:
-        """Publish a burst of events in the background, so that events are in flight at the drill's next fault.
+    def start_publishing_burst(self, message_count: int = 200) -> None:
+        """Start to publish a burst of ``message_count`` events in the background, and return at once.
 
-        ``count`` is the number of events.
+        Events of the burst are in flight at the drill's next fault.
         """
 
         def publish() -> None:
             with self._client() as client:
-                self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * count))
+                self._promises.note(client.publish_all([(self.spec.topic, '{"burst": true}')] * message_count))
 
         self._start_thread(publish)
 

@@ -50,10 +50,10 @@ class JournalTail:
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
 
-    def read_new_records(self) -> JournalTail:
-        """Read the new records of the agent's journal, and count them by kind.
+    def update_counts(self) -> JournalTail:
+        """Count, by kind, the records added to the agent's event journal since the last call; return this JournalTail.
 
-        New records were written since the last call. Returns this JournalTail.
+        The method also stores the times of the records and the event ids of barriers.
         """
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):
@@ -189,11 +189,11 @@ class AgentProcess:
         Raises AgentError when the process has ended.
         """
         self.raise_if_ended()
-        return self.tail.read_new_records().counts[kind]
+        return self.tail.update_counts().counts[kind]
 
     def seconds_connected(self) -> float:
         """Return for how many seconds the failover agent has been connected to a broker; 0 without a connection."""
-        since = self.tail.read_new_records().connected_since
+        since = self.tail.update_counts().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:

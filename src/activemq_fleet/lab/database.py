@@ -56,9 +56,9 @@ class LabDatabase:
         return self._address, DATABASE_PORT
 
     def start(self, databases: Iterable[str] = ()) -> None:
-        """Start the lab's database server, and wait until it accepts connections.
+        """Start the lab's database server unless it runs, wait until it accepts connections, and create databases.
 
-        A server that runs stays as it is. Missing ``databases`` are created.
+        ``databases`` are the names of the databases to create; existing ones do not change. Raises LabError.
         """
         if self.process() is None:
             require_free_port(self.listening_address)

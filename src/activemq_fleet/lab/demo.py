@@ -28,7 +28,7 @@ from rich.table import Table
 
 from activemq_fleet.drills.model import DeliveryCounts, Fault
 from activemq_fleet.errors import FleetError, LabError
-from activemq_fleet.lab import audit_process
+from activemq_fleet.lab import demo_audit_process
 from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
@@ -109,7 +109,7 @@ def _run(inventory: Path, output: Path) -> int:
         lab.down()
         shutil.rmtree(output / "lab", ignore_errors=True)
         lab.prepare()
-        _install(inventory, lab.inventory_path, output / "fleet", step)
+        _install(inventory, lab.overlay_inventory_path, output / "fleet", step)
         step(f"starting {count_with_noun(len(lab.fleet.brokers), 'broker')}")
         lab.up()
         # While messages flow the machine has time to spare.
@@ -147,7 +147,7 @@ def _install(inventory: Path, layer: Path, rendered: Path, step: Progress) -> No
 
 def _start_audit(output: Path) -> subprocess.Popen[str]:
     """Start the process that audits the collected logs on request; it exits at the end of its input."""
-    command = [sys.executable, "-m", audit_process.__name__, str(output / "collected"), str(output / "audit")]
+    command = [sys.executable, "-m", demo_audit_process.__name__, str(output / "collected"), str(output / "audit")]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 

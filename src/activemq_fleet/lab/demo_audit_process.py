@@ -1,6 +1,6 @@
 """Run the audit of the demo in a separate process, whose Spark starts while the brokers do.
 
-``python -m activemq_fleet.lab.audit_process LOGS OUT`` waits for the word ``audit`` on its standard input, and then
+``python -m activemq_fleet.lab.demo_audit_process LOGS OUT`` waits for the word ``audit`` on its standard input. Then it
 audits logs and journals as the command ``audit`` does. It ends without an audit when its input ends.
 """
 

@@ -133,7 +133,7 @@ class _LabDrill:
         directory = self.lab.directory / "drill"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
-        for pair in plan.drilled_pairs:
+        for pair in plan.drilled_pair_names:
             self.progress(f"the test load on pair {pair} is {plan.rate:g} events per second")
         with DrillRun.begin(plan, self.lab.fleet, directory, os.getpid()) as run:
             with self._restored():
@@ -144,7 +144,9 @@ class _LabDrill:
                         raise
                     run.record_problem_of_last_fault(str(error))
             self.progress("stopping the load")
-            scrapes = partial(self.lab.monitoring.query_prometheus_range, QUERY) if self.options.prometheus else None
+            scrapes = (
+                partial(self.lab.monitoring.query_prometheus_range_json, QUERY) if self.options.prometheus else None
+            )
             return run.finish_and_judge(self.lab.fleet, scrapes=scrapes)
 
     def _inject_all(self, plan: DrillPlan, run: DrillRun) -> None:
@@ -157,15 +159,15 @@ class _LabDrill:
             states = {status.host: str(status.state) for status in self.lab.status()}
             by_pair = {
                 pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers}
-                for pair in plan.drilled_pairs
+                for pair in plan.drilled_pair_names
             }
-            for pair in plan.drilled_pairs:
+            for pair in plan.drilled_pair_names:
                 if both := self.lab.describe_two_masters(pair):
                     raise LabError(
                         f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "
                         "read the logs of both nodes"
                     )
-            due = run.next_fault(states)
+            due = run.next_fault_pair(states)
             whole = {
                 pair: nodes
                 for pair, nodes in by_pair.items()
@@ -200,13 +202,13 @@ class _LabDrill:
         try:
             accepted, handled = run.wait_until_load_steady(pair, self.options.patience)
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
-            run.publish_burst(pair)
+            run.start_publishing_burst(pair)
             time.sleep(_UNDER_WAY)
-            with self.lab.record_operation("lab drill", host):
+            with self.lab.record_operation_begin_and_end("lab drill", host):
                 fault = replace(fault, at=self._disrupt_broker(host))
                 fault = self._wait_for_recovery(fault, head)
             since = fault.at + 0.5 + (self.options.hung if fault.what == "pause" else 0)
-            run.wait_until_event_handled(pair, since, self.options.patience)
+            run.wait_until_event_handled_after(pair, since, self.options.patience)
         except FleetError as error:
             return replace(fault, problem=str(error))
         return fault

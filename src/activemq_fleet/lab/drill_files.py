@@ -109,9 +109,10 @@ def _until(fault: Fault) -> float:
 
 
 def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """Return the changes of a broker's state, such as active, that its log shows.
+    """Return a list of the changes of a broker's state that its log shows from ``began`` (epoch seconds) on.
 
-    Each change is (epoch seconds, state); they are in order, from ``began`` on.
+    Each change is a tuple of its time in epoch seconds and the new state, such as ``active``. The list is in order of
+    time.
     """
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
     for record in parse_log(log):

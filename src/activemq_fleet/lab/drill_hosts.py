@@ -37,19 +37,19 @@ def _require_drill_packages() -> None:
 def begin_drill(
     fleet: Fleet,
     pairs: Sequence[str],
-    allowed: Mapping[str, Any],
+    allowed_by_group: Mapping[str, Any],
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill (faults injected under load) on the pairs of a fleet.
+    """Begin a drill (faults injected under load) on pairs of a fleet, and return a dictionary of its order and seed.
 
-    The function refuses pairs that must not be drilled, chooses the order of faults, and starts the load on the pairs.
-    ``allowed`` maps a group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate, seed and
-    target, as the variables of the playbook have them. Returns ``order`` (the pair of each fault), ``seed``, and
-    ``where``: lab or hosts. Raises FleetError.
+    The function rejects pairs on which drills are forbidden, chooses the order of faults, and starts the load on the
+    pairs. The dictionary has ``order`` (the pair of each fault), ``seed``, and ``where`` (``lab`` or ``hosts``).
+    ``allowed_by_group`` maps each group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate,
+    seed and target, as the variables of the playbook have them. Raises FleetError.
     """
     raise_for_groups_that_forbid_drills(
-        {fleet.pairs[pair].group: allowed.get(fleet.pairs[pair].group) for pair in pairs}
+        {fleet.pairs[pair].group: allowed_by_group.get(fleet.pairs[pair].group) for pair in pairs}
     )
     _require_drill_packages()
     what, faults, rate, seed = _read(options)

@@ -66,17 +66,14 @@ class DrillPlan:
     single_fault_pairs: tuple[str, ...] = ()
 
     @property
-    def drilled_pairs(self) -> tuple[str, ...]:
-        """The names of the drilled pairs: the pairs into which faults are injected.
-
-        Each name is listed once.
-        """
+    def drilled_pair_names(self) -> tuple[str, ...]:
+        """The names of the pairs into which a drill injects faults, each once, in the order of their first faults."""
         return tuple(dict.fromkeys(self.order))
 
 
 @dataclass(frozen=True, slots=True)
-class NextFault:
-    """The next fault that a drill injects: the broker pair, and the number of the fault in the drill.
+class NextFaultPair:
+    """The broker pair into which a drill injects its next fault, and the number of the fault in the drill.
 
     The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
     this drill.
@@ -114,7 +111,7 @@ class DrillRun:
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
-        specs = [make_load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pairs]
+        specs = [make_load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pair_names]
         require_reachable_nodes([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
@@ -147,15 +144,16 @@ class DrillRun:
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
-    def next_fault(self, states: Mapping[str, str]) -> NextFault:
-        """Return the next fault that the drill should inject.
+    def next_fault_pair(self, broker_states: Mapping[str, str]) -> NextFaultPair:
+        """Return the pair of the next fault and the fault's number; the pair is None if the drill has no further fault.
 
-        The first call stores ``states`` (by host) as the fleet's initial states. A void fault (too few events flowed)
-        is repeated, at most twice. After a failed fault no further one is due. Raises LabError when the load has ended.
+        A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
+        The first call stores ``broker_states``, by host, as the initial states of the fleet. Later calls do not use
+        them. Raises LabError when the load has ended.
         """
         drill, plan, faults = self._read("drill.json"), self.plan, self.injected_faults
         if "first" not in drill:
-            self._write("drill.json", drill | {"first": dict(states), "began": time.time()})
+            self._write("drill.json", drill | {"first": dict(broker_states), "began": time.time()})
         self._raise_if_ended()
         faulted = tuple(sorted({fault.host for fault in faults}))
         if not any(fault.problem for fault in faults):
@@ -163,14 +161,14 @@ class DrillRun:
                 tries = [fault for fault in faults if fault.number == number]
                 most = 1 if pair in plan.single_fault_pairs else ATTEMPTS
                 if not any(fault.void is None for fault in tries) and len(tries) < most:
-                    return NextFault(pair, number, faulted)
-        return NextFault(None, len(plan.order), faulted)
+                    return NextFaultPair(pair, number, faulted)
+        return NextFaultPair(None, len(plan.order), faulted)
 
     def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
-        """Wait until the load on a pair is steady, with enough events per second for the drill's next fault to count.
+        """Wait until the load on a pair is steady, and return its rates of accepted and of handled events per second.
 
-        The wait ends after ``patience`` seconds. Returns (accepted, handled) events per second, too few of which make a
-        fault void. Raises LabError when the load has ended.
+        The load is steady when both rates are high enough for a valid fault. After ``patience`` seconds, the method
+        returns the rates of that time, which can be too low. Raises LabError when the load has ended.
         """
         enough = minimum_event_rate(self.plan.rate)
 
@@ -183,25 +181,25 @@ class DrillRun:
         status = self._status(pair)
         return status.get("accepted", 0.0), status.get("handled", 0.0)
 
-    def publish_burst(self, pair: str) -> None:
-        """Make the load generator of a pair publish a burst of events.
+    def start_publishing_burst(self, pair: str) -> None:
+        """Make the load generator of a pair start to publish a burst of events.
 
-        Returns when the burst has begun, or after 5 s.
+        The method returns when the burst has begun, or after 5 s.
         """
         wanted = self.directory / f"burst-{pair}"
         wanted.touch()
         poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
-    def wait_until_event_handled(self, pair: str, since: float, patience: float) -> None:
-        """Wait until the subscriber of a pair has handled an event after a given time.
+    def wait_until_event_handled_after(self, pair: str, moment: float, patience: float) -> None:
+        """Wait until the subscriber of a pair handles an event later than a moment, in epoch seconds.
 
-        ``since`` is the time in seconds since the epoch. Raises LabError when no event is handled within ``patience``
-        seconds, or when the load has ended.
+        The event itself may be older than the moment. Raises LabError if the subscriber handles no event within
+        ``patience`` seconds, or when the load has ended.
         """
 
         def is_handled() -> bool:
             self._raise_if_ended()
-            return bool(self._status(pair).get("last", 0.0) > since)
+            return bool(self._status(pair).get("last", 0.0) > moment)
 
         if not poll_until_true(is_handled, patience, _POLL):
             raise LabError(
@@ -246,7 +244,7 @@ class DrillRun:
         poll_until_true(lambda: any((self.directory / name).exists() for name in ("done", "failed")), _END, _POLL)
         plan, ended = self.plan, time.time()
         accounts, faults = [], list[Fault]()
-        for pair in plan.drilled_pairs:
+        for pair in plan.drilled_pair_names:
             pair_faults = [fault for fault in self.injected_faults if fault.pair == pair]
             protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP"
             account, measured = pair_outcomes_and_faults(self.directory, pair, protocol, pair_faults, skew=skew)
@@ -338,7 +336,7 @@ def _as_dialled(fleet: Fleet) -> Fleet:
 
 
 def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
-    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.drilled_pairs}
+    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.drilled_pair_names}
     return DrillSetup(
         where="lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts",
         what=plan.what,
@@ -371,7 +369,7 @@ def _spans(
             changes.setdefault(fault.successor, []).append((fault.at + fault.takeover, "active"))
         if fault.back is not None and not (fault.successor and is_lab_broker(fleet.broker(fault.host))):
             changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
-    for pair in plan.drilled_pairs:
+    for pair in plan.drilled_pair_names:
         for broker in fleet.pairs[pair].brokers_in_dialling_order:
             logged = _logged(broker, began) if is_lab_broker(broker) else []
             state = first.get(broker.host, "unknown")

@@ -21,7 +21,7 @@ from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken, make_broker_probe
+from activemq_fleet.lab.readiness import is_port_taken, make_connector_probe
 from activemq_fleet.lab.state import InstalledSoftware, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
@@ -102,7 +102,7 @@ class LabBrokers:
             evidence = observe_broker(
                 running,
                 self._deployed(broker, run.version) if running else DeployedConfiguration(),
-                make_broker_probe(broker, timeout),
+                make_connector_probe(broker, timeout),
                 lambda _process: self._broker_run(broker, run).logged_phase,
             )
             broker_run = self._broker_run(broker, run)
@@ -132,10 +132,11 @@ class LabBrokers:
                 ) from None
         return self._configurations[key]
 
-    def writable_and_newest_generation(self, broker: Broker) -> StoreAccess:
-        """Return which numbered copy (generation) of a fenced store a broker can write to, and which is the newest.
+    def writable_and_newest_store_generations(self, broker: Broker) -> StoreAccess:
+        """Return the number of the store generation that a broker can write to, and that of the newest generation.
 
-        The newest generation is the one in force.
+        A generation is a numbered copy of a fenced store; the newest one is in force. The first number is None if the
+        broker has no file of the store open.
         """
         shared = str(broker.shared_store_directory)
         process = self.running_process(broker)
@@ -266,9 +267,9 @@ class LabBrokers:
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'unknown, because the log contains no error'} (log: {self.log_path(broker)})"
 
-    def delete_broker_data(self, brokers: Iterable[Broker]) -> None:
-        """Delete the data of stopped brokers: their stores, logs and run records."""
-        for broker in brokers:
+    def delete_all_broker_data(self, stopped_brokers: Iterable[Broker]) -> None:
+        """Delete all data of stopped brokers: their stores, logs and run records."""
+        for broker in stopped_brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
             make_shared_store_directory(broker)

@@ -19,7 +19,7 @@ from activemq_fleet.lab.loopback_overlay import VariableSubstitution
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operations import record_operation_begin_and_end
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.preparation import install_broker_files, prepare_lab
+from activemq_fleet.lab.preparation import install_broker_configuration, prepare_lab
 from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.state import load_lab_state
@@ -172,11 +172,11 @@ class Lab(ReadOnlyLab):
             hosts = self._hosts
             if fresh:
                 self._end_all()
-                hosts.delete_broker_data(hosts.fleet.brokers)
+                hosts.delete_all_broker_data(hosts.fleet.brokers)
                 if self.database:
                     self.database.delete_files()
             versions = {
-                broker.host: install_broker_files(broker, hosts.lab.software[broker.release.text])
+                broker.host: install_broker_configuration(broker, hosts.lab.software[broker.release.text])
                 for broker in hosts.fleet.brokers
             }
             write_client_files(self._layout, self.client_fleet)
@@ -234,7 +234,7 @@ class Lab(ReadOnlyLab):
             hosts.check_ports_usable(broker)
             if self.database:
                 self.database.start()
-            with self.record_operation("lab start", host):
+            with self.record_operation_begin_and_end("lab start", host):
                 if wait:
                     FleetStartup(hosts, timeout, self._progress).start_broker(broker)
                 else:
@@ -247,7 +247,7 @@ class Lab(ReadOnlyLab):
         killed. A pure broker is killed at once, because its orderly stop loses messages (AMQ-3364).
         """
         broker = self.fleet.broker(host)
-        with self.record_operation("lab stop", host):
+        with self.record_operation_begin_and_end("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
             grace = 0 if broker.profile.needs_resync else service.STOP_TIMEOUT
@@ -256,10 +256,9 @@ class Lab(ReadOnlyLab):
                 poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)
 
     def kill(self, host: str) -> float:
-        """Kill a broker of the lab by SIGKILL.
+        """Kill all processes of a broker of the lab by SIGKILL, and return the time of the signal in epoch seconds.
 
-        Waits until it has ended. The signal goes to the broker's process group. Returns the time at which the signal
-        was sent, in epoch seconds.
+        The processes are Java and, with fencing, the guard. The method returns after they have terminated.
         """
         process = self._living_process(host)
         at = time.time()
@@ -267,10 +266,10 @@ class Lab(ReadOnlyLab):
         return at
 
     def crash(self, host: str) -> float:
-        """Crash a broker of the lab: kill only its Java process, as the out-of-memory killer does.
+        """Kill only the Java process of a broker by SIGKILL, as the out-of-memory killer does; return the time of it.
 
-        The process gets SIGKILL. Returns its time, in epoch seconds. A guard outlives the process, records the death
-        and ends; without a guard this is ``kill``.
+        The time is in epoch seconds. A guard outlives the Java process, records its death, and terminates. For a broker
+        without a guard, the method does the same as ``kill``. Raises LabError if the guard runs no broker.
         """
         process = self._living_process(host)
         if not self.fleet.broker(host).has_guard:
@@ -309,11 +308,10 @@ class Lab(ReadOnlyLab):
         """
         return self._layout.operations_file_path(self.fleet.broker(host).host)
 
-    def record_operation(self, operation: str, host: str) -> AbstractContextManager[None]:
-        """Record an operation on a host's broker that lasts as long as a ``with`` block.
+    def record_operation_begin_and_end(self, operation: str, host: str) -> AbstractContextManager[None]:
+        """Return a context manager that records the begin and the end of an operation on a host's broker.
 
-        The operation is recorded on both nodes of the host's pair. Returns the context manager, which records begin and
-        end.
+        The operation lasts as long as the ``with`` block. It is recorded on both nodes of the host's pair.
         """
         return self._record_operation(
             operation, [broker.host for broker in self._pair(self.fleet.broker(host).pair).brokers_in_dialling_order]

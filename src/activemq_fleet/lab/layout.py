@@ -34,7 +34,7 @@ class LabLayout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = directory / "lab.json"
-        self.inventory_path = directory / "inventory.yml"
+        self.overlay_inventory_path = directory / "inventory.yml"
         self.host_vars = directory / "host_vars"
         self.names = directory / "names"
         self.hosts = directory / "hosts"
@@ -42,7 +42,7 @@ class LabLayout:
         self.clients = directory / "clients"
         self.runs = directory / "run"
 
-    def base_directory(self, host: str) -> Path:
+    def activemq_base_directory(self, host: str) -> Path:
         """Return the base directory (``activemq_base``) of a host's broker in a lab."""
         return self.hosts / host
 
@@ -51,7 +51,7 @@ class LabLayout:
 
         Its records are JSON lines.
         """
-        return self.base_directory(host) / "operations.jsonl"
+        return self.activemq_base_directory(host) / "operations.jsonl"
 
     def make_directory(self) -> None:
         """Make the directory of a lab, private to its owner.

@@ -51,14 +51,14 @@ class ExpectedLinks:
             (link.host, link.connector.name) for link in self._network.refused if link.refusal.is_certain_to_fail
         }
 
-    def wait_until_links_up(
+    def missing_links_after_wait(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
     ) -> list[MissingLink]:
-        """Wait until all expected network links of a lab are up, and return those that are missing after a timeout.
+        """Wait until all expected network links of a lab are up, and return a list of the links that are missing.
 
-        ``timeout`` is in seconds. ``observe_brokers`` returns new snapshots by host. The wait ends early when no
-        missing link can come up, as the inventory shows or a refused certificate in a log, and the reason of each is in
-        a log.
+        The list is empty if all links are up. The wait ends after ``timeout`` seconds, or earlier when no missing link
+        can come up: a log shows the reason, such as a rejected certificate. ``observe_brokers`` returns new snapshots
+        by host.
         """
         deadline = time.monotonic() + timeout
         while True:

@@ -67,7 +67,7 @@ class LoadGenerator(ABC):
         Brokers accept messages, and the subscriber handles them. The rates are those of the ``seconds`` before
         ``moment``, which is in epoch seconds.
         """
-        handled = self.subscriber_journal.read_new_records().count_records_between("handled", moment - seconds, moment)
+        handled = self.subscriber_journal.update_counts().count_records_between("handled", moment - seconds, moment)
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
@@ -75,12 +75,13 @@ class LoadGenerator(ABC):
 
         It is in seconds since the epoch; 0 without a message.
         """
-        return self.subscriber_journal.read_new_records().last_record_time("handled")
+        return self.subscriber_journal.update_counts().last_record_time("handled")
 
-    def publish_burst(self, count: int = 200) -> None:  # noqa: B027 -- not every load generator can
-        """Publish ``count`` messages in the background, so that messages are in flight at the drill's next fault.
+    def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- not every load generator can
+        """Start to publish a burst of ``message_count`` messages in the background, and return at once.
 
-        Some generators ignore the call.
+        Messages of the burst are in flight at the drill's next fault. The base class does nothing: some load generators
+        cannot publish a burst.
         """
 
     def finish_load(self, timeout: float = 120.0) -> None:
@@ -131,7 +132,7 @@ class LoadGenerator(ABC):
         deadline, seen = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
             moved = sum(
-                tail.read_new_records().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
+                tail.update_counts().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
             )
             if is_done():
                 return

@@ -101,7 +101,7 @@ def _burst(directory: Path, generators: Iterable[LoadGenerator]) -> None:
     for generator in generators:
         wanted = directory / f"burst-{generator.name}"
         if wanted.exists():
-            generator.publish_burst()
+            generator.start_publishing_burst()
             wanted.unlink()
 
 

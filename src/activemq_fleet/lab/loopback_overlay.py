@@ -201,7 +201,7 @@ def _broker(
     heap: str,
 ) -> dict[str, Any]:
     settings, address = broker.settings, state.addresses[broker.host]
-    instance = layout.base_directory(broker.host) / settings.instance
+    instance = layout.activemq_base_directory(broker.host) / settings.instance
     software = state.software[broker.release.text]
     lab_variables: dict[str, Any] = {
         "activemq_bind": address,
@@ -210,7 +210,7 @@ def _broker(
         "activemq_service": "none",
         "activemq_user": getpass.getuser(),
         "activemq_home": software.home,
-        "activemq_base": str(layout.base_directory(broker.host)),
+        "activemq_base": str(layout.activemq_base_directory(broker.host)),
         "activemq_heap": heap,
         "activemq_java_options": [
             *filter(_OWN_PROPERTIES.fullmatch, settings.java_options),
@@ -266,7 +266,7 @@ def _network(broker: Broker, variables: Mapping[str, Any], ports: Mapping[str, i
 def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> dict[str, Any]:
     """Return the variables that keep a broker's memory, its archive and its delayed messages within the lab."""
     settings, lab_variables = broker.settings, dict[str, Any]()
-    data = layout.base_directory(broker.host) / settings.instance / "data"
+    data = layout.activemq_base_directory(broker.host) / settings.instance / "data"
     if settings.memory_limit:
         lab_variables["activemq_memory_limit"] = _MEMORY_LIMIT
     elif settings.usage and settings.usage.memory and settings.usage.memory.limit:
@@ -310,7 +310,7 @@ def _jdbc(broker: Broker, jdbc: JdbcSettings, state: LabState) -> dict[str, Any]
 
 
 def _agent(agent: Agent, layout: LabLayout) -> dict[str, Any]:
-    base = layout.base_directory(agent.host)
+    base = layout.activemq_base_directory(agent.host)
     return {
         "activemq_agent_user": getpass.getuser(),
         "activemq_agent_home": str(base / "agent"),

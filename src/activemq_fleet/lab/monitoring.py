@@ -28,7 +28,7 @@ from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files
 
-PACE = 0.05
+ALERT_DURATION_FACTOR = 0.05
 """The factor by which a lab shortens the durations of alerts, so that a cause of a minute fires after 3 seconds."""
 PROGRAMS = {
     "prometheus": ("prometheus", 9090),
@@ -101,10 +101,10 @@ class Monitoring:
         """Return the process ids of the lab's running monitoring programs, such as Prometheus."""
         return [process.pid for name in PROGRAMS if (process := self._process(name))]
 
-    def write_configuration(self, pace: float = PACE) -> None:
+    def write_configuration(self, alert_duration_factor: float = ALERT_DURATION_FACTOR) -> None:
         """Write the configuration of Prometheus and Alertmanager for a fleet: targets and alert rules.
 
-        The alerts' durations are multiplied by ``pace``.
+        ``alert_duration_factor`` multiplies the durations after which alerts fire.
         """
         fleet = self._state.fleet()
         fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
@@ -112,7 +112,7 @@ class Monitoring:
         settings = PrometheusSettings(
             interval,
             join_host_port(*self.program_address("alertmanager")),
-            pace,
+            alert_duration_factor,
             join_host_port(*self.program_address("node-exporter")),
         )
         for path, content in prometheus_and_grafana_files(fleet, fingerprints, settings).items():
@@ -150,10 +150,11 @@ class Monitoring:
         series: list[dict[str, Any]] = json.loads(answer)["data"]["result"]
         return series
 
-    def query_prometheus_range(self, promql: str, began: float, ended: float) -> bytes:
-        """Run a PromQL query on Prometheus for each second between two times, and return the JSON answer.
+    def query_prometheus_range_json(self, promql: str, began: float, ended: float) -> bytes:
+        """Run a PromQL query on Prometheus for each second between two times, and return the JSON answer as bytes.
 
-        ``began`` and ``ended`` are in epoch seconds.
+        ``began`` and ``ended`` are in epoch seconds. The interval is longer than 1 s if the answer would have too many
+        points. Raises LabError if Prometheus does not answer.
         """
         step = max(1, math.ceil((ended - began) / _MOST_POINTS))
         asked = {"query": promql, "start": f"{began:.3f}", "end": f"{ended:.3f}", "step": step}

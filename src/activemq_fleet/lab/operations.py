@@ -31,12 +31,12 @@ def record_operation_begin_and_end(
 
     def record(kind: str) -> None:
         try:
-            for host in filter(lambda host: layout.base_directory(host).is_dir(), hosts):
+            for host in filter(lambda host: layout.activemq_base_directory(host).is_dir(), hosts):
                 content = {"kind": kind, "operation": operation, "run": run, "by": by}
-                operation_record.append_operation_record(content, str(layout.base_directory(host)))
+                operation_record.append_operation_record(content, str(layout.activemq_base_directory(host)))
                 if labels and host in labels:
                     operation_record.write_operation_in_progress_metrics(
-                        kind, operation, labels[host], str(layout.base_directory(host))
+                        kind, operation, labels[host], str(layout.activemq_base_directory(host))
                     )
         except (NodeError, OSError) as error:
             progress(

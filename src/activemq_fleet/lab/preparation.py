@@ -156,7 +156,7 @@ def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str
     fleet = state.fleet()
     write_file_atomically(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_file_atomically(layout.inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_file_atomically(layout.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
         write_file_atomically(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
@@ -179,10 +179,10 @@ _CONNECTION = {
 }
 
 
-def install_broker_files(broker: Broker, software: InstalledSoftware) -> str:
-    """Install the configuration files of a broker in a lab, and return the name of the installed version.
+def install_broker_configuration(broker: Broker, software: InstalledSoftware) -> str:
+    """Install the configuration files of a broker in a lab, and return the name of their configuration version.
 
-    Current files are not installed again. Raises LabError when the files cannot be written.
+    If the files have not changed, the current version stays. Raises LabError when the files cannot be written.
     """
     tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():

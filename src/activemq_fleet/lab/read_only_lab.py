@@ -47,12 +47,12 @@ class ReadOnlyLab:
         return self._layout.state.exists()
 
     @property
-    def inventory_path(self) -> Path:
-        """The path of the inventory file in which a lab sets its variables for Ansible.
+    def overlay_inventory_path(self) -> Path:
+        """The path of the lab's overlay inventory, which sets variables of a lab for the hosts of the user's inventory.
 
-        It is added after the user's inventory.
+        Pass it to Ansible after the user's inventory.
         """
-        return self._layout.inventory_path
+        return self._layout.overlay_inventory_path
 
     @property
     def fleet(self) -> Fleet:
@@ -93,7 +93,9 @@ class ReadOnlyLab:
         if brokers[0].shared_store_directory is None:
             return ""
         looks = [
-            two_masters_message({broker.host: self._hosts.writable_and_newest_generation(broker) for broker in brokers})
+            two_masters_message(
+                {broker.host: self._hosts.writable_and_newest_store_generations(broker) for broker in brokers}
+            )
             for _ in range(2)
         ]
         return looks[0] and looks[1]
@@ -114,13 +116,13 @@ class ReadOnlyLab:
         snapshot = self._hosts.observe_broker(broker)
         return bridges_of_broker_run(self._hosts, broker, snapshot.broker_run) if snapshot.process else ()
 
-    def one_way_duplex_links(self, host: str) -> tuple[str, ...]:
+    def one_way_duplex_link_names(self, host: str) -> tuple[str, ...]:
         """Return the names of a host's faulty duplex links: messages flow over them in one direction only.
 
         The links are those to the host. They are faulty until the dialling broker restarts. This occurred on 5.5.1
-        only; ``BrokerRun.one_way_duplex_links`` describes the cause.
+        only; ``BrokerRun.one_way_duplex_link_names`` describes the cause.
         """
-        return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_links
+        return self._hosts.state_from_log(self.fleet.broker(host)).one_way_duplex_link_names
 
     def started_at(self, host: str) -> float | None:
         """Return the time at which a broker started, in epoch seconds; None if it is not started.

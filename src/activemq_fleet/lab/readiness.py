@@ -18,8 +18,8 @@ from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import Broker
 
 
-def make_broker_probe(broker: Broker, timeout: float) -> Probe:
-    """Return a function that probes whether a broker answers at one of its connectors.
+def make_connector_probe(broker: Broker, timeout: float) -> Probe:
+    """Return a function that probes whether one connector of a broker answers.
 
     The function takes the deployed configuration and the expected broker, and returns the answer by connector name. It
     sends a message over STOMP and receives it; without a STOMP connector it uses MQTT, then any other connector. It

@@ -39,7 +39,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
     startup = FleetStartup(hosts, timeout, progress)
     startup.start_all_brokers(pairs)
     links = ExpectedLinks(hosts)
-    if missing := links.wait_until_links_up(hosts.observe_all_brokers, timeout):
+    if missing := links.missing_links_after_wait(hosts.observe_all_brokers, timeout):
         raise LinksDownError(*map(links.describe_missing_link, missing))
     startup.check_brokers_alive(hosts.fleet.brokers)
 

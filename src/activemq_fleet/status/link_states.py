@@ -215,7 +215,7 @@ def _link_state(
 def _lacks_id(records: Sequence[LogRecord], link: str) -> bool:
     """Return whether the last responder of a duplex link was made without the other broker's id.
 
-    ``BrokerRun.one_way_duplex_links`` describes the cause.
+    ``BrokerRun.one_way_duplex_link_names`` describes the cause.
     """
     responders = [
         match["broker"] for record in records if (match := _RESPONDER.match(record.message)) and match["link"] == link

@@ -107,7 +107,7 @@ def test_status_of_unreachable_hosts_names_the_running_lab(
     layout = lab_layout_for([str(inventory)])
     layout.make_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
-    processes.launch_broker(layout, "a-mq01-a", command, {}, layout.base_directory("a-mq01-a"), "v1")
+    processes.launch_broker(layout, "a-mq01-a", command, {}, layout.activemq_base_directory("a-mq01-a"), "v1")
     if not runs:
         processes.terminate_processes(processes.lab_processes(layout), grace=0)
     try:

@@ -84,7 +84,7 @@ class BrokerRun:
         self._responders: dict[str, bool] = {}
 
     @property
-    def one_way_duplex_links(self) -> tuple[str, ...]:
+    def one_way_duplex_link_names(self) -> tuple[str, ...]:
         """The names of duplex network connectors to a broker that forward messages in one direction only.
 
         They are connectors of other brokers. They were established without the other broker's id, and forward nothing
