@@ -18,7 +18,7 @@ A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 def layout(tmp_path: Path) -> LabLayout:
     """A lab in which something was installed for two of three hosts."""
     for host in (A, B):
-        LabLayout(tmp_path).base_directory(host).mkdir(parents=True)
+        LabLayout(tmp_path).activemq_base_directory(host).mkdir(parents=True)
     return LabLayout(tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: 
         (one,) = read(layout, host)
         assert one.operation == "lab stop"
         assert one.ended - one.began < timedelta(seconds=30)
-    assert not layout.base_directory(NEW).exists()
+    assert not layout.activemq_base_directory(NEW).exists()
     assert said == []
 
 
@@ -47,6 +47,6 @@ def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLa
         said.append("done")
     assert said[1] == "done"
     assert all(
-        "activemq-fleet audit reports the downtime of an operation without a record as unplanned" in line
+        "`activemq-fleet audit` reports the downtime of an unrecorded operation as unplanned" in line
         for line in (said[0], said[2])
     )
