@@ -33,6 +33,9 @@ def rule_address_or_command(rule: str) -> str:
     return rule_address(rule) or f"activemq-fleet rule {rule}"
 
 
-def replace_page_paths_by_addresses(text: str) -> str:
-    """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address or command."""
+def replace_paths_by_addresses_or_commands(text: str) -> str:
+    """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address.
+
+    While no documentation is published, it is the command that prints the page.
+    """
     return _PAGE_FILE.sub(lambda match: f"`{page_address_or_command(match[1])}`", text)

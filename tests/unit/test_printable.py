@@ -29,7 +29,7 @@ from activemq_fleet.cli import main as cli
 from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import report_formatter
 from activemq_fleet.cli.formats.report import CheckReport
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
@@ -75,8 +75,8 @@ def test_text_in_any_language_stays_as_it_is() -> None:
 
 @pytest.mark.parametrize("said", HOSTILE)
 def test_what_a_command_prints_moves_and_colours_nothing(said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    echo(f"{said}: a line of ours\n")
-    echo(said, err=True)
+    print_escaped(f"{said}: a line of ours\n")
+    print_escaped(said, err=True)
     out, err = capsys.readouterr()
     assert is_harmless(out)
     assert is_harmless(err)

@@ -14,7 +14,12 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
-from activemq_fleet.cli.printing import echo, options_of_current_command, print_warning, quoted_command_line
+from activemq_fleet.cli.printing import (
+    options_of_current_command,
+    print_escaped,
+    print_warning,
+    quoted_fleet_command_line,
+)
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun
 
@@ -123,11 +128,11 @@ def adopt_command(
         raise error.with_options_in_proposed_commands([*placeholder, *options]) from None
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
-        echo(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
+        print_escaped(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))
         for line in (*_to_do(output, adopted), *_files_read(adopted), *_next_steps(output)):
-            echo(line, err=True)
+            print_escaped(line, err=True)
     else:
-        echo("\n".join(_as_text(output, adopted)))
+        print_escaped("\n".join(_as_text(output, adopted)))
     return 0
 
 
@@ -172,12 +177,12 @@ def _next_steps(output: Path) -> Iterator[str]:
     site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
     yield "Next:"
     yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
-    yield f"  2. {quoted_command_line('check', '-i', output)}"
+    yield f"  2. {quoted_fleet_command_line('check', '-i', output)}"
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
     yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
     yield "     systemctl disable --now activemq  # the downtime begins"
     yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
-    yield f"  6. {quoted_command_line('status', '-i', output)}"
+    yield f"  6. {quoted_fleet_command_line('status', '-i', output)}"
 
 
 def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:

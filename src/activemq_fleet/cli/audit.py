@@ -11,7 +11,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options, output_option, spark_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def audit_command(
             result = read_audit_json(running, output)
         else:
             result = audit(running, logs, output, inventory_hosts=hosts, skew=allowed, scraped=scraped).to_dict()
-    echo(terminal_safe_json(result) if form == "json" else _summary(result, output))
+    print_escaped(terminal_safe_json(result) if form == "json" else _summary(result, output))
     return 0 if result["verdict"] == "clean" else 1
 
 

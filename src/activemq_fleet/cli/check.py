@@ -136,7 +136,7 @@ def check_command(
         report_on_error,
         report_on_files,
         report_on_fleet,
-        write_repairs,
+        write_repairs_and_print_diffs,
         write_report_file,
     )
     from activemq_fleet.cli.file_repairs import raise_for_special_files
@@ -145,7 +145,7 @@ def check_command(
 
     paths = (*named, *files)
     if not paths:
-        inventory = inventory.with_configured_inventory()
+        inventory = inventory.with_inventory_from_ansible_config()
     if inventory and paths:
         raise click.UsageError(
             "-i and files cannot be used together: check the inventory and the files in separate commands"
@@ -193,7 +193,9 @@ def check_command(
             if diff:
                 return print_repairs(report)
             if fix:
-                written = write_repairs(report, keep_original=backup, to_stderr=form != "text" and output is None)
+                written = write_repairs_and_print_diffs(
+                    report, keep_original=backup, to_stderr=form != "text" and output is None
+                )
                 report = report_on_files(*arguments)
         else:
             report = report_on_fleet(inventory, select, ignore)

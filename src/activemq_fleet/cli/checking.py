@@ -26,8 +26,8 @@ from activemq_fleet.atomic_files import write_file_atomically
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.baseline import read_baseline, with_baseline_waived, write_baseline
 from activemq_fleet.cli.companions import (
+    AllFilesUnreadableError,
     UnreadableFileError,
-    UnreadableFilesError,
     read_companion_files,
     read_file_to_check,
     unreadable_file_finding,
@@ -44,7 +44,7 @@ from activemq_fleet.cli.fleet_checks import load_schema_with_progress, print_war
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.formats.report import INPUT_ERROR
 from activemq_fleet.cli.options import InventoryOptions
-from activemq_fleet.cli.printing import echo_to_stderr, print_warning
+from activemq_fleet.cli.printing import print_escaped_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import count_with_noun
@@ -162,7 +162,7 @@ def print_repairs(report: CheckReport) -> int:
         click.echo(colored_repair_diff(path, repair))
     _print_withheld(report)
     repaired = sum(len(repair.repaired) for repair in changed.values())
-    echo_to_stderr(
+    print_escaped_to_stderr(
         f"--fix would repair {count_with_noun(repaired, 'finding')} in {count_with_noun(len(changed), 'file')}"
     )
     if any(finding.rule == INPUT_ERROR for finding in report.findings):
@@ -170,7 +170,7 @@ def print_repairs(report: CheckReport) -> int:
     return 1 if changed else 0
 
 
-def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
+def write_repairs_and_print_diffs(report: CheckReport, *, keep_original: bool, to_stderr: bool) -> bool:
     """Write the repairs of ``check --fix`` to the checked files, print the diffs, and return whether all were written.
 
     ``to_stderr``: print the differences to stderr, because stdout is for a program.
@@ -180,12 +180,12 @@ def write_repairs(report: CheckReport, *, keep_original: bool, to_stderr: bool) 
         try:
             original = write_repair(path, repair, keep_original=keep_original)
         except InputError as error:
-            echo_to_stderr(f"error: {error}")
+            print_escaped_to_stderr(f"error: {error}")
             written = False
             continue
         click.echo(colored_repair_diff(path, repair), err=to_stderr)
         kept = f"; the previous content is in {original}" if original else ""
-        echo_to_stderr(f"{path}: {count_with_noun(len(repair.repaired), 'finding')} repaired{kept}")
+        print_escaped_to_stderr(f"{path}: {count_with_noun(len(repair.repaired), 'finding')} repaired{kept}")
     _print_withheld(report)
     return written
 
@@ -194,7 +194,7 @@ def _print_withheld(report: CheckReport) -> None:
     for path, repair in report.repairs.items():
         for withheld in repair.withheld:
             finding, error = withheld.finding, withheld.error
-            echo_to_stderr(
+            print_escaped_to_stderr(
                 f"{path}:{finding.line}: --fix does not repair the finding {finding.rule}, because the repair would "
                 f"cause the error {error.rule} ({error.message}): correct the file by hand"
             )
@@ -238,7 +238,7 @@ def print_report_and_return_exit_code(
     (print_through_pager if form == "text" else click.echo)(report_formatter(form)(report))
     if write_to is not None:
         known = write_baseline(write_to, [finding for finding in report.findings if finding.rule != INPUT_ERROR])
-        echo_to_stderr(
+        print_escaped_to_stderr(
             f"{write_to}: the baseline contains {count_with_noun(known, 'finding')}, which check ignores with "
             f"--baseline {write_to}"
         )
@@ -263,7 +263,7 @@ def report_on_error(error: FleetError, subject: str) -> CheckReport:
 
     There is a finding for each problem; ``subject`` names the input.
     """
-    if isinstance(error, UnreadableFilesError):
+    if isinstance(error, AllFilesUnreadableError):
         unreadable = tuple(unreadable_file_finding(path, reason) for path, reason in error.errors.items())
         return CheckReport(tuple(map(str, error.errors)), unreadable, is_about_files=True)
     findings = []
@@ -333,5 +333,5 @@ def _read_all(paths: Sequence[Path]) -> tuple[dict[Path, bytes], list[Finding]]:
         except UnreadableFileError as error:
             errors[path] = error
     if not contents:
-        raise UnreadableFilesError(errors)
+        raise AllFilesUnreadableError(errors)
     return contents, [unreadable_file_finding(path, error) for path, error in errors.items()]

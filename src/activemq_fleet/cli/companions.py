@@ -107,7 +107,7 @@ class UnreadableFileError(InputError):
         self.fix = fix
 
 
-class UnreadableFilesError(InputError):
+class AllFilesUnreadableError(InputError):
     """An error for a check whose files are all unreadable: ``errors`` has the error of each file."""
 
     def __init__(self, errors: Mapping[Path, UnreadableFileError]) -> None:

@@ -49,7 +49,7 @@ def _hosts(context: click.Context) -> Iterable[tuple[str, str]]:
     """
     from activemq_fleet.cli.options import InventoryOptions
 
-    sources = InventoryOptions(tuple(context.params.get("sources") or ())).with_configured_inventory().sources
+    sources = InventoryOptions(tuple(context.params.get("sources") or ())).with_inventory_from_ansible_config().sources
     if not sources or any(map(_is_dynamic, sources)):
         return []
     from activemq_fleet._ansible import open_ansible_inventory

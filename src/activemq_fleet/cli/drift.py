@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import format_option, output_option, spark_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
@@ -50,7 +50,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     with spark_session("drift", spark) as running:
         result = report_drift(running, planned, collected, output)
     if form == "json":
-        echo(terminal_safe_json(result.to_dict(), indent=1))
+        print_escaped(terminal_safe_json(result.to_dict(), indent=1))
     else:
         _show(result, output)
     return 1 if result.has_differing_host else 0
@@ -62,12 +62,12 @@ def _show(result: DriftResult, output: str) -> None:
     names = [escape_unprintable(host_drift.host) for host_drift in shown]
     if shown:
         width = max(4, *map(len, names))
-        echo("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
+        print_escaped("  ".join([f"{'host':<{width}}", *(name.replace("_", " ") for name in columns)]))
         for host, host_drift in zip(names, shown, strict=True):
             numbers = (f"{getattr(host_drift, name) or '-':>{len(name)}}" for name in columns)
-            echo("  ".join([f"{host:<{width}}", *numbers]))
+            print_escaped("  ".join([f"{host:<{width}}", *numbers]))
         if len(result.hosts) > len(shown):
-            echo(f"… and {count_with_noun(len(result.hosts) - len(shown), 'more host')}")
+            print_escaped(f"… and {count_with_noun(len(result.hosts) - len(shown), 'more host')}")
     missing, surplus = result.not_collected_hosts, result.not_planned_hosts
     for what, hosts, number in (
         (
@@ -82,8 +82,10 @@ def _show(result: DriftResult, output: str) -> None:
         ),
     ):
         if number:
-            echo(f"{what}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}")
-    echo(
+            print_escaped(
+                f"{what}: {names_to_text([escape_unprintable(host) for host in hosts], number, most=_MOST_SHOWN)}"
+            )
+    print_escaped(
         f"{output}: {count_with_noun(len(result.hosts), 'host')} with differences from the plan, "
         f"{count_with_noun(result.same_hosts, 'host')} without differences"
     )

@@ -12,7 +12,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import lab_options, require_lab_packages, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, echo_to_stderr
+from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 
 if TYPE_CHECKING:
     from activemq_fleet.drills.model import DeliveryCounts, DrillResult
@@ -78,10 +78,10 @@ def drill_command(lab: Lab, report: str | None, form: str, **options: Any) -> in
     from activemq_fleet.reports.drill_page import drill_html_page
 
     with sigterm_as_interrupt():
-        result = run_drill(lab, DrillOptions(**options), echo_to_stderr)
+        result = run_drill(lab, DrillOptions(**options), print_escaped_to_stderr)
     if report is not None:
         write_file_atomically(Path(report), drill_html_page(result).encode())
-    echo(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
+    print_escaped(json.dumps(result.to_dict(), indent=2) if form == "json" else _drill_result_text(result))
     return 0 if result.verdict == "clean" else 1
 
 

@@ -9,7 +9,7 @@ import click
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.node.printable import terminal_safe_json
 
@@ -63,7 +63,7 @@ def explain_command(inventory: InventoryOptions, host: str, to: str | None, dest
             explain_route(fleet, find_routes(fleet), host, to, destination) if to else explain_host(fleet, host)
         )
     if form == "json":
-        echo(terminal_safe_json(explanation.to_dict()))
+        print_escaped(terminal_safe_json(explanation.to_dict()))
     else:
         print_through_pager(explanation_to_text(explanation, width=_width(), emphasis=_styled))
     return 0

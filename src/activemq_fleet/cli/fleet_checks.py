@@ -8,7 +8,7 @@ from activemq_fleet import Fleet, Release
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.formats import CheckReport, report_formatter
-from activemq_fleet.cli.printing import echo_to_stderr, print_warning
+from activemq_fleet.cli.printing import print_escaped_to_stderr, print_warning
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
@@ -36,7 +36,7 @@ def load_schema_with_progress(release: Release) -> Schema:
     Raises SchemaUnavailableError or ArtifactError when the line has no schema.
     """
     with ACTIVITY.show_activity(f"Loading the XML schema of ActiveMQ {release}"):
-        return load_schema(release, progress=echo_to_stderr)
+        return load_schema(release, progress=print_escaped_to_stderr)
 
 
 def print_warnings_and_findings(fleet: Fleet) -> None:

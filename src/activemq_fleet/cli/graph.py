@@ -10,7 +10,7 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
 
@@ -67,5 +67,5 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     numbers = pair_and_broker_counts(fleet.brokers)
     if any(broker.profile.has_peer for broker in fleet.brokers):
         numbers.insert(0, count_with_noun(len(fleet.brokers), "broker"))
-    echo(f"{output}: {', '.join(numbers)}")
+    print_escaped(f"{output}: {', '.join(numbers)}")
     return 0

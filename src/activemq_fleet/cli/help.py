@@ -34,7 +34,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
     of a row of its tables: `help alerts ActiveMQBrokerHung`, `help status frozen`. For the name of a playbook, such as
     `help upgrade`, the command prints the section about this playbook.
     """
-    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
+    from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
 
     root = context.find_root()
     if not topic:
@@ -63,7 +63,7 @@ def help_command(context: click.Context, topic: tuple[str, ...]) -> int:
             names = page.section_names()
             raise InputError(f"the page {name} has no section {' '.join(section)}: {_near_section(section, names)}")
     parts = [usage] if usage else []
-    parts += [_formatted(strip_markdown_links(text))] if text else []
+    parts += [_formatted(strip_markdown_links_and_pictures(text))] if text else []
     print_through_pager("\n\n".join(parts))
     return 0
 

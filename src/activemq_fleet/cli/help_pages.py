@@ -68,7 +68,7 @@ class HelpPage:
 
 
 def _folded(text: str) -> str:
-    return re.sub(r"[`*\s_-]+", "", strip_markdown_links(text)).lower()
+    return re.sub(r"[`*\s_-]+", "", strip_markdown_links_and_pictures(text)).lower()
 
 
 def _directory() -> Path:
@@ -89,8 +89,8 @@ def read_help_page(name: str) -> HelpPage:
     return HelpPage(name, _COMMENT.sub("", (_directory() / f"{name}.md").read_text("utf-8")).strip())
 
 
-def strip_markdown_links(text: str) -> str:
-    """Return a Markdown text without links and pictures. The texts of links stay.
+def strip_markdown_links_and_pictures(text: str) -> str:
+    """Return a Markdown text without its pictures, and with the texts of links instead of the links.
 
     Links to web addresses stay as they are. For a page of the documentation the command that prints it is added. Files
     of a checkout, such as examples and tests, are not installed with the library, and have no address.

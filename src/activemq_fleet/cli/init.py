@@ -12,7 +12,7 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.completion_values import complete_releases
 from activemq_fleet.cli.options import output_option
-from activemq_fleet.cli.printing import echo, print_warning, quoted_command_line
+from activemq_fleet.cli.printing import print_escaped, print_warning, quoted_fleet_command_line
 from activemq_fleet.node.printable import count_with_noun
 
 _SHOWN_NAMES = 3  # of the paths that are in the way
@@ -69,14 +69,14 @@ def init_command(hosts: tuple[str, ...], release: str, output: Path, archive: Pa
         print_warning(warning)
     replace_directory_files(output, inventory.files, check_target=_check_directory_empty)
     for reading in inventory.readings:
-        echo(reading)
-    echo(
+        print_escaped(reading)
+    print_escaped(
         f"To change the pair or node of a host above, set its activemq_pair and activemq_node in "
         f"{output / 'hosts.yml'}. You can also remove {output} and run init with HOST,HOST for each pair."
     )
-    echo(
+    print_escaped(
         f"{output}: {count_with_noun(len(inventory.files), 'file')}. Next: "
-        f"{quoted_command_line('check', '-i', output)}, "
+        f"{quoted_fleet_command_line('check', '-i', output)}, "
         f"then ansible-playbook -i {shlex.quote(str(output))} activemq.fleet.site --check --diff"
     )
     return 0

@@ -14,7 +14,7 @@ from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
 from activemq_fleet.cli.lab_options import existing_lab_options, lab_command_line, lab_options, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo, echo_to_stderr, print_table, print_warning
+from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_table, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def prepare_command(lab: Lab, show_difference: bool) -> None:
     substitutions = lab.prepare()
     if show_difference:
         _print_difference(substitutions)
-    echo(str(lab.overlay_inventory_path))
+    print_escaped(str(lab.overlay_inventory_path))
 
 
 @lab_command.command("up", short_help="Start the whole fleet and wait until it is ready.")
@@ -84,16 +84,16 @@ def up_command(
         _print(status, form)
         if prometheus:
             url_of = lab.monitoring.program_url
-            echo_to_stderr(f"Prometheus: {url_of('prometheus')}  Alertmanager: {url_of('alertmanager')}")
+            print_escaped_to_stderr(f"Prometheus: {url_of('prometheus')}  Alertmanager: {url_of('alertmanager')}")
         if not foreground:
             removal = shlex.join(["rm", "-r", str(lab.directory)])
-            echo_to_stderr(
+            print_escaped_to_stderr(
                 f"the files of the lab are in {lab.directory}; after `{lab_command_line('down')}`, remove them with: "
                 f"{removal}"
             )
             return
         try:
-            echo_to_stderr("the fleet runs; press Ctrl-C to stop it")
+            print_escaped_to_stderr("the fleet runs; press Ctrl-C to stop it")
             threading.Event().wait()
         finally:
             lab.down()
@@ -104,10 +104,10 @@ def up_command(
 def down_command(lab: Lab) -> None:
     """Stop every process of the lab and release its addresses. Stores and logs are kept."""
     stopped = lab.down()
-    echo(f"{count_with_noun(stopped, 'broker')} stopped" if stopped else "no broker was running")
+    print_escaped(f"{count_with_noun(stopped, 'broker')} stopped" if stopped else "no broker was running")
     if lab.exists:
         removal = shlex.join(["rm", "-r", str(lab.directory)])
-        echo_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
+        print_escaped_to_stderr(f"stores and logs are kept in {lab.directory}; remove them with: {removal}")
     else:
         print_warning(
             f"the directory {lab.directory} contains no lab, so nothing was stopped: set the same -i or --dir as for "
@@ -142,7 +142,7 @@ def _add_host_command(name: str, what: str, done: str) -> None:
     @existing_lab_options
     def host_command(host: str, lab: Lab) -> None:
         getattr(lab, name)(host)
-        echo(f"{host} {done}")
+        print_escaped(f"{host} {done}")
 
 
 _add_host_command("start", "Start a stopped broker, and wait until it is ready.", "runs")
@@ -185,16 +185,16 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
 
     with sigterm_as_interrupt():
         freeze_result = freeze_active_broker(
-            lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=echo_to_stderr
+            lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=print_escaped_to_stderr
         )
     for sentence in freeze_result.freeze_effect_sentences():
-        echo(sentence)
+        print_escaped(sentence)
     return 1 if steal_lock and freeze_result.serves else 0
 
 
 def _print(status: Sequence[HostStatus], form: str) -> None:
     if form == "json":
-        echo(json.dumps([host.to_dict() for host in status], indent=2))
+        print_escaped(json.dumps([host.to_dict() for host in status], indent=2))
         return
     rows = [
         (

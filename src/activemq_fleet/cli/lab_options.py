@@ -13,7 +13,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
-from activemq_fleet.cli.printing import echo_to_stderr, options_of_current_command, quoted_command_line
+from activemq_fleet.cli.printing import options_of_current_command, print_escaped_to_stderr, quoted_fleet_command_line
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def require_lab_packages(part: str, *names: str) -> None:
 
 def _open_lab(inventory: InventoryOptions, directory: str | None) -> Lab:
     if directory is None:
-        inventory = inventory.with_configured_inventory()
+        inventory = inventory.with_inventory_from_ansible_config()
     if not (inventory or directory):
         raise click.UsageError("no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     require_lab_packages("the lab", "paho", "psutil")
     # Imported here: it brings clients and the templates along, which --help does not need.
     from activemq_fleet.lab import Lab
 
-    return Lab.open(directory=directory, progress=echo_to_stderr, **dataclasses.asdict(inventory))
+    return Lab.open(directory=directory, progress=print_escaped_to_stderr, **dataclasses.asdict(inventory))
 
 
 def _lab_options(*, inventory_required: bool) -> Decorator:
@@ -72,7 +72,7 @@ def lab_command_line(name: str) -> str:
 
     The options of the current command choose the lab.
     """
-    return quoted_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
+    return quoted_fleet_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager

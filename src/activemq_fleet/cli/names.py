@@ -10,7 +10,7 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import align_columns, count_with_noun, escape_unprintable, terminal_safe_json
@@ -65,7 +65,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
 
     if not hosts:
-        inventory = inventory.with_configured_inventory()
+        inventory = inventory.with_inventory_from_ansible_config()
     if not (hosts or inventory):
         raise click.UsageError("no hosts are selected: add host names to the command, or set -i INVENTORY")
     stated = {f"activemq_{name}": value for name, value in convention.items() if value is not None}
@@ -79,7 +79,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     alone = propose_naming_without_pairs(unread, proposal, are_brokers=are_brokers) if unread else None
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
-        echo(
+        print_escaped(
             terminal_safe_json(
                 {
                     "hosts": rows,

@@ -49,7 +49,7 @@ def options_as_argument(parameter: str, make: Callable[..., object], *options: D
 
 
 def format_option(*formats: str, help: str = "Output format.") -> Decorator:
-    """Return the command-line option ``--format`` for the format of a command's output.
+    """Return a decorator that adds the option ``--format``, for the format of the output, to a command.
 
     A command gets the option's value as ``form``; the default is ``text``.
     """
@@ -58,7 +58,7 @@ def format_option(*formats: str, help: str = "Output format.") -> Decorator:
 
 
 def output_option(metavar: str, help: str, type: click.Path | None = None, default: str | None = None) -> Decorator:
-    """Return the command-line option ``-o`` for the file or directory to which a command writes its output.
+    """Return a decorator that adds the option ``-o``, for the file or directory of the output, to a command.
 
     A command gets the option's value as ``output``; it is required without a default.
     """
@@ -96,10 +96,10 @@ class InventoryOptions:
         configured = os.environ.get("ANSIBLE_VAULT_IDENTITY_LIST", "")
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
-    def with_configured_inventory(self) -> InventoryOptions:
-        """Return the inventory options, completed with the inventory that Ansible is configured to read.
+    def with_inventory_from_ansible_config(self) -> InventoryOptions:
+        """Return the inventory options; if they name no inventory, with the one that Ansible is configured to read.
 
-        The configured inventory is used where the user named none.
+        The configuration of Ansible is ``ansible.cfg`` or the environment.
         """
         if self.sources:
             return self
@@ -150,7 +150,9 @@ def _required_inventory(
     vault_ids: tuple[str, ...],
     vault_password_files: tuple[str, ...],
 ) -> InventoryOptions:
-    inventory = InventoryOptions(sources, extra_vars, vault_ids, vault_password_files).with_configured_inventory()
+    inventory = InventoryOptions(
+        sources, extra_vars, vault_ids, vault_password_files
+    ).with_inventory_from_ansible_config()
     if not inventory:
         raise click.UsageError(
             "Missing option '-i': set an inventory with -i, with the environment variable ANSIBLE_INVENTORY, or with "

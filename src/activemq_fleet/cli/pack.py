@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import output_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 
 
 @click.command("pack")
@@ -32,7 +32,7 @@ def pack_command(output: Path, python_prefix: str | None) -> int:
 
     with ACTIVITY.show_activity("Packing the environment"):
         packed = pack_environment(output, python_prefix)
-    echo(
+    print_escaped(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB. Every Spark executor must "
         f"have the Python interpreter {packed.python}. If the executors have it in another directory, run the command "
         "again with --python-prefix DIR"

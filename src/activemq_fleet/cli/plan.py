@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option, spark_options
-from activemq_fleet.cli.printing import echo, echo_to_stderr, print_warning
+from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_warning
 from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def plan_command(
     from activemq_fleet.spark.session import spark_session
 
     if not hosts:
-        inventory = inventory.with_configured_inventory()
+        inventory = inventory.with_inventory_from_ansible_config()
     if bool(hosts) == bool(inventory):
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and compute_everything:
@@ -97,7 +97,12 @@ def plan_command(
             since=None if compute_everything else earlier_plan_path(running, output, since),
         )
         result = plan(
-            running, _source(running, hosts, form, inventory), output, options, tell=echo_to_stderr, warn=print_warning
+            running,
+            _source(running, hosts, form, inventory),
+            output,
+            options,
+            tell=print_escaped_to_stderr,
+            warn=print_warning,
         )
         if result.blocking:
             _show(running, output)
@@ -120,14 +125,14 @@ def _show(running: SparkSession, output: str) -> None:
 
     blocking = read_blocking_findings(running, output)
     for row in blocking.orderBy("host", "rule", "message").limit(_MOST_SHOWN).collect():
-        echo_to_stderr(Finding(**row.asDict()).to_line())
+        print_escaped_to_stderr(Finding(**row.asDict()).to_line())
 
 
 def _sum_up(output: str, result: PlanResult) -> None:
     rows = result.rows
     files = "files" if not result.withheld else f"files ({result.withheld} brokers have none: see the error findings)"
     changed = f", {count_with_noun(rows['changes'], 'change')}" if "changes" in rows else ""
-    echo(
+    print_escaped(
         f"{output}: {rows['brokers']} brokers, {rows['links']} links, {rows['findings']} findings "
         f"({result.blocking} of them errors), {rows['files']} {files}{changed}"
     )

@@ -14,27 +14,27 @@ from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, rich_object_to_text
 from activemq_fleet.node.printable import escape_unprintable
 
 
-def echo(text: str, *, err: bool = False) -> None:
-    """Print text, without its control characters, to stdout.
+def print_escaped(text: str, *, err: bool = False) -> None:
+    """Print text to stdout, with its control characters escaped.
 
-    With ``err`` it is printed to stderr. The function is not for colored text.
+    With ``err`` it is printed to stderr. The function is not for colored text: it escapes the codes of colors, too.
     """
     with ACTIVITY.without_spinner():
         click.echo(escape_unprintable(text, lines=True), err=err)
 
 
-def echo_to_stderr(text: str) -> None:
-    """Print text, such as the progress of a command, without its control characters to stderr."""
-    echo(text, err=True)
+def print_escaped_to_stderr(text: str) -> None:
+    """Print text to stderr, with its control characters escaped, such as the progress of a command."""
+    print_escaped(text, err=True)
 
 
 def print_warning(text: str) -> None:
     """Print a warning to stderr, on one line."""
-    echo_to_stderr(f"warning: {' '.join(text.split())}")
+    print_escaped_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def quoted_command_line(*words: str | Path) -> str:
-    """Return a command line of activemq-fleet with the given words, quoted for a shell."""
+def quoted_fleet_command_line(*words: str | Path) -> str:
+    """Return a command line that begins with ``activemq-fleet`` and has the given words, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 

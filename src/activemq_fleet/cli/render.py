@@ -10,7 +10,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import directory_entry_paths, replace_directory_files
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import InventoryOptions, inventory_options, output_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun
 
 # What `render` makes. A directory with any other file, such as `.git`, is not overwritten.
@@ -60,7 +60,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     numbers = [count_with_noun(len(fleet.brokers), "broker"), count_with_noun(len(fleet.agents), "agent")]
     if fleet.balancers:
         numbers.append(count_with_noun(len(fleet.balancers), "load balancer"))
-    echo(f"{output}: {', '.join(numbers)}, {count_with_noun(len(files) + 1, 'file')}")
+    print_escaped(f"{output}: {', '.join(numbers)}, {count_with_noun(len(files) + 1, 'file')}")
     return 0
 
 

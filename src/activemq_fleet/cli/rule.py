@@ -12,9 +12,9 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_rules
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.cli.terminal import print_through_pager, wrap_text
-from activemq_fleet.documentation import page_address_or_command, replace_page_paths_by_addresses
+from activemq_fleet.documentation import page_address_or_command, replace_paths_by_addresses_or_commands
 from activemq_fleet.node.printable import terminal_safe_json
 from activemq_fleet.similar_names import similar_names
 
@@ -45,7 +45,7 @@ def rule_command(ids: tuple[str, ...], form: str) -> int:
     described = lint_and_inventory_rules_by_id()
     wanted = [name for text in ids for name in _matching_ids(text, list(described))]
     if form == "json":
-        echo(terminal_safe_json([_to_dict(described[name]) for name in wanted or described]))
+        print_escaped(terminal_safe_json([_to_dict(described[name]) for name in wanted or described]))
     elif wanted and all(text.upper() in described for text in ids):
         print_through_pager("\n\n".join(_explanation(described[name]) for name in wanted))
     else:
@@ -143,9 +143,9 @@ def _part_lines(parts: dict[str, str]) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return a text without Markdown links, in which files of a checkout are replaced by commands."""
-    from activemq_fleet.cli.help_pages import strip_markdown_links
+    from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
 
-    return replace_page_paths_by_addresses(strip_markdown_links(text))
+    return replace_paths_by_addresses_or_commands(strip_markdown_links_and_pictures(text))
 
 
 def _width() -> int:

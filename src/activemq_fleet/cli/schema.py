@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_releases
-from activemq_fleet.cli.printing import echo, echo_to_stderr
+from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 
 
 @click.group()
@@ -40,8 +40,8 @@ def fetch_schemas_command(releases: tuple[str, ...], source: Path | None) -> Non
         raise click.UsageError(f"--from {source} is the file of a single release: name only one RELEASE")
     for release in map(Release.of, releases):
         with ACTIVITY.show_activity(f"Fetching the XML schema of ActiveMQ {release}"):
-            path = fetch_schema_to_cache(release, source, progress=echo_to_stderr)
-        echo(f"XML schema of ActiveMQ {release}: {path}")
+            path = fetch_schema_to_cache(release, source, progress=print_escaped_to_stderr)
+        print_escaped(f"XML schema of ActiveMQ {release}: {path}")
 
 
 def _add_print_command(name: str, files: str) -> None:

@@ -19,8 +19,8 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import echo, echo_to_stderr, quoted_command_line, table_text
-from activemq_fleet.cli.terminal import output_width, print_through_pager, wrap_text
+from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, quoted_fleet_command_line, table_text
+from activemq_fleet.cli.terminal import print_through_pager, stdout_terminal_width, wrap_text
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.node.text_lines import split_lines
@@ -119,7 +119,7 @@ def status_command(form: str, html: Path | None, watch: float | None, wide: bool
         if form != "nagios":
             raise
         # Exit code 2 would be CRITICAL there.
-        echo(escape_unprintable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
+        print_escaped(escape_unprintable(f"ACTIVEMQ UNKNOWN - {error}".replace("|", "/")))
         return 3
 
 
@@ -157,10 +157,12 @@ def _hint_at_lab(query: _StatusQuery) -> None:
     from activemq_fleet.lab.layout import lab_layout_for
     from activemq_fleet.lab.processes import has_running_process
 
-    inventory = query.inventory.with_configured_inventory()
+    inventory = query.inventory.with_inventory_from_ansible_config()
     if has_running_process(lab_layout_for(inventory.sources)):
-        command = quoted_command_line("lab", "status", *inventory.command_line_words())
-        echo_to_stderr(f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers")
+        command = quoted_fleet_command_line("lab", "status", *inventory.command_line_words())
+        print_escaped_to_stderr(
+            f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
+        )
 
 
 def _gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
@@ -171,7 +173,7 @@ def _gatherer(query: _StatusQuery) -> Callable[[], FleetStatus]:
     from activemq_fleet.status.selection import hosts_to_query, select_hosts
 
     if query.directory is None:
-        query = dataclasses.replace(query, inventory=query.inventory.with_configured_inventory())
+        query = dataclasses.replace(query, inventory=query.inventory.with_inventory_from_ansible_config())
     if not (query.inventory or query.directory):
         raise InputError("no fleet is selected: set -i INVENTORY, or set --dir to the directory of a lab")
     if not query.lab and query.directory is None:
@@ -232,10 +234,10 @@ def _show(status: FleetStatus, form: str, *, wide: bool, paged: bool) -> int:
         from activemq_fleet.status import nagios_line_and_exit_code
 
         line, code = nagios_line_and_exit_code(status)
-        echo(line)
+        print_escaped(line)
         return code
     if form == "json":
-        echo(terminal_safe_json(status.to_dict(), indent=1))
+        print_escaped(terminal_safe_json(status.to_dict(), indent=1))
     else:
         (print_through_pager if paged else click.echo)("\n".join(_text_lines(status, wide=wide)))
     return status.exit_code
@@ -254,7 +256,7 @@ def _text_lines(status: FleetStatus, *, wide: bool) -> Iterator[str]:
         kind = click.style(f"{finding.severity} {finding.rule}", **_SEVERITIES[finding.severity])
         yield f"{kind} {escape_unprintable(host)}"
         yield wrap_text(
-            escape_unprintable(finding.message_and_fix_sentences), output_width(), first="    ", rest="    "
+            escape_unprintable(finding.message_and_fix_sentences), stdout_terminal_width(), first="    ", rest="    "
         )
     if status.findings:
         yield ""

@@ -15,7 +15,7 @@ import click
 from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option
-from activemq_fleet.cli.printing import echo
+from activemq_fleet.cli.printing import print_escaped
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ def inspect_command(directory: Path, form: str) -> int:
 
     with ACTIVITY.show_activity("Reading the store"):
         report = _run_as_owner(directory, lambda: inspect_store_as_dict(str(directory)))
-    echo(json.dumps(report, indent=2) if form == "json" else "\n".join(store_report_lines(report)))
+    print_escaped(json.dumps(report, indent=2) if form == "json" else "\n".join(store_report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
 
 
 @store_command.command("behind", short_help="List the messages that only an old generation (copy) of the store holds.")
 @_store
 @_format
-def list_old_generation_messages_command(directory: Path, form: str) -> None:
+def list_messages_left_behind_command(directory: Path, form: str) -> None:
     """List the messages that only an old generation of a fenced store holds.
 
     For each message, the list shows the destination, the message id and, if an agent sent the message, the event id. If
@@ -85,16 +85,16 @@ def list_old_generation_messages_command(directory: Path, form: str) -> None:
     with ACTIVITY.show_activity("Reading the store"):
         rows = _run_as_owner(directory, list_messages)
     if form == "json":
-        echo(json.dumps(rows, indent=2))
+        print_escaped(json.dumps(rows, indent=2))
         return
     for row in rows:
         more = "".join(f"  {escape_unprintable(row[key])}" for key in ("event", "transaction") if key in row)
-        echo(
+        print_escaped(
             f"generation {row['generation']}  {escape_unprintable(row['destination'])}  "
             f"{escape_unprintable(row['message'])}{more}"
         )
     if not rows:
-        echo(_nothing_behind(directory))
+        print_escaped(_nothing_behind(directory))
 
 
 @store_command.command("replay", short_help="Send the messages that `behind` lists to the pair again.")
@@ -124,7 +124,7 @@ def list_old_generation_messages_command(directory: Path, form: str) -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="PEM file with the CA certificates that verify the brokers' TLS certificates.",
 )
-def replay_command(
+def replay_and_remove_generations_command(
     directory: Path, urls: tuple[str, ...], username: str, password_file: Path | None, ca_file: Path | None
 ) -> None:
     """Send the messages that `store behind` lists to the pair again, then remove their generations (old copies).
@@ -138,7 +138,7 @@ def replay_command(
 
     numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generation_numbers())
     if not numbers:
-        echo(_nothing_behind(directory))
+        print_escaped(_nothing_behind(directory))
         return
     login = Login(username, _password(username, password_file))
     context = ssl.create_default_context(cafile=ca_file)
@@ -146,18 +146,18 @@ def replay_command(
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
         sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
-        echo(
+        print_escaped(
             f"{directory}: {count_with_noun(sent, 'message')} of generation (numbered copy) {number} of the store "
             "were sent to the pair again"
         )
         if in_doubt:
-            echo(
+            print_escaped(
                 f"{directory}: {count_with_noun(in_doubt, 'message')} of generation (numbered copy) {number} of the "
                 "store were not sent, because their XA transactions are prepared but not completed. Commit or roll "
                 "back these transactions in the transaction manager, and run the command again"
             )
     for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
-        echo(sentence)
+        print_escaped(sentence)
 
 
 def _nothing_behind(directory: Path) -> str:

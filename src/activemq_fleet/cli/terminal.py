@@ -79,8 +79,8 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
         context.meta[_NO_PAGER] = True
 
 
-def color_choice() -> bool | None:
-    """Return the user's choice whether output has colors; None without a choice.
+def colors_requested() -> bool | None:
+    """Return True if the user requests colors in the output, False if the user excludes them, None without a choice.
 
     Without a choice only a terminal gets colors.
     """
@@ -96,7 +96,7 @@ def is_terminal(stream: TextIO | None = None) -> bool:
     return bool(getattr(shown, "isatty", bool)())
 
 
-def output_width() -> int | None:
+def stdout_terminal_width() -> int | None:
     """Return the width of the terminal on stdout in columns; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
 
@@ -108,14 +108,14 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     """
     from rich.console import Console
 
-    color = color_choice()
+    color = colors_requested()
     shown = is_terminal() if color is None else color
     return Console(
         file=file or sys.stdout,
         force_terminal=shown,
         color_system="auto" if shown else None,
         no_color=None if color is None else not color,
-        width=width or output_width() or UNFOLDED_WIDTH,
+        width=width or stdout_terminal_width() or UNFOLDED_WIDTH,
         highlight=False,
     )
 
@@ -152,7 +152,7 @@ def _is_paged(text: str) -> bool:
 
 
 def wrap_text(text: str, width: int | None, *, first: str = "", rest: str = "") -> str:
-    """Wrap a one-line text at a width in columns.
+    """Return a one-line text with line breaks, so that each line fits in a width in columns.
 
     Without a width (None) the text stays on one line. ``first`` precedes the first line, ``rest`` each other one;
     neither may hold escape codes.

@@ -208,7 +208,7 @@ def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
 
 
 def test_findings_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_format, "output_width", lambda: 80)
+    monkeypatch.setattr(text_format, "stdout_terminal_width", lambda: 80)
     long = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
     lines = click.unstyle(written("text", CheckReport(("b",), (long,)))).splitlines()
     assert max(map(len, lines)) <= 80

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from activemq_fleet import documentation
-from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links
+from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
 from activemq_fleet.render.monitoring.prometheus import alert_rules_file
@@ -80,7 +80,7 @@ def test_help_of_rollback_prints_its_section(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", help_page_names())
 def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
-    linked = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links(read_help_page(name).text))
+    linked = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links_and_pictures(read_help_page(name).text))
     assert [target for target in linked if "://" not in target] == []
 
 

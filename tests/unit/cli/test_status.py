@@ -149,7 +149,7 @@ def test_wide_status_has_every_column_and_full_names() -> None:
 
 
 def test_findings_of_a_status_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_command, "output_width", lambda: 80)
+    monkeypatch.setattr(status_command, "stdout_terminal_width", lambda: 80)
     lines = lines_of(forty_pairs(state="hung", usage={}), wide=False)
     assert "error hung orders-mq01-a" in lines
     assert max(map(len, lines)) <= 80

@@ -20,8 +20,8 @@ from activemq_fleet.cli.formats.report import (
     finding_subject,
     reported_hosts,
 )
-from activemq_fleet.cli.help_pages import strip_markdown_links
-from activemq_fleet.documentation import replace_page_paths_by_addresses, rule_address, rule_address_or_command
+from activemq_fleet.cli.help_pages import strip_markdown_links_and_pictures
+from activemq_fleet.documentation import replace_paths_by_addresses_or_commands, rule_address, rule_address_or_command
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.validation import lint_and_inventory_rules_by_id
@@ -86,7 +86,8 @@ def _sarif_rule(name: str) -> dict[str, Any]:
     """Return a rule's SARIF description; it has a ``helpUri`` once the documentation is published."""
     rule = lint_and_inventory_rules_by_id()[name]
     title, why, fix = (
-        replace_page_paths_by_addresses(strip_markdown_links(text)) for text in (rule.title, rule.why, rule.fix)
+        replace_paths_by_addresses_or_commands(strip_markdown_links_and_pictures(text))
+        for text in (rule.title, rule.why, rule.fix)
     )
     address = rule_address(name)
     return {
@@ -100,7 +101,7 @@ def _sarif_rule(name: str) -> dict[str, Any]:
 
 
 def _sarif_result(report: CheckReport, finding: Finding, rules: list[str]) -> dict[str, Any]:
-    text = report.message_with_rendered_position(finding)
+    text = report.message_with_fix_and_rendered_position(finding)
     if hosts := reported_hosts(finding):
         text = f"{names_to_text(hosts)}: {text}"
     result: dict[str, Any] = {
@@ -179,7 +180,11 @@ def to_github(report: CheckReport) -> str:
     same_findings: dict[Hashable, list[Finding]] = {}
     for finding in report.findings:
         if finding.waived is None:
-            key = (finding.rule, report.message_with_rendered_position(finding), _place_in_repository(report, finding))
+            key = (
+                finding.rule,
+                report.message_with_fix_and_rendered_position(finding),
+                _place_in_repository(report, finding),
+            )
             same_findings.setdefault(key, []).append(finding)
     return "\n".join(_github_command(report, findings) for findings in same_findings.values())
 
@@ -194,7 +199,7 @@ def _github_command(report: CheckReport, findings: Sequence[Finding]) -> str:
         place = {"line": line, "col": column}
         properties = {"file": path, **{n: str(v) for n, v in place.items() if v is not None}, **properties}
     shown = ",".join(f"{name}={_github_property(value)}" for name, value in properties.items())
-    message = _github_data(report.message_with_rendered_position(finding))
+    message = _github_data(report.message_with_fix_and_rendered_position(finding))
     return f"::{_GITHUB_COMMANDS[finding.severity]} {shown}::{message}"
 
 
@@ -226,7 +231,7 @@ def to_codeclimate(report: CheckReport) -> str:
         seen[identity] += 1
         text = f"{identity}\0{seen[identity]}".encode(errors="backslashreplace")
         issues.append({
-            "description": report.message_with_rendered_position(finding),
+            "description": report.message_with_fix_and_rendered_position(finding),
             "check_name": finding.rule,
             "fingerprint": hashlib.sha256(text).hexdigest(),
             "severity": _CODE_CLIMATE_SEVERITIES[finding.severity],

@@ -101,7 +101,7 @@ class CheckReport:
         place = _finding_position(finding)
         return f"{source} ({place})" if source and place else source or place
 
-    def message_with_rendered_position(self, finding: Finding) -> str:
+    def message_with_fix_and_rendered_position(self, finding: Finding) -> str:
         """Return a finding's message and fix with the finding's position in the rendered file.
 
         The position is omitted where the report already shows it.
@@ -155,7 +155,7 @@ def _finding_position(finding: Finding) -> str:
 
 
 def message_with_fix(finding: Finding) -> str:
-    """Return a finding's message and fix on one line."""
+    """Return a finding's message and fix on one line, with ``Fix:`` between them."""
     stop = "" if finding.message.endswith(("?", ".", "…")) else "."
     return f"{finding.message}{stop} Fix: {finding.fix}"
 

@@ -9,7 +9,7 @@ import click
 
 from activemq_fleet import Finding
 from activemq_fleet.cli.formats.report import KINDS, CheckReport, finding_grouping_key, finding_subject
-from activemq_fleet.cli.terminal import output_width, wrap_text
+from activemq_fleet.cli.terminal import stdout_terminal_width, wrap_text
 from activemq_fleet.errors import names_to_text, positions_to_text
 from activemq_fleet.node.printable import escape_unprintable
 
@@ -58,7 +58,7 @@ def _heading(subjects: Sequence[str], report: CheckReport) -> str:
 
 
 def _lines(report: CheckReport, findings: Sequence[Finding], subjects: Sequence[str]) -> Iterator[str]:
-    finding, width = findings[0], output_width()
+    finding, width = findings[0], stdout_terminal_width()
     detail = partial(wrap_text, width=width, first="      ", rest="           ")
     kind = _kind(finding)
     place = _place(report, findings) if finding.host or finding.line else None
