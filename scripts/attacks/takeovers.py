@@ -126,8 +126,8 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
     return {
         "takeovers": [fault.takeover for fault in result.faults_with_enough_events if fault.takeover is not None],
         "silences": [fault.silence for fault in result.faults_with_enough_events if fault.silence is not None],
-        "accepted": result.total_count("accepted"),
-        "lost": result.total_count("lost"),
+        "accepted": result.event_count_of_all_pairs("accepted"),
+        "lost": result.event_count_of_all_pairs("lost"),
         "verdict": result.verdict,
         "reasons": list(result.reasons),
     }

@@ -95,11 +95,13 @@ def wait_whole(lab: Lab) -> None:
 
 def check_clean(result: DrillResult) -> None:
     """Nothing was lost; and the drill has proved that."""
-    assert (result.total_count("lost"), result.total_count("duplicate")) == (0, 0), result.reasons
+    assert (result.event_count_of_all_pairs("lost"), result.event_count_of_all_pairs("duplicate")) == (0, 0), (
+        result.reasons
+    )
     if result.verdict != "clean":
         pytest.fail(f"{result.verdict}: {result.reasons}; {result.faults}; {result.accounts}")
     assert result.reasons == ()
-    assert result.total_count("accepted") == result.total_count("handled") > 0
+    assert result.event_count_of_all_pairs("accepted") == result.event_count_of_all_pairs("handled") > 0
 
 
 @in_every_situation

@@ -40,10 +40,17 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
     backs = sorted(fault.back or 0 for fault in result.faults_with_enough_events)
     silences = sorted(fault.silence or 0 for fault in result.faults_with_enough_events)
     with capsys.disabled():
-        print(f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; {result.total_counts}")
+        print(
+            f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; "
+            f"{result.event_counts_of_all_pairs}"
+        )
         for what, seconds in (("take-over", takeovers), ("no event handled", silences), ("whole again", backs)):
             print(f"{what}: {seconds[len(seconds) // 2]:.1f} s at the median, {seconds[-1]:.1f} s at most")
-    assert (result.total_count("lost"), result.total_count("stuck"), result.total_count("indeterminate")) == (
+    assert (
+        result.event_count_of_all_pairs("lost"),
+        result.event_count_of_all_pairs("stuck"),
+        result.event_count_of_all_pairs("indeterminate"),
+    ) == (
         0,
         0,
         0,

@@ -55,7 +55,7 @@ def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, 
         bridged = _bridged_at(lab)
         _check_crossing(lab, "after")
     assert not processes_of(directory)
-    assert (result.total_count("lost"), result.verdict) == (0, "clean"), result.reasons
+    assert (result.event_count_of_all_pairs("lost"), result.verdict) == (0, "clean"), result.reasons
     if os.environ.get("FLEET_GOLDEN") == "update":
         _write_row(release, _row(release, up, result, bridged))
     assert any(line.startswith(f"| {release} |") for line in PAGE.read_text().splitlines()), f"{PAGE} lacks {release}"
@@ -83,7 +83,7 @@ def _row(release: str, up: float, result: DrillResult, bridged: float | None) ->
     (fault,) = result.faults_with_enough_events
     times = (up, fault.takeover, None if bridged is None else bridged - fault.at)
     seconds = " | ".join("–" if value is None else f"{value:.1f} s" for value in times)
-    counts = " | ".join(str(result.total_count(outcome)) for outcome in ("accepted", "lost", "duplicate"))
+    counts = " | ".join(str(result.event_count_of_all_pairs(outcome)) for outcome in ("accepted", "lost", "duplicate"))
     return f"| {release} | {seconds} | {counts} |"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.drills.model import DeliveryCounts
+from activemq_fleet.drills.model import PairEventCounts
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
@@ -82,7 +82,7 @@ def test_a_disk_that_stands_still_for_half_a_minute_loses_nothing(
     assert max(list(states.values()).count("active") for states in seen) <= 1
 
 
-def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[DeliveryCounts, list[dict[str, str]]]:
+def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEventCounts, list[dict[str, str]]]:
     """Freeze the stores' file system under load; return the account and the states that were seen, without repeats.
 
     What has ended by itself is started again, as systemd does.

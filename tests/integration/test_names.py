@@ -48,9 +48,11 @@ def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention
 
 def check(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
     """Nothing was lost, and the fault and who took over are told by their names."""
-    assert (result.verdict, result.total_count("lost"), result.total_count("duplicate")) == ("clean", 0, 0), (
-        result.reasons
-    )
+    assert (result.verdict, result.event_count_of_all_pairs("lost"), result.event_count_of_all_pairs("duplicate")) == (
+        "clean",
+        0,
+        0,
+    ), result.reasons
     (fault,) = result.faults_with_enough_events
     assert fault.pair == pair
     assert {fault.host, fault.successor} == set(hosts)

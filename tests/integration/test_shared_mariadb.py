@@ -147,7 +147,7 @@ def lab(
 def test_nothing_is_lost_when_the_active_node_dies(lab: Lab) -> None:
     result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
 
-    print(result.total_counts, [fault.takeover for fault in result.faults])
+    print(result.event_counts_of_all_pairs, [fault.takeover for fault in result.faults])
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
 
 

@@ -47,7 +47,7 @@ def run_drill(controller: Controller, report: Path, **variables: object) -> tupl
     data_path = report.with_suffix(".json")
     result = DrillResult.from_dict(json.loads(data_path.read_text())) if data_path.exists() else None
     if result is not None:
-        assert result.total_count("lost") == result.total_count("duplicate") == 0, output
+        assert result.event_count_of_all_pairs("lost") == result.event_count_of_all_pairs("duplicate") == 0, output
     if process.returncode or result is None:
         # Too little load, or a broker that was too late: of events it says nothing.
         raise PlaybookError("\n".join([output, *map(look, controller.rack.machines)]))

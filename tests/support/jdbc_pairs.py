@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import artifacts
-from activemq_fleet.drills.model import DeliveryCounts
+from activemq_fleet.drills.model import PairEventCounts
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
@@ -44,7 +44,7 @@ FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 class Load:
     """The account of a load, and the most nodes that were active at once while it ran."""
 
-    account: DeliveryCounts
+    account: PairEventCounts
     most_active = 0
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from activemq_fleet.drills.judging import drill_verdict_and_reasons
-from activemq_fleet.drills.model import DeliveryCounts, DrillResult, DrillSetup, Fault, StateSpan
+from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, PairEventCounts, StateSpan
 from activemq_fleet.lab.drill_files import state_spans
 
 BEGAN = 1_795_269_479.0
@@ -27,10 +27,10 @@ FAULT = Fault(
     rate_handled=99.0,
     in_flight=3,
 )
-ACCOUNT = DeliveryCounts(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
+ACCOUNT = PairEventCounts(pair="orders-mq01", protocol="MQTT", accepted=1000, acknowledged=1000, handled=1000)
 
 
-def result_of(faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], **changed: Any) -> DrillResult:
+def result_of(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], **changed: Any) -> DrillResult:
     """A drill of one pair whose verdict is the one that these faults and accounts have."""
     wanted = len({(fault.pair, fault.number) for fault in faults})
     verdict, reasons = drill_verdict_and_reasons(faults, accounts, wanted)
@@ -96,5 +96,5 @@ def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "bill
                 rate_handled=100,
             )
         )
-    accounts = [DeliveryCounts(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
+    accounts = [PairEventCounts(pair=p, protocol="MQTT", accepted=9000, acknowledged=9000, handled=9000) for p in pairs]
     return result_of(faults, accounts)

@@ -14,7 +14,7 @@ from activemq_fleet.drills.accounting import (
     count_interrupted_publishes,
     longest_gap_begin_and_length,
 )
-from activemq_fleet.drills.model import DeliveryCounts
+from activemq_fleet.drills.model import PairEventCounts
 
 EPOCH = "fdcf1c27-659f-430e-a21c-32ab4cc31e10"
 AGENTS = {"publisher": "shop", "subscriber": "ledger"}
@@ -58,7 +58,9 @@ def consumed(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None
     return journal("subscriber", *kinds, *more, *([("barrier", barrier)] if barrier else []))
 
 
-def settled(publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None) -> DeliveryCounts:
+def settled(
+    publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None
+) -> PairEventCounts:
     known = [r["event_id"] for r in publisher if r["kind"] == "accepted" and r["event_id"] != event(4)]
     return count_event_outcomes(
         "orders-mq01",
@@ -69,7 +71,7 @@ def settled(publisher: list[Record], subscriber: list[Record], promised: Sequenc
     )
 
 
-def verdicts(found: DeliveryCounts) -> dict[str, str]:
+def verdicts(found: PairEventCounts) -> dict[str, str]:
     return {unit.event_id.rpartition(":")[2]: unit.verdict for unit in found.units}
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.drills.judging import (
     loss_probability_upper_bound,
     minimum_event_rate,
 )
-from activemq_fleet.drills.model import DeliveryCounts, Fault, FaultyEvent
+from activemq_fleet.drills.model import Fault, FaultyEvent, PairEventCounts
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
@@ -62,7 +62,7 @@ def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
 
 
 def test_a_drill_without_events_proves_nothing() -> None:
-    nothing = DeliveryCounts(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
+    nothing = PairEventCounts(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
     assert drill_verdict_and_reasons([FAULT], [nothing], 1)[0] == "void"
 
@@ -94,7 +94,7 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         ),
     ],
 )
-def test_the_headline_says_it_in_plain_words(account: DeliveryCounts, fault: Fault, said: str) -> None:
+def test_the_headline_says_it_in_plain_words(account: PairEventCounts, fault: Fault, said: str) -> None:
     assert drill_headline(result_of([fault], [account])) == said
 
 

@@ -15,7 +15,7 @@ from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 
 if TYPE_CHECKING:
-    from activemq_fleet.drills.model import DeliveryCounts, DrillResult
+    from activemq_fleet.drills.model import DrillResult, PairEventCounts
     from activemq_fleet.lab import Lab
 
 
@@ -120,7 +120,7 @@ def _tested_releases(result: DrillResult) -> str:
     return f"Tested release{'' if len(releases) == 1 else 's'}: {', '.join(releases)}."
 
 
-def _account_line(account: DeliveryCounts) -> str:
+def _account_line(account: PairEventCounts) -> str:
     return (
         f"{account.pair} ({account.protocol}): {account.accepted:,} accepted, {account.acknowledged:,} acknowledged, "
         f"{account.handled:,} handled, {account.lost} lost, {account.stuck} stuck, {account.duplicate} handled twice, "

@@ -17,7 +17,7 @@ from activemq_fleet.audit.journal_lines import ParsedJournalLine
 from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, JournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
-from activemq_fleet.drills.model import DeliveryCounts, EventVerdict, FaultyEvent
+from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
 
 _SHOWN = 100
 _UNKNOWN = "the agent accepted the event, but the event journal of the agent does not contain the event"
@@ -58,7 +58,7 @@ class AgentJournal:
         return self.lines[0].agent if self.lines else self.owner
 
     @property
-    def epochs_without_stop_record(self) -> set[EpochKey]:
+    def store_epochs_without_stop_record(self) -> set[EpochKey]:
         """The epochs (lifetimes of an agent's store) in the journal that have no stop record at their end.
 
         Each epoch is a key (agent, epoch). Later records may be missing.
@@ -87,7 +87,7 @@ class AgentJournal:
 
 def count_event_outcomes(
     pair: str, protocol: str, publisher: AgentJournal, subscriber: AgentJournal, promised: Sequence[str]
-) -> DeliveryCounts:
+) -> PairEventCounts:
     """Count the outcomes, such as lost, of the events that a drill's load published on a pair.
 
     The first events that failed are included. ``promised`` are the ids that the publishing agent returned: an id
@@ -95,7 +95,7 @@ def count_event_outcomes(
     """
     judged = evaluate_journals(
         [*publisher.lines, *subscriber.lines],
-        truncated_epochs=publisher.epochs_without_stop_record | subscriber.epochs_without_stop_record,
+        truncated_epochs=publisher.store_epochs_without_stop_record | subscriber.store_epochs_without_stop_record,
         subscribed_before_events=[subscriber.agent_name],
     )
     owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
@@ -116,7 +116,7 @@ def count_event_outcomes(
         if verdict != "delivered":
             units.append(FaultyEvent(event_id, verdict, reason))
     units.sort(key=lambda unit: WORST.index(unit.verdict))
-    return DeliveryCounts(
+    return PairEventCounts(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activemq_fleet.drills.model import DeliveryCounts, DrillResult, DrillVerdict, Fault
+from activemq_fleet.drills.model import DrillResult, DrillVerdict, Fault, PairEventCounts
 from activemq_fleet.node.printable import count_with_noun
 
 LOWEST_RATE = 50.0
@@ -33,7 +33,7 @@ def fault_void_reason(accepted: float, handled: float, rate: float) -> str | Non
 
 
 def drill_verdict_and_reasons(
-    faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int
+    faults: Sequence[Fault], accounts: Sequence[PairEventCounts], wanted: int
 ) -> tuple[DrillVerdict, tuple[str, ...]]:
     """Return the verdict of a drill, such as ``clean``, and the reasons for the verdict.
 
@@ -60,7 +60,7 @@ def drill_verdict_and_reasons(
 def drill_headline(result: DrillResult) -> str:
     """Return the headline of a drill: one sentence that summarizes its result."""
     faults = len(result.faults_with_enough_events)
-    done = f"{faults} fault{_s(faults)}, {result.total_count('accepted'):,} events accepted"
+    done = f"{faults} fault{_s(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, each event handled once."
     if result.verdict == "void":
@@ -68,7 +68,7 @@ def drill_headline(result: DrillResult) -> str:
     if result.verdict == "incomplete":
         reason = result.reasons[0].removeprefix("incomplete: ")
         return f"It is not known whether events were lost: {reason}. Repeat the drill."
-    if lost := result.total_count("lost"):
+    if lost := result.event_count_of_all_pairs("lost"):
         return f"{lost:,} event{_s(lost)} lost: {done}."
     return f"The fleet did not pass the drill: {result.reasons[0]}."
 
@@ -81,7 +81,7 @@ def loss_probability_upper_bound(faults: int) -> float:
     return float(1 - 0.05 ** (1 / faults)) if faults else 1.0
 
 
-def _losses(accounts: Sequence[DeliveryCounts]) -> list[str]:
+def _losses(accounts: Sequence[PairEventCounts]) -> list[str]:
     sentences = []
     for name, words in (
         ("lost", "lost"),
@@ -102,7 +102,7 @@ def _failed_faults(faults: Sequence[Fault]) -> list[str]:
     return [f"fault {fault.number} at host {fault.host}: {fault.problem}" for fault in faults if fault.problem]
 
 
-def _weaknesses(faults: Sequence[Fault], accounts: Sequence[DeliveryCounts], wanted: int) -> list[str]:
+def _weaknesses(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], wanted: int) -> list[str]:
     counted = [fault for fault in faults if fault.void is None]
     sentences = []
     if len(counted) < wanted:

@@ -30,8 +30,8 @@ class FaultyEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryCounts:
-    """The numbers of one pair's events in a drill by outcome, such as lost or duplicate.
+class PairEventCounts:
+    """The numbers of the events of one broker pair in a drill by outcome, such as lost or duplicate.
 
     The counts of all outcomes sum to ``accepted``. ``copies`` are redelivered messages that the receiver dropped; they
     are not a verdict. ``gaps`` describes missing records of the journals. ``units`` are the first 100 events that were
@@ -132,7 +132,7 @@ class DrillResult:
     began: float
     ended: float
     faults: tuple[Fault, ...]
-    accounts: tuple[DeliveryCounts, ...]
+    accounts: tuple[PairEventCounts, ...]
     spans: tuple[StateSpan, ...]
     conditions: DrillSetup
     scraped: ScrapedAvailability | None = None
@@ -142,7 +142,7 @@ class DrillResult:
         """The faults that count for the drill, because the load was fast enough when they were injected."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
-    def total_count(self, name: str) -> int:
+    def event_count_of_all_pairs(self, name: str) -> int:
         """Return the total of one event count, such as ``lost``, over all pairs of the drill.
 
         ``name`` is the count's name.
@@ -150,14 +150,14 @@ class DrillResult:
         return sum(int(getattr(account, name)) for account in self.accounts)
 
     @property
-    def total_counts(self) -> DeliveryCounts:
+    def event_counts_of_all_pairs(self) -> PairEventCounts:
         """The total event counts of the drill over all pairs.
 
-        They are DeliveryCounts of a pair named ``all``.
+        They are those of a pair named ``all``.
         """
         names = ("accepted", "acknowledged", "handled", "lost", "stuck", "duplicate", "indeterminate", "copies")
-        totals: dict[str, Any] = {name: self.total_count(name) for name in names}
-        return DeliveryCounts(pair="all", protocol="", **totals)
+        totals: dict[str, Any] = {name: self.event_count_of_all_pairs(name) for name in names}
+        return PairEventCounts(pair="all", protocol="", **totals)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result of the drill as a dictionary for JSON.

@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from activemq_fleet.drills.model import DeliveryCounts, Fault
+from activemq_fleet.drills.model import Fault, PairEventCounts
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab import demo_audit_process
 from activemq_fleet.lab.collected import collect_logs
@@ -72,7 +72,7 @@ class MeasuredTakeover:
     successor: str
     seconds: float
     started: float
-    accounts: tuple[DeliveryCounts, ...]
+    accounts: tuple[PairEventCounts, ...]
     silences: tuple[float, ...]
 
 
@@ -199,7 +199,7 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
         )
 
 
-def _missing(account: DeliveryCounts) -> int:
+def _missing(account: PairEventCounts) -> int:
     """Return the number of a pair's events that were accepted and not handled."""
     return account.lost + account.stuck + account.indeterminate
 

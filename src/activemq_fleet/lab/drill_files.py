@@ -19,7 +19,7 @@ from activemq_fleet.drills.accounting import (
     count_interrupted_publishes,
     longest_gap_begin_and_length,
 )
-from activemq_fleet.drills.model import DeliveryCounts, Fault, ObservedState, StateSpan
+from activemq_fleet.drills.model import Fault, ObservedState, PairEventCounts, StateSpan
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.text_lines import split_lines
@@ -51,7 +51,7 @@ def read_journal(directory: Path, owner: str) -> AgentJournal:
 
 def pair_outcomes_and_faults(
     directory: Path, pair: str, protocol: str, faults: Sequence[Fault], *, skew: float = 0.0
-) -> tuple[DeliveryCounts, list[Fault]]:
+) -> tuple[PairEventCounts, list[Fault]]:
     """Return the outcomes of a drilled pair's events, and the pair's faults with their measured effects.
 
     The effects are those that the agents' journals show. A completed fault has the begin (epoch seconds) and the length

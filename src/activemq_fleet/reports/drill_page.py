@@ -37,7 +37,7 @@ def drill_html_page(result: DrillResult) -> str:
         timeline=drill_timeline_chart(result),
         distribution=_duration_chart(counted),
         chance=100 * loss_probability_upper_bound(len(counted)),
-        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.total_counts),
+        accounts=result.accounts if len(result.accounts) < 2 else (*result.accounts, result.event_counts_of_all_pairs),
         units=[
             (account.pair, unit.event_id, unit.verdict, unit.reason)
             for account in result.accounts
