@@ -33,7 +33,7 @@ from activemq_fleet.audit.pair_incidents import store_name_without_object_addres
 from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_unlogged_process_ends
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
-from activemq_fleet.audit.unexplained_records import UnexplainedRecords, unexplained_records
+from activemq_fleet.audit.unexplained_records import UnexplainedRecords, group_unexplained_records
 from activemq_fleet.logs.log_files import LINES
 
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
@@ -218,7 +218,7 @@ def pair_findings_of_logs(
             bridge.ended_late |= bridge.ended is not None and last is not None and last - bridge.ended <= LASTS
         findings.bridges += bridges
         findings.incidents += down_link_incidents(node, bridges, findings.incidents)
-        findings.unexplained += unexplained_records(
+        findings.unexplained += group_unexplained_records(
             node.host, [record for record in node_evidence if record.kind == UNEXPLAINED]
         )
         if frame := next((record.text for record in node_evidence if record.kind == FRAME), None):

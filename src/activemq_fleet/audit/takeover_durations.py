@@ -44,10 +44,10 @@ def takeover_start(
     correct_witnesses: Collection[str] = (),
     previous_end: ProcessEnd | None = None,
 ) -> TakeoverStart:
-    """Return the start of a takeover of a broker pair, in which a standby became active.
+    """Return the start of the takeover by which the broker of ``run`` became active, with its source and duration.
 
-    The standby's broker run is ``run``. The source of the time is the watchdog of a hung broker, else an agent's
-    journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks;
+    The time and the duration are None if they are unknown. The source of the time is the watchdog of a hung broker,
+    else an agent's journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks;
     ``correct_witnesses`` names the witnesses whose clocks agree with those of the pair; ``previous_end`` is what
     systemd journals show about the end of ``previous_run``.
     """

@@ -17,9 +17,10 @@ Offset = Mapping[str, timedelta]
 
 
 def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta) -> Offset:
-    """Return the clock offset of each node of a broker pair, by host.
+    """Return a dictionary from each host of a broker pair to the time to add to its clock: zero for the first host.
 
-    The offset corrects the host's clock so that the runs of both nodes fit together. It is zero without two nodes.
+    The offset of the second host is the one, up to ``skew``, with which the broker runs of both nodes contradict each
+    other least. All offsets are zero without two hosts.
     """
     hosts = sorted(by_host)
     if len(hosts) != 2:

@@ -27,13 +27,13 @@ class UnexplainedRecords:
     last: datetime
 
 
-def unexplained_records(host: str, evidence: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
-    """Yield the records in a host's log that no incident explains.
+def group_unexplained_records(host: str, log_records: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
+    """Yield one group for each wording of a host's log records that no incident explains.
 
-    They are warnings and errors. Warnings are included only if they repeat. Each wording comes once.
+    ``log_records`` are these warnings and errors. Warnings are included only if they repeat.
     """
     by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
-    for record in evidence:
+    for record in log_records:
         by_wording.setdefault((record.fields["what"], record.fields["who"]), []).append(record)
     for (level, _), records in by_wording.items():
         count = sum(record.count for record in records)

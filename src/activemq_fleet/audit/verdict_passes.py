@@ -28,7 +28,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class JournalLineWithAgentPosition(NamedTuple):
+class EventJournalLineWithPosition(NamedTuple):
     """A line of an agent's event journal with its position among all lines of the agent."""
 
     agent: str
@@ -39,7 +39,7 @@ class JournalLineWithAgentPosition(NamedTuple):
 
 def journal_lines_with_agent_positions(
     host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
-) -> Iterator[JournalLineWithAgentPosition]:
+) -> Iterator[EventJournalLineWithPosition]:
     """Yield the lines of a journal file with their positions among all lines of their agents.
 
     Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
@@ -48,17 +48,17 @@ def journal_lines_with_agent_positions(
     for number, line, *_ in parsed_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
         if line and about and line.jseq <= about.known and is_agent_journal_on_host(line.agent, host, host_of):
-            yield JournalLineWithAgentPosition(
+            yield EventJournalLineWithPosition(
                 line.agent, record_position(about, line.jseq), (host, file, number), line
             )
 
 
-def records_gaps_and_silences(
-    lines: Iterable[JournalLineWithAgentPosition], epochs: Mapping[EpochKey, JournalEpoch]
+def records_gaps_and_longest_silences(
+    lines: Iterable[EventJournalLineWithPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
-    """Yield the ordered event records of agents' journals, the gaps, and the longest periods without a handled event.
+    """Yield, for each agent, its event records and gaps in order, then its longest silences, in one iterator.
 
-    Such a period is a silence of the agent. ``lines`` are sorted by agent and position.
+    A silence is a period in which the agent handled no event. ``lines`` are sorted by agent and position.
     """
     for agent, agent_lines in groupby(lines, key=lambda placed: placed.agent):
         handled = array("q")
@@ -69,13 +69,13 @@ def records_gaps_and_silences(
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _sort_copies(lines: Iterable[JournalLineWithAgentPosition]) -> Iterator[JournalLine]:
+def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[JournalLine]:
     """Yield journal lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(same, key=_copy_preference))
 
 
-def _copy_preference(placed: JournalLineWithAgentPosition) -> tuple[Any, ...]:
+def _copy_preference(placed: EventJournalLineWithPosition) -> tuple[Any, ...]:
     line = placed.line
     return line.kind is None, line.kind or "", line.event_id or "", line.ts or _EPOCH, placed.file
 
@@ -92,10 +92,10 @@ def _add_moment(moments: array[int], at: int) -> None:
         moments.append(at)
 
 
-def merge_event_ranges(parts: Iterable[Reach]) -> Reach:
-    """Merge ranges of events that reached subscribers, and return the merged ranges by key.
+def merge_reached_event_ranges(parts: Iterable[Reach]) -> Reach:
+    """Return a dictionary with the ranges of events that reached subscribers, merged from those of parts of the events.
 
-    ``parts`` are the ranges of parts of the events.
+    The keys, as in each of ``parts``, are those of ``Reach``.
     """
     reach: Reach = {}
     for part in parts:

@@ -41,8 +41,8 @@ from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, Subs
 from activemq_fleet.audit.verdict_passes import (
     journal_lines_with_agent_positions,
     judged_events,
-    merge_event_ranges,
-    records_gaps_and_silences,
+    merge_reached_event_ranges,
+    records_gaps_and_longest_silences,
 )
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.inputs import AuditInputs, read_binary_files
@@ -133,7 +133,7 @@ def judge_deliveries(
     parts, _ = output.run_task_and_write_rows(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )
-    judge = DeliveryJudge(subscribers, missing, merge_event_ranges(parts))
+    judge = DeliveryJudge(subscribers, missing, merge_reached_event_ranges(parts))
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.run_task_and_write_rows(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
@@ -174,7 +174,7 @@ def _put_in_order(
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = FirstItems(MOST_GAPS, journal_gap_sort_key)
-    for finding in records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
+    for finding in records_gaps_and_longest_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):
