@@ -85,11 +85,11 @@ class CardStyle:
         return join_host_port(broker.address, broker.openwire.port) if broker.openwire else broker.address
 
     @property
-    def font_right_of_name(self) -> str:
+    def right_text_font_name(self) -> str:
         """The name of the font for the text at the right of a broker's name in the card of its pair."""
         return "small" if self.detailed else "mono"
 
-    def address_text(self, node: BrokerView) -> str:
+    def shown_address(self, node: BrokerView) -> str:
         """Return the address that the card of a pair shows for a broker; it is empty if the card shows none.
 
         The card shows none where the group's heading shows the address. Compact cards show no addresses.
@@ -107,12 +107,12 @@ class CardStyle:
         for node in pair.nodes:
             texts = [
                 text_width(node.short_host_name, self.name),
-                text_width(self.text_right_of_name(node), self.font_right_of_name) + 8,
+                text_width(self.text_right_of_name(node), self.right_text_font_name) + 8,
             ]
             if node.findings and not self.detailed:
                 texts.append(badge_width(badge_text(node.findings)))
             needed.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
-            needed.append(text_width(self.address_text(node), "mono") + self.text_indent + 30)
+            needed.append(text_width(self.shown_address(node), "mono") + self.text_indent + 30)
         if self.detailed:
             room = self.text_indent + 34 + (_LINKS_ROOM if pair.links else 0)
             needed += [text_width(text, css.split()[0]) + room for text, css in _store_texts(pair)]
@@ -175,7 +175,7 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.number_in_name)
+        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.digits_in_name)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
@@ -186,7 +186,7 @@ class Card:
         style, x, width = self._style, self._style.pad, self.width - 2 * self._style.pad
         indent = style.text_indent if node.preferred_role else 12.0
         lines = []
-        if address := style.address_text(node):
+        if address := style.shown_address(node):
             lines.append((shorten_to_width(address, "mono", width - indent - 6), "mono muted"))
         if style.detailed:
             listens = port_texts(node)
@@ -211,13 +211,13 @@ class Card:
                 if not style.detailed:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
-            needed = text_width(aside, style.font_right_of_name) + 8 if node.state or style.detailed else 0.0
-            label = cut_host_name_in_middle(node.short_host_name, style.name, room - needed, self.pair.number_in_name)
+            needed = text_width(aside, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
+            label = cut_host_name_in_middle(node.short_host_name, style.name, room - needed, self.pair.digits_in_name)
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:
-                text = shorten_to_width(aside, style.font_right_of_name, room)
-                canvas.add_text(f"{style.font_right_of_name} {_state_css(node)}", right, baseline, text, "end")
+                text = shorten_to_width(aside, style.right_text_font_name, room)
+                canvas.add_text(f"{style.right_text_font_name} {_state_css(node)}", right, baseline, text, "end")
             for row, (text, css) in enumerate(lines, 1):
                 canvas.add_text(css, x + indent, baseline + 1 + _LINE * row, text)
         return y + height
@@ -331,9 +331,9 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
 
 
 def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
-    """Draw the star that marks a broker as preferred master or slave, at a position.
+    """Draw the star of a preferred master (``filled``) or the open star of a preferred slave at a position.
 
-    The star is twelve pixels wide, with its middle at (x, y). A ``filled`` star marks the preferred master.
+    The star is twelve pixels wide, with its middle at (x, y).
     """
     points = "L".join(f"{format_decimal(x + dx)} {format_decimal(y + dy)}" for dx, dy in _STAR)
     canvas.add_path("star" if filled else "star-open", f"M{points}Z")

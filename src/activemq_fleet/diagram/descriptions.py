@@ -15,7 +15,7 @@ from activemq_fleet.diagram.scene import (
     GroupView,
     PairView,
     PictureContent,
-    severity_of,
+    severity_or_waived,
 )
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun
@@ -58,7 +58,7 @@ def usual_release(view: GroupView) -> str:
 
     Of equally frequent releases the newer one is returned.
     """
-    counts = Counter(node.broker.release for node in view.nodes)
+    counts = Counter(node.broker.release for node in view.nodes_of_all_pairs)
     return max(counts, key=lambda release: (counts[release], release.version)).text
 
 
@@ -68,9 +68,9 @@ def common_result(nodes: Iterable[BrokerView], function: Callable[[BrokerView], 
     return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
 
 
-def dns_domain_of_broker(view: BrokerView) -> str:
-    """Return the DNS domain of a broker's host."""
-    return view.broker.identity.domain
+def dns_domain_of_broker(broker_view: BrokerView) -> str:
+    """Return the DNS domain of a broker's host; it is empty for a host name without a domain."""
+    return broker_view.broker.identity.domain
 
 
 def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
@@ -78,17 +78,17 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
 
     The other texts are about brokers, profiles, shape, domain and ports.
     """
-    kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes)
-    brokers = [node.broker for node in view.nodes]
+    kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes_of_all_pairs)
+    brokers = [node.broker for node in view.nodes_of_all_pairs]
     facts = [join_words(pair_and_broker_counts(brokers)), _releases_phrase(brokers), join_words(kinds)]
     if shape := _network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
         facts.append("nodes of each pair linked to each other")
-    if domain := common_result(view.nodes, dns_domain_of_broker):
+    if domain := common_result(view.nodes_of_all_pairs, dns_domain_of_broker):
         facts.append(f"in {domain}")
     if with_ports:
-        ports = common_result([node for node in view.nodes if node.broker.connectors], port_texts)
+        ports = common_result([node for node in view.nodes_of_all_pairs if node.broker.connectors], port_texts)
         facts += ports or ["ports differ"]
     return facts
 
@@ -197,7 +197,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
 
     The texts are also about agents, releases and load balancers.
     """
-    brokers = [node.broker for group in scene.groups for node in group.nodes]
+    brokers = [node.broker for group in scene.groups for node in group.nodes_of_all_pairs]
     agents = sum(len(pair.agents) for pair in scene.pairs)
     parts = [count_with_noun(len(scene.groups), "group"), *pair_and_broker_counts(brokers)]
     if any(broker.profile.has_peer for broker in brokers):
@@ -212,12 +212,12 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     return parts
 
 
-def finding_counts_and_worst_severity(findings: Iterable[Finding]) -> tuple[str, str]:
-    """Return the counts of findings by severity, as text, and the worst severity.
+def finding_counts_text_and_worst_severity(findings: Iterable[Finding]) -> tuple[str, str]:
+    """Return a text with the counts of findings by severity, such as ``2 errors, 1 waived``, and the worst severity.
 
-    Without findings the second value is ``good``.
+    Without findings the text is ``no findings``, and the severity is ``good``.
     """
-    counts = Counter(map(severity_of, findings))
+    counts = Counter(map(severity_or_waived, findings))
     words = [
         count_with_noun(counts[name], name, "info" if name == "info" else None) for name in SEVERITIES if counts[name]
     ]
@@ -242,7 +242,7 @@ def badge_tooltip(findings: Sequence[Finding]) -> str:
 
     The tooltip lists the findings: a line for each finding, at most ten.
     """
-    lines = [f"{severity_of(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
+    lines = [f"{severity_or_waived(finding)} {finding.rule}: {finding.message}" for finding in findings[:_MOST_TOLD]]
     if len(findings) > _MOST_TOLD:
         lines.append(f"and {len(findings) - _MOST_TOLD} more findings")
     return "\n".join(lines)
@@ -263,7 +263,9 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
         f"Link between groups: {connection_description(connection, scene.group_sizes)}." for connection in connections
     ]
     sentences += [f"Load balancer {host} has no virtual address." for host in scene.idle_balancers]
-    sentences.append(f"Findings: {finding_counts_and_worst_severity(findings)[0]}." if findings else "No findings.")
+    sentences.append(
+        f"Findings: {finding_counts_text_and_worst_severity(findings)[0]}." if findings else "No findings."
+    )
     return " ".join(sentences)
 
 

@@ -78,7 +78,7 @@ class GroupBox:
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
         style = CardStyle.for_detail_level(
-            usual_release(view), common_result(view.nodes, dns_domain_of_broker), detailed=detailed
+            usual_release(view), common_result(view.nodes_of_all_pairs, dns_domain_of_broker), detailed=detailed
         )
         width = max(style.card_width_for(pair) for pair in view.pairs)
         cards = {pair.name: Card(pair, width, style) for pair in view.pairs}

@@ -11,7 +11,7 @@ from activemq_fleet.canvas import Canvas, wrap_words
 from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication_arrow, draw_star
 from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
-from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_of
+from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_or_waived
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import PROFILES
@@ -64,7 +64,7 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
     canvas.add_text("heading ink", x, y + 13, "Findings")
     y += 26
     for grouped in scene.findings[:MOST_FINDINGS]:
-        finding, severity = grouped.finding, severity_of(grouped.finding)
+        finding, severity = grouped.finding, severity_or_waived(grouped.finding)
         indent = max(62.0, badge_width(finding.rule) + 10)
         draw_badge(canvas, x + badge_width(finding.rule), y + 7, finding.rule, severity)
         text = f"{_hosts_phrase(grouped)}: {finding.message}"
@@ -208,4 +208,4 @@ def _draw_agent(canvas: Canvas) -> None:
 def _draw_badge(findings: Sequence[Finding], canvas: Canvas) -> None:
     """Draw the badge of the first finding whose rule fits."""
     finding = min(findings, key=lambda finding: badge_width(finding.rule) > _SAMPLE)
-    draw_badge(canvas, 35, 10, finding.rule, severity_of(finding))
+    draw_badge(canvas, 35, 10, finding.rule, severity_or_waived(finding))

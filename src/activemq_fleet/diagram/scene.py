@@ -109,7 +109,7 @@ class BrokerView:
 
         The severity is ``waived`` where all findings are waived.
         """
-        return severity_of(self.findings[0]) if self.findings else None
+        return severity_or_waived(self.findings[0]) if self.findings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,8 @@ class PairView:
         return self.nodes[0].broker.profile
 
     @property
-    def number_in_name(self) -> str:
-        """The number in the pair's name, as text.
+    def digits_in_name(self) -> str:
+        """The digits of the number in the pair's name, such as ``01``.
 
         The text is empty where the name has no number.
         """
@@ -195,7 +195,7 @@ class GroupView:
     balancers: tuple[BalancerView, ...]
 
     @property
-    def nodes(self) -> tuple[BrokerView, ...]:
+    def nodes_of_all_pairs(self) -> tuple[BrokerView, ...]:
         """The nodes (brokers) of all pairs of the group."""
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
@@ -252,7 +252,7 @@ class PictureContent:
         return {group.name: group.group_size for group in self.groups}
 
 
-def severity_of(finding: Finding) -> str:
+def severity_or_waived(finding: Finding) -> str:
     """Return the severity of a finding; ``waived`` if a waiver covers it."""
     return finding.severity if finding.waived is None else "waived"
 
@@ -328,12 +328,12 @@ def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) ->
     hosts_by_rule: dict[tuple[str, str], set[str]] = defaultdict(set)
     for finding in findings:
         findings_by_text[finding.rule, finding.severity, finding.waived, finding.message].append(finding)
-        hosts_by_rule[finding.rule, severity_of(finding)].add(finding.host)
+        hosts_by_rule[finding.rule, severity_or_waived(finding)].add(finding.host)
     many = len(brokers) > _FEW
     grouped = []
     for first, *others in findings_by_text.values():
         hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
-        marked = not many or hosts_by_rule[first.rule, severity_of(first)] != brokers
+        marked = not many or hosts_by_rule[first.rule, severity_or_waived(first)] != brokers
         grouped.append(GroupedFinding(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
     return tuple(grouped)
 

@@ -12,7 +12,7 @@ from activemq_fleet.diagram.descriptions import (
     connection_caption_lines,
     connection_description,
     describe_fleet,
-    finding_counts_and_worst_severity,
+    finding_counts_text_and_worst_severity,
     fleet_summary_texts,
     join_words,
     shared_heading_texts,
@@ -104,7 +104,7 @@ def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Se
     Return the height in pixels.
     """
     canvas.add_text("title ink", _MARGIN, 42, "ActiveMQ fleet")
-    text, worst = finding_counts_and_worst_severity(fleet.findings)
+    text, worst = finding_counts_text_and_worst_severity(fleet.findings)
     css = "good" if worst == "good" else f"badge-{worst}"
     canvas.add_text(f"summary {css}", _MARGIN + width, 42, text, "end")
     lines = wrap_words(fleet_summary_texts(scene), "summary", width, " · ")
