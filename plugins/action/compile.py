@@ -107,7 +107,9 @@ class ActionModule(FleetAction):
         }
         if installs and any(broker.settings.metrics for broker in fleet.brokers):
             result["exporter"] = str(
-                import_library_module("artifacts").prometheus_jmx_exporter_jar(deployment.exporter_jar_path(fleet))
+                import_library_module("artifacts").prometheus_jmx_exporter_jar(
+                    deployment.exporter_jar_path_on_controller(fleet)
+                )
             )
         if archives:
             result |= _write(files)
@@ -119,7 +121,7 @@ def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -
     deployment = import_library_module("deployment")
     return deployment.CompiledFleet(
         brokers=brokers,
-        agents={agent.host: deployment.AgentMembership(agent.pair, agent.group) for agent in fleet.agents},
+        agents={agent.host: deployment.AgentPairAndGroup(agent.pair, agent.group) for agent in fleet.agents},
         waivers=tuple(dict(waiver) for waiver in fleet.waivers),
         expected=tuple(expected),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.deployment.compiled import AgentMembership, CompiledFleet
+from activemq_fleet.deployment.compiled import AgentPairAndGroup, CompiledFleet
 from activemq_fleet.deployment.deployable_files import DeployableFile, files_to_deploy
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
@@ -13,12 +13,12 @@ from activemq_fleet.deployment.facts import (
     agent_facts,
     balancer_facts,
     broker_facts,
-    exporter_jar_path,
+    exporter_jar_path_on_controller,
     hosts_by_play,
 )
 
 __all__ = [
-    "AgentMembership",
+    "AgentPairAndGroup",
     "BrokerFacts",
     "CompiledFleet",
     "DeployableFile",
@@ -29,7 +29,7 @@ __all__ = [
     "agent_facts",
     "balancer_facts",
     "broker_facts",
-    "exporter_jar_path",
+    "exporter_jar_path_on_controller",
     "files_to_deploy",
     "hosts_by_play",
 ]

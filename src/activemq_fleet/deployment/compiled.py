@@ -11,8 +11,8 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 
 @dataclass(frozen=True, slots=True)
-class AgentMembership:
-    """The membership of a failover agent in a broker pair and in a group of pairs.
+class AgentPairAndGroup:
+    """The names of the broker pair and of the group of pairs to which one failover agent belongs.
 
     Each is None for an agent without one.
     """
@@ -31,7 +31,7 @@ class CompiledFleet:
     """
 
     brokers: Mapping[str, BrokerFacts]
-    agents: Mapping[str, AgentMembership] = field(default_factory=dict)
+    agents: Mapping[str, AgentPairAndGroup] = field(default_factory=dict)
     waivers: tuple[Mapping[str, Any], ...] = ()
     expected: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class CompiledFleet:
         brokers = [BrokerFacts.from_mapping(mapping) for mapping in compiled["brokers"]]
         return cls(
             brokers={broker.host: broker for broker in brokers},
-            agents={host: AgentMembership(**agent) for host, agent in compiled["agents"].items()},
+            agents={host: AgentPairAndGroup(**agent) for host, agent in compiled["agents"].items()},
             waivers=tuple(compiled["waivers"]),
             expected=tuple(compiled["expected"]),
         )

@@ -299,7 +299,7 @@ def _metrics_facts(broker: Broker) -> MetricsFacts | None:
     )
 
 
-def exporter_jar_path(fleet: Fleet) -> Path | None:
+def exporter_jar_path_on_controller(fleet: Fleet) -> Path | None:
     """Return the path of the metrics exporter's jar on the Ansible controller; None without one.
 
     The variable ``activemq_metrics_archive`` sets the path.
