@@ -59,9 +59,10 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether the connection certainly fails: for any reason except a missing trust store (``authority``).
+        """Whether the connection certainly fails: True for each ``kind`` except ``authority``.
 
-        Without a trust store, it succeeds if a public authority has signed the listener's certificate.
+        That kind is a client without a trust store, to which the connection succeeds if a public authority has signed
+        the listener's certificate.
         """
         return self.kind != "authority"
 

@@ -133,7 +133,7 @@ def positions_to_text(positions: Sequence[str]) -> str:
 
 
 def hosts_by_error_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return hosts by error line: ``HOSTS: PROBLEM`` for each problem, with all hosts that have it.
+    """Return a dictionary from each problem's error line, which is ``HOSTS: PROBLEM``, to all hosts that have it.
 
     The line names only the first few of the hosts.
     """

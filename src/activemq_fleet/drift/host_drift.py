@@ -83,7 +83,7 @@ class ComparedHost(NamedTuple):
 
 
 def planned_collected_or_both(records: Sequence[FileRecord]) -> Side | None:
-    """Return whether a host has planned files, collected (found) files or both; None if it has neither.
+    """Return ``both`` for a host with planned and collected files, else ``planned`` or ``found``; None without files.
 
     The records are those of the host's files.
     """
