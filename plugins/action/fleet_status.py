@@ -40,7 +40,9 @@ class ActionModule(FleetAction):
         evidence = {host: _evidence(result) for host, result in arguments["evidence"].items()}
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
-            for host, problems in import_library_module("inventory").runtime_variable_errors(known["hostvars"]).items():
+            for host, problems in (
+                import_library_module("inventory").errors_for_variables_set_at_runtime(known["hostvars"]).items()
+            ):
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:
                 _write_evidence(arguments["evidence_to"], evidence)

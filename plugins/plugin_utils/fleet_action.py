@@ -32,6 +32,6 @@ class FleetAction(ActionBase):
         or name files of the controller. The arguments of this task may already be made of them.
         """
         try:
-            import_library_module("inventory").raise_for_runtime_variables(task_vars["hostvars"])
+            import_library_module("inventory").raise_for_variables_set_at_runtime(task_vars["hostvars"])
         except import_from_public_api("SettingsError") as error:
             raise AnsibleActionFail("\n".join(error.problems)) from None

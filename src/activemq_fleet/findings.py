@@ -24,10 +24,10 @@ class TextEdit:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueOrigin:
-    """The origin of a value in a rendered file: the inventory variables that can set it.
+class InventoryVariablesOfValue:
+    """The inventory variables that can set a value in a rendered file.
 
-    It also identifies the value inside of these variables. A value of ``parts`` occurs in the rendered element;
+    The object also identifies the value inside of these variables. A value of ``parts`` occurs in the rendered element;
     ``settings`` decide where no value of ``parts`` does. Both are names of variables, the most specific first.
     ``element`` is the XML element, "" for one that each broker has, and ``attributes`` are its attributes with values.
     If ``is_attribute``, they are only the reported one, and ``other_attributes`` are the others. ``reported`` are the
@@ -71,7 +71,7 @@ class Finding:
     """All hosts of a wrong value (T000), which is reported once for all of them; () for other findings."""
     edits: tuple[TextEdit, ...] = ()
     """The edits of ``file`` that repair the mistake without changing what the file means; () where none are known."""
-    origin: ValueOrigin | None = field(default=None, compare=False, repr=False)
+    origin: InventoryVariablesOfValue | None = field(default=None, compare=False, repr=False)
     """Which variables of the inventory can have set the value of a rendered file; None where that is not known."""
 
     @property
@@ -84,7 +84,7 @@ class Finding:
 
     @property
     def message_and_fix_sentences(self) -> str:
-        """The finding's message and its fix, as sentences."""
+        """The finding's message and its fix as one text of sentences."""
         return join_problem_and_remedy(self.message, self.fix)
 
     def to_line(self) -> str:
@@ -107,11 +107,11 @@ class Finding:
 _COLUMNS = tuple(column.name for column in fields(Finding) if column.name not in ("hosts", "edits", "origin"))
 
 
-def lines_of_findings(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
-    """Return findings as lines of text. Equal findings about several hosts become one line.
+def merged_finding_lines(findings: Iterable[Finding], source_of: Callable[[Finding], str] = lambda _: "") -> list[str]:
+    """Return a list with one line of text for each finding; equal findings about several hosts share one line.
 
-    The lines are those of ``Finding.to_line``. ``source_of`` returns the ``FILE:LINE`` of the inventory that a finding
-    is about, which ends the line, or "".
+    The lines are those of ``Finding.to_line``. Each ends with the inventory's ``FILE:LINE`` that ``source_of`` returns
+    for a finding, if it is not "".
     """
     same_findings: dict[Finding, list[Finding]] = {}
     for finding in findings:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError, hosts_by_error_line
-from activemq_fleet.findings import Finding, lines_of_findings
+from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.grouping import BROKERS
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.inventory_positions import (
@@ -203,8 +203,8 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     The data are made from a task's ``hostvars``, ``groups`` and loader. All hosts of the inventory are read, whatever
     the limit: the files of one host depend on its peers. Variables of plays and roles are ignored, as in
     ``read_inventory``. Facts and results of tasks do not override variables of the inventory;
-    ``raise_for_runtime_variables`` refuses them. Raises SettingsError for all values whose template fails, naming host
-    and variable.
+    ``raise_for_variables_set_at_runtime`` refuses them. Raises SettingsError for all values whose template fails,
+    naming host and variable.
     """
     from activemq_fleet._ansible import activemq_variable_origins
     from activemq_fleet._inventory_variables import InventoryFirstVariableManager
@@ -216,10 +216,10 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
-def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
-    """Return errors about variables ``activemq_…`` that facts or tasks of a play set at run time.
+def errors_for_variables_set_at_runtime(hostvars: Any) -> dict[str, list[str]]:
+    """Return a dictionary from host to the errors for its variables ``activemq_…`` that facts or tasks of a play set.
 
-    The mapping goes from host to lines of text, one line for each such variable; hosts without one are omitted.
+    The errors are lines of text, one for each such variable; hosts without one are omitted.
     ``hostvars`` is the variable of that name in a task of Ansible.
     """
     from activemq_fleet._inventory_variables import InventoryFirstVariableManager
@@ -227,12 +227,12 @@ def runtime_variable_errors(hostvars: Any) -> dict[str, list[str]]:
     return InventoryFirstVariableManager(hostvars).runtime_override_errors_by_host()
 
 
-def raise_for_runtime_variables(hostvars: Any) -> None:
+def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
     """Raise SettingsError for variables ``activemq_…`` that facts or tasks set at run time.
 
     The error names host and variable.
     """
-    _refuse(runtime_variable_errors(hostvars))
+    _refuse(errors_for_variables_set_at_runtime(hostvars))
 
 
 def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
@@ -399,7 +399,7 @@ def finding_lines_with_positions(findings: Iterable[Finding], data: InventoryDat
         position = (position_of_reported_value if finding.file else position_of_finding)(positions, finding)
         return f"{position.file}:{position.line}" if position else ""
 
-    return lines_of_findings(findings, source_of)
+    return merged_finding_lines(findings, source_of)
 
 
 class _PositionReader:

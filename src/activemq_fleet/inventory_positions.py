@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from activemq_fleet.findings import Finding, ValueOrigin
+from activemq_fleet.findings import Finding, InventoryVariablesOfValue
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.value_origins import KIND, matching_start_tags
@@ -68,7 +68,7 @@ def position_of_first_variable(positions: Positions, text: str, set_variables: C
     return None
 
 
-def _position_of_origin(positions: Positions, origin: ValueOrigin, message: str) -> Position | None:
+def _position_of_origin(positions: Positions, origin: InventoryVariablesOfValue, message: str) -> Position | None:
     if _FRAGMENTS in positions and origin.element:
         in_fragment = _position_in_fragments(positions[_FRAGMENTS], origin)
         if in_fragment:
@@ -100,7 +100,7 @@ class _Entry:
     leaves: tuple[_Leaf, ...]
     score: int
 
-    def position_of_value_or_key(self, origin: ValueOrigin, message: str) -> Position:
+    def position_of_value_or_key(self, origin: InventoryVariablesOfValue, message: str) -> Position:
         """Return the position of the value that a finding reports, or of the value's key, in an inventory entry.
 
         Without both, return the position of the entry.
@@ -116,7 +116,7 @@ class _Entry:
         return next((leaf.position for leaf in leaves if leaf.position), self.position)
 
 
-def _entries(positions: Positions, origin: ValueOrigin) -> Iterator[_Entry]:
+def _entries(positions: Positions, origin: InventoryVariablesOfValue) -> Iterator[_Entry]:
     for name in origin.parts:
         position = positions.get(name)
         if position is None:
@@ -158,7 +158,7 @@ def _key_leaf(key: Any) -> Iterator[_Leaf]:
         yield _Leaf(str(key), str(key), True, _position(key))
 
 
-def _score(leaves: tuple[_Leaf, ...], origin: ValueOrigin) -> int:
+def _score(leaves: tuple[_Leaf, ...], origin: InventoryVariablesOfValue) -> int:
     """Return the score of an inventory entry: the number of texts of the rendered element in it.
 
     The key of the reported attribute counts twice. Entries of several elements can have this key, so that the same
@@ -171,7 +171,7 @@ def _score(leaves: tuple[_Leaf, ...], origin: ValueOrigin) -> int:
     return len(texts) + by_key + any(leaf.text == value for leaf in below_key)
 
 
-def _reported_attribute(origin: ValueOrigin) -> tuple[str, str]:
+def _reported_attribute(origin: InventoryVariablesOfValue) -> tuple[str, str]:
     """Return the normalized name and the value of the reported attribute; ("", "") for an element as a whole."""
     if not origin.is_attribute:
         return "", ""
@@ -195,7 +195,7 @@ def _position(value: Any) -> Position | None:
     return Position(*place, value) if place else None
 
 
-def _position_in_fragments(position: Position, origin: ValueOrigin) -> Position | None:
+def _position_in_fragments(position: Position, origin: InventoryVariablesOfValue) -> Position | None:
     """Return the line of the XML fragment that sets the reported attribute or contains the element; None without one.
 
     If several fragments set the attribute to this value, the result is the line of the start tag that has the most

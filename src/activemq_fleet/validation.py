@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from lxml import etree
 
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.findings import Finding, ValueOrigin, error_finding
+from activemq_fleet.findings import Finding, InventoryVariablesOfValue, error_finding
 from activemq_fleet.lint import (
     InstalledReleaseFacts,
     Rule,
@@ -381,7 +381,7 @@ def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> I
             yield replace(finding, origin=_origin_at(broker, document, problem.line, problem.column))
 
 
-def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) -> ValueOrigin | None:
+def _origin_at(broker: Broker, document: XmlDocument, line: int, column: int) -> InventoryVariablesOfValue | None:
     """Return the origin of an attribute or element of activemq.xml that begins at a position; None without one."""
     try:
         elements = Document(document, broker.release, broker).nodes

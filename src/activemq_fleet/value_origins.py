@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from typing import NamedTuple
 
-from activemq_fleet.findings import ValueOrigin
+from activemq_fleet.findings import InventoryVariablesOfValue
 from activemq_fleet.naming import PREFIX
 
 XmlPath = Sequence[tuple[str, Mapping[str, str]]]
@@ -80,7 +80,7 @@ KIND = re.compile(r"^(?:[a-z][a-z0-9+]*://|file:)")
 """The kind of a destination or address, which an XML attribute may lack where the variable has it, or reversed."""
 
 
-def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> ValueOrigin:
+def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> InventoryVariablesOfValue:
     """Return the origin (the inventory variables) of an attribute or element of activemq.xml.
 
     ``part`` is the part of the value that has a problem.
@@ -93,7 +93,7 @@ def origin_of_value(path: XmlPath, attribute: str = "", part: str = "") -> Value
     around = [attributes, *(outer for _, outer in path[1:depth])]
     kinds = (name for outer in around for name in outer if name in _DESTINATION_KINDS)
     identifying = (*kinds, *(piece for outer in around for value in outer.values() for piece in _pieces(value)))
-    return ValueOrigin(
+    return InventoryVariablesOfValue(
         tuple(f"{PREFIX}{variable}" for variable in section.parts),
         tuple(f"{PREFIX}{variable}" for variable in settings),
         element=name if attributes or name not in _SECTIONS else "",
@@ -134,7 +134,7 @@ class FragmentMatch(NamedTuple):
     line_offset: int
 
 
-def matching_start_tags(fragment: str, origin: ValueOrigin) -> Iterator[FragmentMatch]:
+def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[FragmentMatch]:
     """Yield the start tags of an XML fragment that contain the attribute or element that a finding reports."""
     element = {*origin.attributes, *origin.other_attributes}
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)
@@ -152,18 +152,18 @@ def _attribute_value(quoted: str) -> str:
     return unescape(_WHITE_SPACE.sub(" ", quoted[1:-1]))
 
 
-def origin_of_extra_file(path: str) -> ValueOrigin:
+def origin_of_extra_file(path: str) -> InventoryVariablesOfValue:
     """Return the origin (the inventory variable) of a file of ``activemq_extra_files``.
 
     ``path`` is relative to the configuration tree.
     """
     variables = (f"{PREFIX}extra_files",)
-    return ValueOrigin(variables, variables, identifying=(path,))
+    return InventoryVariablesOfValue(variables, variables, identifying=(path,))
 
 
-def origin_of_release() -> ValueOrigin:
+def origin_of_release() -> InventoryVariablesOfValue:
     """Return the origin (the inventory variable) of a broker's ActiveMQ release."""
-    return ValueOrigin(settings=(f"{PREFIX}release",))
+    return InventoryVariablesOfValue(settings=(f"{PREFIX}release",))
 
 
 def _pieces(value: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.inventory import inventory_data_of_play, raise_for_runtime_variables
+from activemq_fleet.inventory import inventory_data_of_play, raise_for_variables_set_at_runtime
 from tests.support.played_sites import KIOSK, A, B, Place, make_place
 from tests.unit.hostile_hosts import HostilePython
 
@@ -115,7 +115,7 @@ def test_variables_that_tasks_set_are_refused(tmp_path: Path, set_variable: str)
         manager.set_nonpersistent_facts(PLAIN, {"activemq_waivers": []})
 
     with pytest.raises(SettingsError, match=f"{PLAIN}: a task sets activemq_waivers with set_fact"):
-        raise_for_runtime_variables(hostvars)
+        raise_for_variables_set_at_runtime(hostvars)
 
 
 def test_a_host_cannot_choose_where_status_writes(place: Place) -> None:
@@ -210,4 +210,4 @@ def test_every_fact_of_such_a_name_is_refused(tmp_path: Path, name: str) -> None
     manager.set_host_facts(PLAIN, {name: trust_as_template("{{ 1 }}")})
 
     with pytest.raises(SettingsError, match=f"{PLAIN}: {name} is a fact of the host"):
-        raise_for_runtime_variables(hostvars)
+        raise_for_variables_set_at_runtime(hostvars)

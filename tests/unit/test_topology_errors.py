@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.findings import lines_of_findings
+from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import EncryptedValue
 from activemq_fleet.topology import build_fleet
@@ -151,7 +151,7 @@ def test_t006_names_variables_of_two_listeners_of_one_broker(variables: dict[str
 def test_t006_of_one_broker_each_is_one_line_with_all_hosts() -> None:
     findings = [f for f in fleet("o-mq1", console_port=61616).findings if f.rule == "T006"]
 
-    (line,) = lines_of_findings(findings)
+    (line,) = merged_finding_lines(findings)
     assert line.startswith(
         "T006 o-mq1-a.example.com, o-mq1-b.example.com: the listeners console and openwire of this broker both use "
         "port 61616. Set another port"

@@ -14,7 +14,7 @@ from activemq_fleet import artifacts
 from activemq_fleet.artifacts import Progress
 from activemq_fleet.deployment import files_to_deploy
 from activemq_fleet.errors import ArtifactError, FleetError, LabError
-from activemq_fleet.findings import lines_of_findings
+from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
@@ -81,7 +81,7 @@ def prepare_lab(
 
 def _refuse_findings(fleet: Fleet) -> None:
     if fleet.blocking_findings:
-        raise LabError(*lines_of_findings(fleet.blocking_findings))
+        raise LabError(*merged_finding_lines(fleet.blocking_findings))
 
 
 def _report_findings(fleet: Fleet, progress: Progress) -> None:
@@ -93,7 +93,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
     from activemq_fleet.validation import fleet_with_lint_findings
 
     checked = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
-    for line in lines_of_findings(checked.blocking_findings):
+    for line in merged_finding_lines(checked.blocking_findings):
         progress(f"warning: {line}")
 
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, Literal
 
-from activemq_fleet.findings import Finding, Severity, ValueOrigin
+from activemq_fleet.findings import Finding, InventoryVariablesOfValue, Severity
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.releases import Release, parse_version, version_range_in_words
@@ -307,7 +307,7 @@ def findings_from_problems(
         )
 
 
-def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> ValueOrigin | None:
+def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> InventoryVariablesOfValue | None:
     """Return the inventory variables that may have caused a lint problem of a fleet's broker; None where unknown."""
     if lint_rule.scope == "release":
         return origin_of_release()
@@ -316,7 +316,7 @@ def _origin_in_fleet(lint_rule: Rule, problem: Problem, path: str | None) -> Val
     return origin_of_extra_file(path) if path and (problem.node is not None or problem.file) else None
 
 
-def variables_that_set_element(element: Element, attribute: str = "", part: str = "") -> ValueOrigin:
+def variables_that_set_element(element: Element, attribute: str = "", part: str = "") -> InventoryVariablesOfValue:
     """Return the inventory variables that may set an XML element of a broker's rendered activemq.xml.
 
     With ``attribute``, they are those of the attribute.

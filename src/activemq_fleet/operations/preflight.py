@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from activemq_fleet.become_failures import remedy_for_dropped_hosts
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import ReleaseError, names_to_text
-from activemq_fleet.findings import lines_of_findings
+from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.node.state.evidence import MachineFacts, StoreMarkerEvidence
 from activemq_fleet.operations.requests import (
     Decision,
@@ -57,13 +57,13 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     release_refusal = _unexpected_release_refusal(request)
     unmet = [
         *_shared_store_problems(request),
-        *lines_of_findings(finding for finding in findings if finding.blocks),
+        *merged_finding_lines(finding for finding in findings if finding.blocks),
     ]
     if unmet:
         raise RefusalError(_UNMET, [*(release_refusal.problems if release_refusal else ()), *unmet])
     if release_refusal:
         raise release_refusal
-    for line in lines_of_findings(finding for finding in findings if finding.severity != "info"):
+    for line in merged_finding_lines(finding for finding in findings if finding.severity != "info"):
         request.warn(line)
     return {"findings": [finding.to_dict() for finding in findings]}
 

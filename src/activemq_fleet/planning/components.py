@@ -15,7 +15,7 @@ from datetime import date
 from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
-from activemq_fleet.findings import Finding, lines_of_findings
+from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.planning.host_facts import HostDivisionFacts, InventoryProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import WaiverSettings
@@ -116,7 +116,7 @@ def divide_into_components(
             rest.setdefault(component_of[key], RestOfFleetFacts()).findings.append(finding)
         else:
             others.append(finding)
-    lines = lines_of_findings(finding for finding in apply_waivers(others, waivers) if finding.waived is None)
+    lines = merged_finding_lines(finding for finding in apply_waivers(others, waivers) if finding.waived is None)
     return FleetDivision(
         brokers=len(brokers),
         pattern=pattern,

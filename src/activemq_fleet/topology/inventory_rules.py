@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from activemq_fleet.findings import Severity, lines_of_findings
+from activemq_fleet.findings import Severity, merged_finding_lines
 from activemq_fleet.topology.model.fleet import Fleet
 
 
@@ -45,7 +45,7 @@ def inventory_warning_lines(fleet: Fleet) -> list[str]:
     """
     rules = {rule.id for rule in inventory_rules() if rule.about_inventory}
     findings = (finding for finding in fleet.findings if finding.rule in rules and finding.waived is None)
-    return [*fleet.warnings, *lines_of_findings(findings)]
+    return [*fleet.warnings, *merged_finding_lines(findings)]
 
 
 INPUT_RULE = InventoryRule(
