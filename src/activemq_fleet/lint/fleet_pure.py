@@ -119,7 +119,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
 
 
 @rule("P008", "error", scope="fleet", releases=_PURE)
-def pure_pair_nodes_configured_differently(view: FleetView) -> Iterator[Problem]:
+def pure_pair_stores_plugins_or_policies_differ(view: FleetView) -> Iterator[Problem]:
     """The nodes of a pure pair have different stores, plugins or destination policies.
 
     Why: the slave executes the master's operations with its own configuration. If the configurations differ, the copy

@@ -17,7 +17,7 @@ _DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what
 
 
 @rule("L037", "error", scope="host")
-def account_ids_differ_on_shared_store(host: HostView) -> Iterator[Problem]:
+def shared_store_account_ids_may_differ(host: HostView) -> Iterator[Problem]:
     """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
 
     Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes.

@@ -272,7 +272,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
 
 
 @rule("L031", "warning", releases="5.6.0", needs=_DATABASES)
-def mqtt_acknowledges_rejected_messages(document: Document) -> Iterator[Problem]:
+def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Iterator[Problem]:
     """MQTT clients get acknowledgements for messages that the database rejects because its disk is full.
 
     Why: by default, the ioExceptionHandler ignores exceptions whose text contains "space". The broker continues, and

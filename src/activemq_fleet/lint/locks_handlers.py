@@ -89,7 +89,7 @@ def _handler_of(node: Element) -> IoExceptionHandler:
 
 
 @rule("L042", "warning", releases="5.5.0")
-def io_handler_keeps_lock_of_failed_store(document: Document) -> Iterator[Problem]:
+def io_exception_handler_unsuited_to_store(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler does not suit the store: two nodes may become active, or no node takes over.
 
     Why: the handler closes the connectors while the store fails, and the process keeps running. For a kahaDB, the

@@ -342,7 +342,7 @@ def damaged_journal_messages_dropped(store: Element) -> Iterator[Problem]:
 
 
 @rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
-def no_durable_delivery_after_broker_kill(broker: Element) -> Iterator[Problem]:
+def durable_subscribers_get_nothing_after_kill(broker: Element) -> Iterator[Problem]:
     """The release delivers no messages to durable subscribers after a kill of the broker.
 
     Why: the broker that opens the store next reports no error. The messages of the durable subscribers stay in the

@@ -95,7 +95,7 @@ def broker_name_with_replaced_characters(broker: Element) -> Iterator[Problem]:
 
 
 @rule("N016", "warning")
-def computed_name_changes_at_restart(document: Document) -> Iterator[Problem]:
+def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]:
     """The name of a broker or link contains a placeholder whose value changes at a restart or failover.
 
     Why: a bridge names its durable subscription after its link and both brokers. After a change of the name, no bridge
@@ -146,7 +146,7 @@ def _has_store(node: Element) -> bool:
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
-def network_consumer_priority_not_decreased(broker: Element) -> Iterator[Problem]:
+def network_consumer_priority_unset_before_5_18(broker: Element) -> Iterator[Problem]:
     """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
@@ -235,7 +235,7 @@ def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
 
 
 @rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", needs="@syncDurableSubs")
-def durable_subscriptions_disclosed(link: Element) -> Iterator[Problem]:
+def sync_durable_subs_discloses_subscriptions(link: Element) -> Iterator[Problem]:
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
     Why: any client that connects as a bridge can read the list of durable subscriptions of the broker.

@@ -147,7 +147,7 @@ def _forwards_no_destination(link: Element, kind: str) -> bool:
 
 
 @rule("N027", "error", each="broker", needs="@advisorySupport authorizationMap")
-def bridges_detect_no_consumers(broker: Element) -> Iterator[Problem]:
+def bridges_get_no_consumer_advisories(broker: Element) -> Iterator[Problem]:
     """Bridges detect no consumers: advisory messages are disabled, or the bridges have no permission to read them.
 
     Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission

@@ -20,7 +20,7 @@ _DIGITS = 15
 
 
 @rule("S015", "warning", each="broker")
-def no_authorization(broker: Element) -> Iterator[Problem]:
+def authentication_without_authorization(broker: Element) -> Iterator[Problem]:
     """The broker requires authentication but has no authorization plugin: every account has full access.
 
     Why: every account, also that of the least important client, can read, write and remove every queue and topic, so
@@ -143,7 +143,7 @@ def _asks_for_login(context: Element) -> bool:
 
 
 @rule("S018", "warning", scope="fleet")
-def connector_frames_exceed_heap(view: FleetView) -> Iterator[Problem]:
+def connector_total_frame_size_exceeds_heap(view: FleetView) -> Iterator[Problem]:
     """A connector allows more and larger frames than the heap has room for.
 
     Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory

@@ -106,7 +106,7 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
 
 
 @rule("V037", "info", each="bean")
-def bean_class_not_shipped_with_activemq(bean: Element) -> Iterator[Problem]:
+def driver_or_pool_class_not_shipped(bean: Element) -> Iterator[Problem]:
     """A bean's class is a driver or a connection pool that no release contains.
 
     Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some

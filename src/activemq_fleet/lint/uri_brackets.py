@@ -22,7 +22,7 @@ _BRACKET = re.compile(r"[()]")
 
 
 @rule("V029", "error", each="networkConnector transportConnector", refuses=True)
-def unbalanced_connector_uri(connector: Element) -> Iterator[Problem]:
+def unbalanced_link_or_discovery_uri(connector: Element) -> Iterator[Problem]:
     """A networkConnector's URI, or a transportConnector's discovery URI, has an unmatched parenthesis.
 
     Why: ActiveMQ cannot divide the URI into its parts. The broker logs "Not a matching number of '(' and ')'
@@ -47,7 +47,7 @@ def unbalanced_connector_uri(connector: Element) -> Iterator[Problem]:
 
 
 @rule("V056", "error")
-def unbalanced_composite_uri(document: Document) -> Iterator[Problem]:
+def unbalanced_composite_uri_outside_connectors(document: Document) -> Iterator[Problem]:
     """A composite URI outside of connectors has an unmatched parenthesis.
 
     Why: ActiveMQ cannot divide the URI into its parts, so each connection that uses the URI fails. The broker itself

@@ -290,7 +290,7 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
 
 
 @rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
-def uncommitted_limit_refuses_messages(document: Document) -> Iterator[Problem]:
+def uncommitted_limit_rejects_nontransactional_messages(document: Document) -> Iterator[Problem]:
     """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
 
     Why: with maxUncommittedCount, this release searches for the transaction of each message. It fails with a

@@ -63,7 +63,7 @@ def xml_validation_disabled(document: Document) -> Iterator[Problem]:
 
 
 @rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
-def log_query_bean(bean: Element) -> Iterator[Problem]:
+def log_query_bean_prevents_start(bean: Element) -> Iterator[Problem]:
     """The file has the logQuery bean of older default files.
 
     Why: the class of the logQuery bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j,

@@ -11,7 +11,7 @@ _PLUGIN_CLASS = "org.apache.activemq.plugin.RuntimeConfigurationPlugin"
 
 
 @rule("V031", "warning", releases="5.9.0")
-def runtime_configuration_never_reloads(document: Document) -> Iterator[Problem]:
+def spring_start_prevents_configuration_reload(document: Document) -> Iterator[Problem]:
     """The runtimeConfigurationPlugin never reloads the file, because Spring starts the broker.
 
     Why: Spring starts a broker before the broker knows the location of its file. The plugin searches for the file only
