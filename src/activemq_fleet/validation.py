@@ -29,7 +29,7 @@ from activemq_fleet.lint.file_network import DUPLEX_RULE, mutual_duplex_link_pro
 from activemq_fleet.lint.files import openwire_exposure_of_file, schema_finding, without_duplicate_findings
 from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_findings
 from activemq_fleet.lint.repairs import FileRepair, repair_content
-from activemq_fleet.lint.suppressions import apply_suppressions
+from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml
 from activemq_fleet.render.service import kahadb_directory_in_xml
@@ -268,7 +268,7 @@ def suppress_findings_by_comments(
 
     Findings about the comments are added. ``contents`` are the XML files by the path that findings have.
     """
-    return apply_suppressions(findings, contents, known_rule_ids(), select_rules(select, ignore))
+    return waive_suppressed_findings(findings, contents, known_rule_ids(), select_rules(select, ignore))
 
 
 def _refuse_unknown_waivers(fleet: Fleet) -> None:

@@ -20,7 +20,7 @@ from activemq_fleet.lint.engine import (
 )
 from activemq_fleet.lint.exposure import Exposure, openwire_exposure
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
-from activemq_fleet.lint.imports import imported_files
+from activemq_fleet.lint.imports import imported_paths_and_documents
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.releases import Release
@@ -116,7 +116,7 @@ def _imported_findings(
 ) -> Iterator[Finding]:
     """Yield the findings of the files next to an activemq.xml that it imports, directly or through another one."""
     directory, slash, _ = file.rpartition("/")
-    for name, page in imported_files(document):
+    for name, page in imported_paths_and_documents(document):
         path = f"{directory}{slash}{name}"
         if schema is not None:
             problems = schema.find_problems(XmlDocument(document.other_files[name]))
@@ -283,7 +283,7 @@ def openwire_exposure_of_file(data: bytes, release: Release, other_files: Mappin
         document = Document(parse_xml_with_stray_ampersands(data), release, other_files=other_files)
     except UnreadableXmlError:
         return "openwire"
-    if any(page is None or page.brokers for _, page in imported_files(document)):
+    if any(page is None or page.brokers for _, page in imported_paths_and_documents(document)):
         return "openwire"
     return openwire_exposure(document)
 

@@ -86,7 +86,10 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     """
     limits = {broker.host: _limits_of(broker) for broker in view.brokers}
     reported: set[tuple[str, str, str]] = set()
-    for link in (*view.bridges.planned, *(link for links in view.bridges.multicast.values() for link in links)):
+    for link in (
+        *view.bridge_graph.planned,
+        *(link for links in view.bridge_graph.multicast.values() for link in links),
+    ):
         for source in (link.broker,) if link.node else view.brokers_by_pair[link.source_pair_name]:
             for target, carried in _limits_of_link(view, link, limits):
                 pairs = [(source, target), (target, source)] if link.is_duplex else [(source, target)]

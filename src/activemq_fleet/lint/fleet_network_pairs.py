@@ -77,7 +77,7 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, south-mq01-a: {}, south-mq01-b: {}}
     """
     reported: set[str] = set()
-    for bridge in view.bridges.planned:
+    for bridge in view.bridge_graph.planned:
         if not bridge.is_duplex or len(view.brokers_by_pair[bridge.source_pair_name]) < 2:
             continue
         for broker in view.brokers_by_pair[bridge.target]:
@@ -222,7 +222,7 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
         all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
         hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
     """
-    bridges = view.bridges
+    bridges = view.bridge_graph
     for group, links in bridges.multicast.items():
         links_with_long_ttl = [
             link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses(link.node)

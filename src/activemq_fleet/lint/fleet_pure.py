@@ -8,7 +8,7 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.pure import master_uri_attributes
+from activemq_fleet.lint.pure import elements_and_master_uri_attributes
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.topology import Broker
 
@@ -338,7 +338,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
                 attachments.append(_Attachment(broker, view.fleet.broker(broker.peer)))
             continue
         document = view.broker_document(broker)
-        for node, attribute in master_uri_attributes(document) if document else ():
+        for node, attribute in elements_and_master_uri_attributes(document) if document else ():
             for transport in node.uri_attribute(attribute).transport_uris:
                 master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
@@ -351,7 +351,7 @@ def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]
 
     The user's own XML consists of fragments and attributes.
     """
-    for broker, document in view.documents_with_user_xml_containing("networkConnector"):
+    for broker, document in view.documents_with_user_xml_and_any_text("networkConnector"):
         for link in document.network_connectors:
             for transport in link.uri_attribute().transport_uris:
                 yield broker, link, transport

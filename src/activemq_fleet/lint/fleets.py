@@ -48,9 +48,10 @@ class FleetView:
         return self._parsed(broker.host)
 
     def cache_parsed_document(self, broker: Broker) -> None:
-        """Parse and cache a broker's rendered activemq.xml for the fleet lint rules, before its XML tree is discarded.
+        """Parse a broker's rendered activemq.xml, and cache the result in this view; return nothing.
 
-        The lint rules about whole fleets and the routes use the cached document, with its networkConnectors where the
+        A caller that discards the file's XML tree calls this method before, so that the file is not parsed again. The
+        lint rules about whole fleets and the routes use the cached document, with its networkConnectors where the
         user's XML fragments define some.
         """
         if self.broker_document(broker) and has_network_connector_fragments(broker):
@@ -68,7 +69,7 @@ class FleetView:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
-    def documents_with_user_xml_containing(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
+    def documents_with_user_xml_and_any_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
         """Yield (broker, activemq.xml) for files that contain one of the given texts and have XML that the user wrote.
 
         The text may be anywhere in the file.
@@ -119,7 +120,7 @@ class FleetView:
         return {name: tuple(brokers) for name, brokers in members.items()}
 
     @cached_property
-    def bridges(self) -> FleetBridges:
+    def bridge_graph(self) -> FleetBridges:
         """The network bridges of the fleet as a graph between pairs."""
         return FleetBridges(self.brokers_by_pair, self.broker_document, self.broker_at)
 
@@ -150,10 +151,10 @@ def _is_changed_by_hand(broker: Broker) -> bool:
 def fleet_findings(
     fleet: Fleet, documents: Mapping[str, XmlDocument], selection: RuleSelection = EVERY_RULE
 ) -> tuple[Finding, ...]:
-    """Return all lint findings about a fleet.
+    """Return the findings of the rules in ``selection`` about a fleet and the rendered activemq.xml of its brokers.
 
-    ``documents`` are the brokers' activemq.xml by inventory name. A file that is not XML is skipped, because the schema
-    check reports it. The XML trees of the documents are discarded.
+    ``documents`` are these files by inventory name. A file that is not XML is skipped, because the schema check reports
+    it. The XML trees of the documents are discarded.
     """
     view = FleetView(fleet, documents)
     findings: list[Finding] = []

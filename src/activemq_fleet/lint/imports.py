@@ -29,7 +29,7 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
     return imports
 
 
-def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
+def imported_paths_and_documents(document: Document) -> Iterator[tuple[str, Document | None]]:
     """Yield (path, parsed content) of each file that an activemq.xml imports, directly or indirectly.
 
     Only files below its directory are returned, at most 50. The content is None for a file that is not XML.
@@ -46,12 +46,12 @@ def imported_files(document: Document) -> Iterator[tuple[str, Document | None]]:
             yield name, page
 
 
-def imports_outside_directory(document: Document) -> Iterator[tuple[Element, str]]:
+def import_elements_with_outside_paths(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield (import element, file name) for each import of a file outside the directory of an activemq.xml.
 
     The imports of the imported files are included.
     """
-    for page in (document, *(page for _, page in imported_files(document) if page)):
+    for page in (document, *(page for _, page in imported_paths_and_documents(document) if page)):
         for node, name in import_elements_with_paths(page):
             if name not in document.other_files:
                 yield node, name

@@ -17,7 +17,7 @@ from activemq_fleet.lint.locks_signs import (
     jdbc_url_of,
     locker_of,
     message_store_elements,
-    stores_locked_in_database,
+    stores_and_database_lockers,
 )
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
@@ -138,7 +138,7 @@ def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, locker in stores_locked_in_database(document):
+    for store, locker in stores_and_database_lockers(document):
         if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
             continue
         source = data_source_bean(store)
@@ -242,7 +242,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
         </jdbcPersistenceAdapter>
     """
     wanted = document.release.lease_exception_handler
-    for store, locker in stores_locked_in_database(document):
+    for store, locker in stores_and_database_lockers(document):
         broker = store.nearest_ancestor("broker")
         if broker is None:
             continue
@@ -306,7 +306,7 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in stores_locked_in_database(document):
+    for store, _ in stores_and_database_lockers(document):
         broker = store.nearest_ancestor("broker")
         connectors = document.elements_named("transportConnector")
         if broker is None or not any(
@@ -343,7 +343,7 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in stores_locked_in_database(document):
+    for store, _ in stores_and_database_lockers(document):
         if store.boolean_attribute("stopOnError", False) is not False:
             continue
         broker = store.nearest_ancestor("broker")

@@ -96,9 +96,9 @@ def sharing_reason_of_directory(directory: str) -> SharingReason | None:
 
 
 def first_shared_store(document: Document) -> list[tuple[Element, Element, str]]:
-    """Return the first message store of an activemq.xml that is considered shared by several brokers.
+    """Return [(broker, store, reason)] of the first message store that is considered shared, or [] if there is none.
 
-    The result is [(broker, store, reason)], or [] without such a store.
+    Several brokers use a shared store. ``broker`` and ``store`` are elements of the activemq.xml.
     """
     both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
     shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_reason_of_store(store)))
@@ -113,7 +113,7 @@ def has_enabled_lock(store: Element) -> bool:
     return bool(store.boolean_attribute("useLock", True) and store.boolean_attribute("useDatabaseLock", True))
 
 
-def stores_locked_in_database(document: Document) -> Iterator[tuple[Element, Element | None]]:
+def stores_and_database_lockers(document: Document) -> Iterator[tuple[Element, Element | None]]:
     """Yield (store, locker) for each store whose lock is in a database.
 
     Other machines can reach the database. The locker is None for a JDBC store without a locker element, which has the
@@ -152,12 +152,12 @@ def data_source_bean(store: Element) -> Element | None:
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 
-def jdbc_url_of(source: Element) -> str:
-    """Return the JDBC URL of the Spring bean of a data source.
+def jdbc_url_of(bean: Element) -> str:
+    """Return the JDBC URL in the Spring bean of a data source, or "" if none of the usual properties contains it.
 
-    The result is "" if the bean has none of the usual properties.
+    These properties are url, jdbcUrl and serverUrl, in any case.
     """
-    for item in source.children("property"):
+    for item in bean.children("property"):
         if item.get("name").lower() in ("url", "jdbcurl", "serverurl"):
             value = item.first_child("value")
             return item.get("value") or (value.leading_text if value else "")

@@ -11,7 +11,7 @@ _PURE = "5.3.0 !5.8.0"
 _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin")
 
 
-def master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
+def elements_and_master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield the attributes that contain the URI of a slave's master, as (element, attribute)."""
     for connector in document.elements_named("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
@@ -47,7 +47,7 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
 
         <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?maxReconnectAttempts=1"/>
     """
-    for node, name in master_uri_attributes(document):
+    for node, name in elements_and_master_uri_attributes(document):
         for failover in node.uri_attribute(name).find_uris_by_scheme("failover"):
             attempts_text = failover.options.get("maxReconnectAttempts")
             attempts = failover.integer_option("maxReconnectAttempts")
@@ -199,7 +199,7 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     ]
     if not plugins:
         return
-    for node, name in master_uri_attributes(document):
+    for node, name in elements_and_master_uri_attributes(document):
         missing = [needed for needed in ("userName", "password") if not node.has_attribute(needed)]
         if missing:
             message = (

@@ -39,7 +39,7 @@ _OPENWIRE_UNLIMITED = "5.7.0"
 _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
 
 
-def reachable_connectors(broker: Element) -> list[tuple[Element, Uri]]:
+def non_vm_connectors_and_uris(broker: Element) -> list[tuple[Element, Uri]]:
     """Return the transportConnectors that clients outside the broker's process can reach, each with its URI."""
     connectors = [(connector, listener_uri(connector)) for connector in broker.descendants("transportConnector")]
     return [(connector, uri) for connector, uri in connectors if uri.scheme != "vm"]
@@ -84,7 +84,7 @@ def no_authentication_plugin(broker: Element) -> Iterator[Problem]:
 
         <jaasAuthenticationPlugin configuration="activemq"/>
     """
-    connectors = reachable_connectors(broker)
+    connectors = non_vm_connectors_and_uris(broker)
     if not connectors and not broker.has_attribute("transportConnectorURIs"):
         return
     if not has_authentication(broker):
@@ -157,7 +157,9 @@ def all_default_connectors_without_authentication(broker: Element) -> Iterator[P
     """
     if broker.document.broker is not None or has_authentication(broker):
         return  # the inventory defines the connectors
-    connectors_by_name = {connector.get("name"): (connector, uri) for connector, uri in reachable_connectors(broker)}
+    connectors_by_name = {
+        connector.get("name"): (connector, uri) for connector, uri in non_vm_connectors_and_uris(broker)
+    }
     wanted = [scheme for scheme, span in _SHIPPED.items() if broker.document.release.is_within_span(span)]
     if not wanted or connectors_by_name.keys() != {"openwire", *wanted}:
         return

@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.security import has_authentication, plugin_elements_of, reachable_connectors
+from activemq_fleet.lint.security import has_authentication, non_vm_connectors_and_uris, plugin_elements_of
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.sizes import size_in_bytes
 
@@ -52,7 +52,7 @@ def authentication_without_authorization(broker: Element) -> Iterator[Problem]:
           </plugins>
         </broker>
     """
-    if broker.has_attribute("plugins") or not reachable_connectors(broker) or not has_authentication(broker):
+    if broker.has_attribute("plugins") or not non_vm_connectors_and_uris(broker) or not has_authentication(broker):
         return
     plugins = plugin_elements_of(broker)
     if any(plugin.name in ("authorizationPlugin", "bean", "ref") for plugin in plugins):
@@ -90,7 +90,7 @@ def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
         return
     open_ones = [
         (connector, uri)
-        for connector, uri in reachable_connectors(broker)
+        for connector, uri in non_vm_connectors_and_uris(broker)
         if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
     ]
     if open_ones:

@@ -58,7 +58,7 @@ def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
 
 
 @once_per_document
-def console_import_elements(document: Document) -> list[tuple[Element, str]]:
+def console_import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
     """Return the ``<import>`` elements of an XML file that import the web console's file, each with the imported path.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
@@ -77,12 +77,13 @@ def _has_console(document: Document, name: str) -> bool:
 
 
 @once_per_document
-def console_documents(document: Document) -> Iterator[Document]:
-    """Yield the XML files that may define the web console's beans.
+def possible_console_documents(document: Document) -> Iterator[Document]:
+    """Yield the parsed XML files that may define the web console's beans: its imported files, then activemq.xml itself.
 
-    They are the imported files, and activemq.xml itself.
+    ``console_import_elements_with_paths`` decides which imports are those of the console. A file that is absent or not
+    XML is left out.
     """
-    for _, name in console_import_elements(document):
+    for _, name in console_import_elements_with_paths(document):
         if page := document.parsed_sibling_file(name):
             yield page
     yield document
@@ -157,7 +158,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in console_documents(document):
+    for page in possible_console_documents(document):
         contexts = [path for path in properties_of(page, "WebAppContext", "contextPath") if path.value in _GUARDED]
         if not contexts:
             continue
@@ -258,7 +259,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for node, name in console_import_elements(document):
+    for node, name in console_import_elements_with_paths(document):
         if document.broker is not None:
             bind = document.broker.settings.console_bind
             if is_wildcard_bind_address(bind):
@@ -275,7 +276,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
                 "binds 127.0.0.1 and requires authentication"
             )
             yield node.problem(message, "resource", name, severity="info", fix=fix)
-    for page in console_documents(document):
+    for page in possible_console_documents(document):
         if not _beans_of_classes(page, "InetAccessHandler"):  # it accepts only those that the file names
             yield from dict.fromkeys(_all_interfaces_problems(page))
 
@@ -329,7 +330,7 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for page in console_documents(document):
+    for page in possible_console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
                 yield path.problem(

@@ -59,20 +59,19 @@ class SuppressionComment:
         return self.whole_file or (finding.line is not None and self.first <= finding.line <= self.last)
 
 
-def apply_suppressions(
+def waive_suppressed_findings(
     findings: Sequence[Finding],
     contents: Mapping[str, bytes],
-    known: Iterable[str],
+    rule_ids: Iterable[str],
     selection: RuleSelection = EVERY_RULE,
 ) -> tuple[Finding, ...]:
-    """Mark as waived the findings that suppression comments in their files cover.
+    """Return all findings, those that a suppression comment in their file covers marked as waived.
 
-    Return all findings, and findings about unusable comments. ``contents`` are the files by the path that findings
-    have. ``known`` are the ids of all rules. A comment that suppresses nothing is a finding, unless its rule did not
-    check the file: ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and
-    there is one.
+    Findings about unusable comments follow. ``contents`` are the files by the path that findings have, ``rule_ids`` the
+    ids of all rules. A comment that suppresses nothing is a finding, unless its rule did not check the file:
+    ``selection`` leaves the rule out, the file cannot be read, or the rule compares several files and there is one.
     """
-    rules = frozenset(known)
+    rules = frozenset(rule_ids)
     suppressions = {path: read_suppressions(content) for path, content in contents.items()}
     usable = {
         path: [comment for comment in comments if not _unusable_message(comment, rules)]

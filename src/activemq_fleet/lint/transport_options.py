@@ -175,9 +175,10 @@ def socket_options(release: Release) -> frozenset[str]:
 
 @cache
 def listener_options(scheme: str, release: Release) -> frozenset[str]:
-    """Return the names of the URI options that the listeners of a release support, for all protocols.
+    """Return the names of the URI options that listeners of a release support: those of ``auto`` only for its schemes.
 
-    A listener ignores any other option.
+    For other schemes the names are the same: the options of all protocols, such as STOMP and MQTT. A listener ignores
+    any other option.
     """
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):

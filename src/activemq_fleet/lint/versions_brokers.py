@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.imports import imported_files, imports_outside_directory
+from activemq_fleet.lint.imports import import_elements_with_outside_paths, imported_paths_and_documents
 from activemq_fleet.schema import CORE
 
 _PERHAPS_BROKER = re.compile("broker", re.IGNORECASE)
@@ -65,8 +65,8 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None or document.file or any(map(_is_active, document.brokers)):
         return
-    pages = [page for _, page in imported_files(document) if page]
-    missing = list(imports_outside_directory(document))
+    pages = [page for _, page in imported_paths_and_documents(document) if page]
+    missing = list(import_elements_with_outside_paths(document))
     if any(map(_defines_broker, (document, *pages))):
         return
     if document.brokers:
@@ -104,7 +104,7 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
         return  # The inventory has the imported files of a fleet.
     missing = [
         (node, node.get("resource"))
-        for node, name in imports_outside_directory(document)
+        for node, name in import_elements_with_outside_paths(document)
         if "jetty" not in name and not re.search(r"[$#]\{(?!activemq\.)", node.get("resource"))
     ]
     if missing:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.imports import imported_files, imports_outside_directory
+from activemq_fleet.lint.imports import import_elements_with_outside_paths, imported_paths_and_documents
 from activemq_fleet.lint.locations import path_below_file_directory
 from activemq_fleet.schema import BEANS, CORE
 
@@ -74,9 +74,9 @@ def file_is_a_template(document: Document) -> Iterator[Problem]:
 
 
 def first_template_mark(text: str) -> tuple[int, int, str] | None:
-    """Return the first template expression, such as Jinja, in a file's text.
+    """Return (line, column, text) of the first mark of a template language, or None for a text that is not a template.
 
-    It is returned as line, column and text. The result is None for a file that is not a template.
+    A mark is for example an expression of Jinja or the ``<%`` of ERB. Line and column are 1-based.
     """
     blank = _NOT_TEMPLATED.sub(lambda part: re.sub(r"[^\n]", " ", part[0]), text)
     match = _MARKS.search(blank)
@@ -174,7 +174,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
                 link = f"<{node.name}> {node.get('name')}".rstrip()
                 text = f"{link} cannot connect, because nothing replaces the placeholder {match[0]}"
-                fix = placeholder_fix(document, [match])
+                fix = fix_for_unreplaced_placeholders(document, [match])
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error", fix=fix)
             else:
                 unset.append((node, attribute, match[0]))
@@ -187,7 +187,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         text = f"nothing replaces the {noun} {listed}{more}: {_NO_CONFIGURER}"
         if configured:
             text = f"no properties file next to this file sets the {noun} {listed}{more}"
-        fix = placeholder_fix(document, matches)
+        fix = fix_for_unreplaced_placeholders(document, matches)
         if configured:
             fix = (
                 "define the name of each placeholder in a properties file that the PropertyPlaceholderConfigurer "
@@ -202,7 +202,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
 
 
-def placeholder_fix(document: Document, matches: Sequence[re.Match[str]]) -> str:
+def fix_for_unreplaced_placeholders(document: Document, matches: Sequence[re.Match[str]]) -> str:
     """Return the fix for placeholders in an activemq.xml that no Spring configurer replaces, as an instruction.
 
     ``matches`` are those of PLACEHOLDER_OF_SPRING. Without a properties file, a configurer replaces a placeholder with
@@ -254,9 +254,9 @@ def has_no_placeholder_configurer(document: Document) -> bool:
     The result is False if an imported file may have a configurer. A file without a broker is part of another one, which
     may have a configurer.
     """
-    if not document.brokers or _configurers(document) or any(imports_outside_directory(document)):
+    if not document.brokers or _configurers(document) or any(import_elements_with_outside_paths(document)):
         return False
-    return not any(page is None or _configurers(page) for _, page in imported_files(document))
+    return not any(page is None or _configurers(page) for _, page in imported_paths_and_documents(document))
 
 
 def _values_with_placeholders(document: Document) -> Iterator[tuple[Element, str, str]]:

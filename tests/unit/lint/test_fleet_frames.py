@@ -116,6 +116,6 @@ def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
     for pairs in (20, 40):
         mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
         view = FleetView(mesh, render_activemq_xml_by_host(mesh))
-        assert view.bridges.planned
+        assert view.bridge_graph.planned
         lines.append(count_lines(lambda: list(messages_too_large_for_link(view))))  # noqa: B023 -- called here
     assert lines[1] < 4.2 * lines[0]
