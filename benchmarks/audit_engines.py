@@ -62,12 +62,14 @@ def _plain(host: Path, out: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
+    from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 
     about = json.loads((host / "host.json").read_text())
     writer = None
     for path in sorted(host.glob("activemq.log*")):
-        for batch in LogScanner(LogOrigin(about["release"], about["timezone"])).scan(path.read_bytes()):
+        for batch in LogScanner(LogReleaseAndTimeZone(about["release"], about["timezone"])).scan_into_record_batches(
+            path.read_bytes()
+        ):
             known = {"host": about["host"], "file": path.name, "release": about["release"]}
             columns = {name: pa.repeat(pa.scalar(value), batch.num_rows) for name, value in known.items()}
             table = pa.table(

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.kinds import log_message_kind_ids
 from tests.log_reading import examples_of, logger_of
 
@@ -126,7 +126,7 @@ def collect(directory: Path) -> None:
 
 def _rows(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
     for path in paths:
-        for batch in LogScanner(LogOrigin()).scan(path.read_bytes()):
+        for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(path.read_bytes()):
             yield from (row for row in batch.to_pylist() if row["parsed"])
 
 

@@ -192,12 +192,12 @@ def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
 
 def differences(data: bytes, zone: str = "UTC") -> str:
     """What the scanner reads otherwise than the plain way, or counts wrongly; empty where nothing."""
-    from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
+    from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 
     if has_another_layout(data):
         return ""
-    scanner = LogScanner(LogOrigin(None, zone))
-    found = [row for batch in scanner.scan(data) for row in _valid(batch)]
+    scanner = LogScanner(LogReleaseAndTimeZone(None, zone))
+    found = [row for batch in scanner.scan_into_record_batches(data) for row in _valid(batch)]
     wanted = plainly(data, zone)
     total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     if sum(row["end_line"] - row["line"] + 1 for row in found) != total or scanner.line != total + 1:

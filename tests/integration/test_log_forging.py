@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.node.install import runtime_configuration
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.log_records import parse_log
@@ -83,7 +83,9 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
     assert broker.await_said(r"\n"), broker.said
 
     log = (broker.data / "activemq.log").read_bytes()
-    table = pa.Table.from_batches(list(LogScanner(LogOrigin(release)).scan(log)), schema=SCHEMA).to_pylist()
+    table = pa.Table.from_batches(
+        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
+    ).to_pylist()
     process = find_broker_process(str(broker.data.parent))
     assert process is not None
     assert not [record for record in parse_log(log.decode()) if record.message.startswith(FORGED)]

@@ -15,7 +15,7 @@ from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
 from activemq_fleet.audit.log_evidence import evidence_in_log
 from activemq_fleet.audit.pair_findings import FleetEvidence, incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.logs.classifier import UNKNOWN
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from tests.integration.planted import Ground
 from tests.integration.real_logs import RELEASES, SILENT, make
 from tests.log_reading import Row
@@ -38,7 +38,7 @@ def rows_of(logs: Path) -> list[Row]:
     rows: list[Row] = []
     for path in sorted(logs.glob("*/activemq.log*")):
         release = json.loads((path.parent / "host.json").read_text())["release"]
-        batches = LogScanner(LogOrigin(release)).scan(path.read_bytes())
+        batches = LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes())
         rows += pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return rows
 
@@ -87,7 +87,10 @@ def incidents_of(logs: Path) -> list[Incident]:
 
 def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
     """A host's records that matter; of several files the one that begins first comes first."""
-    batches = [list(LogScanner(LogOrigin(release)).scan(path.read_bytes())) for path in home.glob("activemq.log*")]
+    batches = [
+        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes()))
+        for path in home.glob("activemq.log*")
+    ]
     tables = [pa.Table.from_batches(found, schema=SCHEMA).to_pylist() for found in batches if found]
     ordered = [row for rows in sorted(tables, key=lambda rows: str(rows[0]["time"])) for row in rows]
     return list(log_records(home.name, ordered))

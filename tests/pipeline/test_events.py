@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF
 from activemq_fleet.spark.audit_job import read_and_write_log_events
@@ -57,7 +57,7 @@ def said(rows: list[Row]) -> list[Row]:
 
 def scanned(data: bytes, release: str | None, zone: str) -> list[Row]:
     """What the scanner makes of the whole log at once."""
-    batches = LogScanner(LogOrigin(release, zone)).scan(data)
+    batches = LogScanner(LogReleaseAndTimeZone(release, zone)).scan_into_record_batches(data)
     rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return rows
 

@@ -25,7 +25,7 @@ from activemq_fleet.audit.pair_findings import (
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 
@@ -56,7 +56,9 @@ def read_log(directory: Path) -> bytes:
 
 def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedPeriod]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
-    table = pa.Table.from_batches(list(LogScanner(LogOrigin(release)).scan(log)), schema=SCHEMA)
+    table = pa.Table.from_batches(
+        list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
+    )
     times = table["time"].drop_null().combine_chunks()
     yield from logged_periods(pa.array([host] * len(times)), times)
     rows = table.to_pylist()

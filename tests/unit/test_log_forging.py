@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.kinds import event_of_log_record
@@ -52,7 +52,9 @@ def test_a_name_in_an_encoded_record_makes_no_record_for_any_reader(name: str) -
 
     assert len(list(parse_log(log))) == 2
     assert len(list(broker_log.parse_records(log.split("\n")))) == 2
-    assert sum(batch.num_rows for batch in LogScanner(LogOrigin()).scan(log.encode())) == 2
+    assert (
+        sum(batch.num_rows for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log.encode())) == 2
+    )
     assert (
         BrokerRun().apply_records(parse_log(log)).phase
         == broker_log.phase_after_records(broker_log.parse_records(log.split("\n"))).name
@@ -95,7 +97,11 @@ def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
     )
     assert [bool(event_of_log_record(log_record)) for log_record in (own, other, client)] == [True, False, False]
     log = "".join(record(STARTED, *more) for more in ((), ("org.apache.activemq.X",), ("", CLIENT)))
-    kinds = [kind for batch in LogScanner(LogOrigin()).scan(log.encode()) for kind in batch["kind"].to_pylist()]
+    kinds = [
+        kind
+        for batch in LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(log.encode())
+        for kind in batch["kind"].to_pylist()
+    ]
     assert kinds == ["LIFE-STARTED", "UNKNOWN", "UNKNOWN"]
 
 

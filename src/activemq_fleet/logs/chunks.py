@@ -13,17 +13,17 @@ Piece = tuple[memoryview, bool, str]
 """Bytes, whether they are the last of their file, and what was wrong with them."""
 
 
-def unpacked_pieces(chunk: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Unpack a log file, and yield its content in pieces.
+def unpacked_pieces(content: memoryview, *, compressed: bool) -> Iterator[Piece]:
+    """Yield the content of a log file, unpacked if it is compressed with gzip, in pieces of whole records.
 
-    Each piece has whole records. A gzip file is unpacked as far as it is intact.
+    Each is (bytes, is last, problem). A gzip file is unpacked as far as it is intact; the last piece has the problem.
     """
     if not compressed:
-        if len(chunk):
-            yield chunk, True, ""
+        if len(content):
+            yield content, True, ""
         return
     rest = b""
-    for data, last, problem in inflated_pieces(chunk):
+    for data, last, problem in inflated_pieces(content):
         rest += data
         if last:
             if rest:

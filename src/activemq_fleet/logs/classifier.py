@@ -73,9 +73,10 @@ class LogMessageClassifier:
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
     def kind_and_values(self, message: str) -> Found:
-        """Return the kind of a log message, and the values in the message.
+        """Return (kind, values) of a log message: an index into ``KINDS``, and a tuple of (name, value).
 
-        The kind is an index into ``KINDS``. Results are cached.
+        The values are from the message. A message of no known kind results in the index of UNKNOWN, 0, without values.
+        Results are cached.
         """
         message = message[:COMPARED]
         known = self._remembered.get(message)

@@ -61,8 +61,8 @@ _TIME, _MESSAGE, _LOGGER, _THREAD, _STACK = range(0, _PARTS, 2)
 
 
 @dataclass(frozen=True, slots=True)
-class LogOrigin:
-    """The origin of a log: the ActiveMQ release of the broker that wrote it, and the time zone of the broker's host.
+class LogReleaseAndTimeZone:
+    """The ActiveMQ release of the broker that wrote a log, and the time zone of the broker's host.
 
     ``release`` is None for any release.
     """
@@ -75,24 +75,26 @@ class LogScanner:
     """A scanner of one log file, which converts the file's log records to events in Arrow record batches.
 
     It reads chunks one after the other. ``line`` is the number of the next line. A record ends at the latest with its
-    chunk: a caller cuts a log where records begin, or passes the rest of the record as ``after``.
+    chunk: a caller cuts a log where records begin, or passes the rest of the record.
     """
 
-    def __init__(self, source: LogOrigin, line: int = 1) -> None:
+    def __init__(self, source: LogReleaseAndTimeZone, line: int = 1) -> None:
         self.line = line
         self._zone = source.zone
         self._clock = LocalTimeConverter(source.zone)
         self._kinds = classifier_for_release(source.release)
 
-    def scan(self, chunk: bytes | memoryview, after: bytes = b"") -> Iterator[pa.RecordBatch]:
+    def scan_into_record_batches(
+        self, chunk: bytes | memoryview, rest_of_last_record: bytes = b""
+    ) -> Iterator[pa.RecordBatch]:
         """Scan a chunk of a log file, and yield Arrow record batches with a row for each log record in the chunk.
 
-        The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``after`` is the rest of the last record,
-        from the next file; it is added to the record, and its lines are not counted.
+        The batches have the schema ``SCHEMA``. A batch has a few megabytes. ``rest_of_last_record`` is from the next
+        file; it is added to the chunk's last record, and its lines are not counted.
         """
         begins, console = record_layout_of(chunk)
         for piece, last in _pieces(chunk, begins):
-            yield self._batch(piece, console, after if last else b"")
+            yield self._batch(piece, console, rest_of_last_record if last else b"")
 
     def _batch(self, piece: bytes, console: bool, after: bytes) -> pa.RecordBatch:
         counted = piece.count(b"\n") + (not piece.endswith(b"\n"))

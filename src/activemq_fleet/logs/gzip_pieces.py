@@ -12,13 +12,13 @@ TRUNCATED = "the gzip file is truncated, so its last log lines are missing: coll
 """The problem of a gzip file whose end is missing."""
 
 
-def inflated_pieces(chunk: memoryview) -> Iterator[tuple[bytes, bool, str]]:
-    """Decompress a gzip file, and yield its content in pieces.
+def inflated_pieces(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+    """Yield the decompressed content of a gzip file in pieces, each as (bytes, is last, problem).
 
-    Each is (bytes, is last, problem). ``problem`` names the damaged place of its data. Bytes that belong to no member
+    ``problem`` names the damaged place of its data. Bytes that belong to no member
     are left out.
     """
-    data: bytes | memoryview = chunk
+    data: bytes | memoryview = gzip_file
     while True:
         inflate = zlib.decompressobj(wbits=31)
         try:

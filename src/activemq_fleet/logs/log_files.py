@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_pieces
-from activemq_fleet.logs.event_batches import LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_beginning_of, places_among_log_files
 
 LINES = 1 << 40
@@ -30,7 +30,7 @@ class LogFile:
 
     host: str
     file: str
-    source: LogOrigin
+    source: LogReleaseAndTimeZone
     compressed: bool = False
     place: PlaceAmongLogFiles | None = None
 
@@ -66,7 +66,7 @@ def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.
             scanner.line += bytes(piece[:skip]).count(b"\n")
             piece, skip = piece[skip:], 0
         after = place.after if last else b""
-        batches = list(scanner.scan(piece, after))
+        batches = list(scanner.scan_into_record_batches(piece, after))
         if last and not after and not problem and bytes(piece[-1:]) not in (b"", b"\n"):
             problem = CUT_OFF
         if problem and batches:

@@ -13,7 +13,7 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_pieces
-from activemq_fleet.logs.event_batches import LogOrigin, count_bytes_before_first_record, first_record_time
+from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, count_bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
 
@@ -84,7 +84,9 @@ def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
     return LogBeginning(data[: count_bytes_before_first_record(data)], first_record_time(data))
 
 
-def places_among_log_files(beginnings: Mapping[str, LogBeginning], source: LogOrigin) -> dict[str, PlaceAmongLogFiles]:
+def places_among_log_files(
+    beginnings: Mapping[str, LogBeginning], source: LogReleaseAndTimeZone
+) -> dict[str, PlaceAmongLogFiles]:
     """Return the position of each log file in its host's sequence of log files, by file name.
 
     ``source`` is the broker's release and time zone.

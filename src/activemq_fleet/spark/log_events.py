@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import record_pieces_from_line_batches
-from activemq_fleet.logs.event_batches import LogOrigin
+from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
 from activemq_fleet.logs.log_files import LogFile, event_batches_of_file, event_batches_of_host
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
@@ -67,7 +67,7 @@ def map_log_events(
 
     def log_of(file: InputFile) -> LogFile:
         host = inputs.hosts[file.host]
-        source = LogOrigin(host.release, host.timezone or "UTC")
+        source = LogReleaseAndTimeZone(host.release, host.timezone or "UTC")
         return LogFile(file.host, file.file, source, file.compressed, places.get(file.path))
 
     frames = [
@@ -155,7 +155,8 @@ def _find_places(
     for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
         host_places = places_among_log_files(
-            {file: beginnings[path] for file, path in paths.items()}, LogOrigin(host.release, host.timezone or "UTC")
+            {file: beginnings[path] for file, path in paths.items()},
+            LogReleaseAndTimeZone(host.release, host.timezone or "UTC"),
         )
         places |= {paths[file]: place for file, place in host_places.items()}
     return places

@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.event_batches import PIECE, SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import PIECE, SCHEMA, LogReleaseAndTimeZone, LogScanner
 from tests.log_reading import LINES, Row, differences, hostile
 
 SECONDS = min(float(os.environ.get("FUZZ_SECONDS", "5")), 15)
@@ -17,7 +17,7 @@ LINE = LINES[0]
 
 
 def scan(data: bytes, after: bytes = b"", **source: str) -> list[Row]:
-    batches = list(LogScanner(LogOrigin(**source)).scan(data, after))
+    batches = list(LogScanner(LogReleaseAndTimeZone(**source)).scan_into_record_batches(data, after))
     rows: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return rows
 
@@ -39,7 +39,7 @@ def test_each_line_alone_between_two_records_is_read_as_the_plain_way_reads_it(l
 def test_a_log_larger_than_a_piece_is_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.event_batches.PIECE", 1000)
     data = b"\n".join([*LINES, b""]) * 10
-    assert len(list(LogScanner(LogOrigin()).scan(data))) > 5
+    assert len(list(LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(data))) > 5
     assert differences(data) == ""
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner, count_bytes_before_first_record
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, event_batches_of_host
 from activemq_fleet.logs.rolled_files import (
@@ -33,7 +33,7 @@ SAID = ("time", "raw_time", "level", "kind", "message", "stack", "logger", "thre
 
 
 def rows(data: bytes, line: int = 1, after: bytes = b"") -> list[Row]:
-    batches = LogScanner(LogOrigin(), line).scan(data, after)
+    batches = LogScanner(LogReleaseAndTimeZone(), line).scan_into_record_batches(data, after)
     records: list[Row] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
     return records
 
@@ -45,7 +45,7 @@ def said(found: list[Row]) -> list[tuple[object, ...]]:
 def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = None) -> list[Row]:
     """The events of a host's files, in the order in which they were written."""
     files = [
-        (LogFile("h", name, LogOrigin(), name.endswith(".gz"), place), memoryview(data))
+        (LogFile("h", name, LogReleaseAndTimeZone(), name.endswith(".gz"), place), memoryview(data))
         for name, data in contents.items()
     ]
     rows = [row for batch in event_batches_of_host(files) for row in batch.to_pylist()]
@@ -72,7 +72,7 @@ def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
             name: LogBeginning(piece[: count_bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
             for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
         }
-        places = places_among_log_files(beginnings, LogOrigin())
+        places = places_among_log_files(beginnings, LogReleaseAndTimeZone())
         found = []
         for name, piece in zip(names, pieces, strict=True):
             found += rows(piece[places[name].skip :], 1, places[name].after)
@@ -115,7 +115,7 @@ def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joi
             older: LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"\tat x\n", "2026-03-02 10:00:00"),
         },
-        LogOrigin(),
+        LogReleaseAndTimeZone(),
     )
     assert (places[older].after, places["activemq.log"].skip) == ((b"\tat x\n", 6) if joins else (b"", 0))
 
@@ -126,7 +126,7 @@ def test_a_file_without_a_record_is_no_end_of_another() -> None:
             "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"no log at all\n", None),
         },
-        LogOrigin(),
+        LogReleaseAndTimeZone(),
     )
     assert {place.after for place in places.values()} == {b""}
 
@@ -147,7 +147,7 @@ def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
     pieces = record_pieces_from_line_batches(batches(lines, size), known)
     return [
         row
-        for batch in event_batches_of_file(LogFile("h", "activemq.log", LogOrigin()), pieces)
+        for batch in event_batches_of_file(LogFile("h", "activemq.log", LogReleaseAndTimeZone()), pieces)
         for row in batch.to_pylist()
     ]
 

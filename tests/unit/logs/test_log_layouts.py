@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.audit.gaps import gaps_in_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
-from activemq_fleet.logs.event_batches import SCHEMA, LogOrigin, LogScanner
+from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.log_files import LogFile, event_batches_of_host
 from activemq_fleet.logs.rolled_files import log_beginning_of
 from activemq_fleet.node.log.broker_log import phase_after_records, unreadable_log_reason
@@ -39,7 +39,9 @@ Caused by: java.net.BindException: Address already in use
 
 
 def scan(log: bytes, zone: str = "UTC") -> list[Row]:
-    rows: list[Row] = pa.Table.from_batches(list(LogScanner(LogOrigin(zone=zone)).scan(log)), schema=SCHEMA).to_pylist()
+    rows: list[Row] = pa.Table.from_batches(
+        list(LogScanner(LogReleaseAndTimeZone(zone=zone)).scan_into_record_batches(log)), schema=SCHEMA
+    ).to_pylist()
     return rows
 
 
@@ -185,7 +187,7 @@ def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None
 
 
 def gaps_of(log: bytes) -> list[InputGap]:
-    file = LogFile("mq01", "activemq.log", LogOrigin())
+    file = LogFile("mq01", "activemq.log", LogReleaseAndTimeZone())
     summaries: dict[str, LogFileSummary] = {}
     for batch in event_batches_of_host([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
