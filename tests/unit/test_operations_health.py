@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.state.evidence import BrokerEvidence, TakenPort
-from activemq_fleet.operations.health import ObservedNode, PairProblem, blocking_pair_problems, observe_node
+from activemq_fleet.operations.health import BlockingPairProblem, ObservedNode, blocking_pair_problems, observe_node
 from tests.support.facts_of_brokers import facts_of_broker
 
 PAIR = "orders-mq01"
@@ -37,11 +37,11 @@ STANDBY = replace(ACTIVE, host=B, role="slave", state="standby", how="process 7 
 
 def problems(
     active: dict[str, Any] | None = None, standby: dict[str, Any] | None = None, **more: Any
-) -> list[PairProblem]:
+) -> list[BlockingPairProblem]:
     return blocking_pair_problems([replace(ACTIVE, **(active or {})), replace(STANDBY, **(standby or {}))], **more)
 
 
-def only(found: list[PairProblem]) -> PairProblem:
+def only(found: list[BlockingPairProblem]) -> BlockingPairProblem:
     assert len(found) == 1, [str(problem) for problem in found]
     return found[0]
 

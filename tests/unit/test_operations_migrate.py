@@ -15,8 +15,8 @@ from activemq_fleet.operations.migrate import (
     MigratedBrokerEvidence,
     MigrationStep,
     StoreBacklog,
-    draining_pairs_by_host,
     next_migration_step,
+    receiving_pairs_by_host,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -206,4 +206,4 @@ def test_only_new_pairs_with_a_link_there_drain() -> None:
         "x": facts_of_broker("x", pair="else-mq01", ha="none"),
     }
 
-    assert draining_pairs_by_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+    assert receiving_pairs_by_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}

@@ -163,9 +163,9 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 @register_operation("drill")
 def decide_drill_step(request: OperationRequest) -> Decision:
-    """Return the next step of a drill, which is a test with injected faults.
+    """Return {"step": the next step of a drill} as a dictionary for the playbook, from the request of the playbook.
 
-    ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
+    A drill is a test with injected faults. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """
     options, states = request.options, dict[str, dict[str, str]]()
     accesses = dict[str, dict[str, StoreAccess]]()
@@ -182,6 +182,6 @@ def decide_drill_step(request: OperationRequest) -> Decision:
                 "broker with fewer client connections, and keep a copy of the store"
             )
     waited, settle = request.progress.waited, float(options["settle"])
-    return request.show_notes_and_return_step(
+    return request.show_notes_and_serialize_step(
         next_drill_step(states, options["due"], options["faulted"], waited=waited, settle=settle)
     )

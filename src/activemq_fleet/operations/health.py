@@ -53,7 +53,7 @@ class ObservedNode(BrokerEvidence):
         return self.state in SERVING
 
     @property
-    def profile(self) -> Profile:
+    def ha_profile(self) -> Profile:
         """The high-availability profile of the node's broker (``activemq_ha``)."""
         return PROFILES[self.ha]
 
@@ -76,7 +76,7 @@ class ObservedNode(BrokerEvidence):
 
 
 @dataclass(frozen=True, slots=True)
-class PairProblem:
+class BlockingPairProblem:
     """A problem of a pair that prevents an operation on its nodes.
 
     The operation is a restart, upgrade or stop. The problem is one line for the operator. ``text`` begins with the name
@@ -116,7 +116,7 @@ def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
 
 def blocking_pair_problems(
     nodes: Sequence[ObservedNode], *, window: float = 0.0, settle: float = SETTLE, upgrade: bool = False
-) -> list[PairProblem]:
+) -> list[BlockingPairProblem]:
     """Return the problems of a pair that block a restart or stop of its nodes.
 
     The pair can be a single broker; the list is empty without problems. ``window`` is the time in seconds within which
@@ -131,49 +131,49 @@ def blocking_pair_problems(
     return problems
 
 
-def _runs(node: ObservedNode, settle: float) -> Iterator[PairProblem]:
+def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
     if node.is_about_to_start:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
             f"Check journalctl -u {node.unit_name} for the reason",
             settle + _RETURN,
         )
     elif node.state == "stopped":
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the broker is stopped ({node.how}). Check journalctl -u {node.unit_name} for the reason, "
             f"then run systemctl start {node.unit_name}"
         )
     elif node.state == "starting":
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the broker is starting, so it is neither active nor standby ({node.how}). Check "
             f"{node.base}/data/activemq.log for the cause, and correct it. To let systemd start the broker again, run "
             f"systemctl kill -s KILL {node.unit_name}",
             settle,
         )
     elif node.state == "hung":
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the broker is hung ({node.how}). If it was active, it holds the lock, so the standby cannot "
             f"take over. Run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
             _BLINK if node.frozen else HUNG,
         )
 
 
-def _is_ours(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
+def _is_ours(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     if node.service != "systemd":
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: activemq_service is {node.service}, but playbooks can restart only brokers that systemd "
             "runs. Restart this broker with the program that started it, or set activemq_service to systemd"
         )
         return
     unit = node.unit or {}
     if unit.get("LoadState", "loaded") != "loaded":
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: systemd has not loaded the service unit {node.unit_name} (its LoadState is "
             f"{unit['LoadState']}). Run the playbook site, which installs the unit"
         )
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: process {node.pid} of the broker was started outside the service unit {node.unit_name}, so "
             f"systemd cannot restart it. Run kill {node.pid}, and systemctl start {node.unit_name} when the process "
             "has stopped",
@@ -181,84 +181,84 @@ def _is_ours(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
         )
 
 
-def _configuration(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
+def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     if node.version is None:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: activemq.fleet has installed no configuration below {node.base}. Run the playbook site first"
         )
     elif not node.complete:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the configuration of the broker below {node.base} is incomplete. Run the playbook site first"
         )
     if node.drift:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: files of the deployed configuration were changed on the host ({names_to_text(node.drift)}), "
             "and a restart would apply these changes. Add the changes to the inventory, and run the playbook site, "
             "which overwrites the files"
         )
     if node.restart_required and node.previous_intact is False:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
             "/versions) is incomplete or was changed, so a failing restart could not be rolled back. Run the playbook "
             "site with the previous inventory, then with the current one"
         )
 
 
-def _room(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
+def _room(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for directory, free in sorted((node.free or {}).items()):
         if free < MIN_FREE_BYTES:
-            yield PairProblem(
+            yield BlockingPairProblem(
                 f"{node.host}: directory {directory} has {free >> 20} MiB of free space, less than "
                 f"{MIN_FREE_BYTES >> 20} MiB, so a restart of the broker may fail. Free disk space in this directory"
             )
 
 
-def _ports(node: ObservedNode, _settle: float) -> Iterator[PairProblem]:
+def _ports(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for taken in node.taken_ports:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder}, so the standby could not "
             "serve clients after a failover. Stop this process, or change the port of the broker"
         )
 
 
-def _store(node: ObservedNode, settle: float) -> Iterator[PairProblem]:
-    if not node.profile.shares_store_directory or node.store is None or node.pid is None:
+def _store(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
+    if not node.ha_profile.shares_store_directory or node.store is None or node.pid is None:
         return
     if node.store_access:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the account of the broker cannot lock the store {node.store} ({node.store_access}). Correct "
             "the mount options of the shared directory, or the owner of the files in it",
             min(settle, HUNG),
         )
     elif node.store_marker is None:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the store {node.store} has no file {STORE_MARKER}, so the service unit would not "
             "start the broker again. Check that the share is mounted, then run the playbook site"
         )
     elif node.pair not in node.store_marker:
         named = (node.store_marker or ("(no name)",))[0]
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: directory {node.store} contains the store of pair {named}, not of pair {node.pair}. Mount "
             f"the store of {node.pair} there"
         )
 
 
-def _release(node: ObservedNode) -> Iterator[PairProblem]:
+def _release(node: ObservedNode) -> Iterator[BlockingPairProblem]:
     # A package of the system brings its release itself, and a restart is what then puts it in force.
     if not node.is_packaged and node.release and node.wanted and node.release != node.wanted:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{node.host}: the broker runs {node.release}, but activemq_release is {node.wanted}. Run the playbook "
             f"upgrade, or set activemq_release to {node.release}"
         )
 
 
-def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairProblem]:
+def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[BlockingPairProblem]:
     active = [node for node in nodes if node.is_serving]
     guarded = [node for node in nodes if node.guard]
     if guarded and (
         both := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
     ):
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
             f"Immediately stop the broker with fewer client connections, and keep a copy of {guarded[0].store}",
             _BLINK,
@@ -267,7 +267,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
         yield from _serves_from_an_old_generation(active)
     elif len(active) > 1:
         names = " and ".join(node.host for node in active)
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
             "broker with fewer client connections, and check that both brokers have the same store",
             _BLINK,
@@ -281,21 +281,21 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[PairPr
             else "Find the holder of the database lease in the column BROKER_NAME of the lock table (by default "
             "ACTIVEMQ_LOCK), and stop this broker"
         )
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{nodes[0].host}: no node is active, because {' and '.join(node.host for node in nodes)} wait for a lock "
             f"that another process holds. {remedy}",
             settle,
         )
 
 
-def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[PairProblem]:
+def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
     writers = brokers_writing_newest_generation(
         {node.host: node.writable_and_newest_generation_numbers for node in active}
     )
     newest = max((node.generation_in_force for node in active if node.generation_in_force is not None), default=None)
     for node in active:
         if node.host not in writers:
-            yield PairProblem(
+            yield BlockingPairProblem(
                 f"{node.host}: the broker serves clients from generation {node.generation} of its store, but a "
                 f"takeover has replaced it with generation {newest}. The guard (activemq_fence: guard), which makes "
                 "these numbered copies, kills the broker at its next check. If the broker continues, run systemctl "
@@ -304,28 +304,30 @@ def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[P
             )
 
 
-def _one_store(nodes: Sequence[ObservedNode]) -> Iterator[PairProblem]:
-    marked = [node for node in nodes if node.profile.shares_store_directory and node.pair in (node.store_marker or ())]
+def _one_store(nodes: Sequence[ObservedNode]) -> Iterator[BlockingPairProblem]:
+    marked = [
+        node for node in nodes if node.ha_profile.shares_store_directory and node.pair in (node.store_marker or ())
+    ]
     if len({node.store_marker for node in marked}) > 1:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{marked[1].host}: the store in {marked[1].store} is not the store of host {marked[0].host}, so both "
             "nodes could become active. Mount the same share on both nodes"
         )
 
 
-def _clocks(nodes: Sequence[ObservedNode], window: float) -> Iterator[PairProblem]:
+def _clocks(nodes: Sequence[ObservedNode], window: float) -> Iterator[BlockingPairProblem]:
     known = [(node.clock, node.host) for node in nodes if node.clock is not None]
-    if len(known) < 2 or not nodes[0].profile.has_database_lease:
+    if len(known) < 2 or not nodes[0].ha_profile.has_database_lease:
         return
     (early, behind), (late, ahead) = min(known), max(known)
     if late - early - window > _SKEW:
-        yield PairProblem(
+        yield BlockingPairProblem(
             f"{behind}: the clock of this host is {late - early - window:.0f} s or more behind the clock of host "
             f"{ahead}, but a database lease requires equal clocks. Synchronize the clocks of both hosts"
         )
 
 
-_OF_NODES: tuple[Callable[[ObservedNode, float], Iterator[PairProblem]], ...] = (
+_OF_NODES: tuple[Callable[[ObservedNode, float], Iterator[BlockingPairProblem]], ...] = (
     _runs,
     _is_ours,
     _configuration,

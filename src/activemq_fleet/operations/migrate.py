@@ -21,7 +21,7 @@ from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
     OperationStep,
-    dataclass_from_mappings,
+    dataclass_instance_from_mappings,
     register_operation,
 )
 from activemq_fleet.profiles import PROFILES
@@ -76,9 +76,9 @@ class MigratedBrokerEvidence:
 
     @property
     def counted_store_backlog(self) -> StoreBacklog:
-        """The counted backlog in the message store of a broker that a migration empties.
+        """The counted messages, subscriptions and transactions in the store of a broker that a migration empties.
 
-        Raises InputError if it was not counted.
+        Raises InputError if they were not counted.
         """
         if self.held is None:
             raise InputError(
@@ -102,12 +102,12 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def draining_pairs_by_host(brokers: Mapping[str, BrokerFacts], old: Iterable[str]) -> dict[str, str]:
-    """Return the draining pairs, by host: the pairs of brokers with a link that moves the messages of an old pair.
+def receiving_pairs_by_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
+    """Return the pair of each broker that receives the messages of an old pair, by the host of the receiving broker.
 
-    ``old`` are the old pairs.
+    Such a broker has a link to an old pair, which moves the messages.
     """
-    wanted = set(old)
+    wanted = set(old_pairs)
     return {
         host: broker.pair
         for host, broker in brokers.items()
@@ -379,12 +379,11 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
 
 
 @register_operation("migration")
-def decide_migration_target(request: OperationRequest) -> Decision:
-    """Return the target of a migration from old pairs to new ones: the hosts and pairs on which it acts.
+def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
+    """Return {"target": the old pairs and their hosts, with the hosts of the new pairs that receive their messages}.
 
-    Hosts of the new pairs that drain the old ones are added. ``options["reach"]`` lists the hosts that the run may
-    change (all, if it is missing). Raises InputError if no target is set, or if the run excludes a host that drains the
-    target.
+    The migration acts on these hosts. ``options["reach"]`` lists the hosts that the run may change (all, if it is
+    missing). Raises InputError if no target is set, or if the run excludes a host that drains the target.
     """
     target, brokers = request.target, request.broker_facts_by_host
     if not target["name"]:
@@ -392,7 +391,7 @@ def decide_migration_target(request: OperationRequest) -> Decision:
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = draining_pairs_by_host(brokers, target["pairs"])
+    others = receiving_pairs_by_host(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
@@ -432,13 +431,13 @@ def decide_migration_step(request: OperationRequest) -> Decision:
     ]
     pairs = sorted(request.target["pairs"])
     step = next_migration_step(evidence, pairs, retire=options["retire"], waited=request.progress.waited)
-    return {"step": {**request.show_notes_and_return_step(step)["step"], "counts": counts}}
+    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "counts": counts}}
 
 
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not backlog or "messages" not in backlog:
         return None
-    return dataclass_from_mappings(
+    return dataclass_instance_from_mappings(
         StoreBacklog,
         backlog,
         subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],

@@ -50,7 +50,9 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     machines = dict(request.evidence)
     if request.options.get("check_mode"):
         for host, machine in request.evidence.items():
-            machines[host], warning = without_ports_of_old_broker(machine, request.broker_facts_by_host[host])
+            machines[host], warning = ignore_manual_broker_ports_with_warning(
+                machine, request.broker_facts_by_host[host]
+            )
             if warning:
                 request.warn(warning)
     findings = preflight_findings(request.broker_facts_by_host, machines, request.fleet.waivers)
@@ -68,7 +70,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
-def without_ports_of_old_broker(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
+def ignore_manual_broker_ports_with_warning(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
     """Return (FACTS, WARNING): a host's facts without the ports of a manually started broker, which the warning names.
 
     The broker runs from ``activemq_home``. The warning is empty if there are no such ports. With --check, the broker
@@ -120,17 +122,19 @@ def _refuse_release_line_changes(request: OperationRequest) -> None:
         )
 
 
-def release_line_change_messages(running: Mapping[str, str | None], wanted: Mapping[str, str]) -> list[str]:
-    """Return a message for each host whose running and wanted releases are of different release lines.
+def release_line_change_messages(
+    running_by_host: Mapping[str, str | None], wanted_by_host: Mapping[str, str]
+) -> list[str]:
+    """Return a list of messages, one for each host whose running and wanted releases are of different release lines.
 
     Within a line (5.18.3 to 5.18.6) the formats of the store and of the files do not change, so a restart is enough.
     The next line may change a store permanently.
     """
     return [
-        f"{host}: the broker runs {release}, but activemq_release is {wanted[host]}. Run the playbook upgrade, which "
-        "changes one node of a pair at a time"
-        for host, release in sorted(running.items())
-        if release and release != wanted[host] and _line(release) != _line(wanted[host])
+        f"{host}: the broker runs {release}, but activemq_release is {wanted_by_host[host]}. Run the playbook upgrade, "
+        "which changes one node of a pair at a time"
+        for host, release in sorted(running_by_host.items())
+        if release and release != wanted_by_host[host] and _line(release) != _line(wanted_by_host[host])
     ]
 
 

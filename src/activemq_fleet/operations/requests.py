@@ -164,8 +164,8 @@ class OperationRequest:
         """The facts about every broker of the fleet from its inventory, by host."""
         return self.fleet.brokers
 
-    def show_notes_and_return_step(self, step: OperationStep) -> Decision:
-        """Show the notes of an operation's next step to the operator, and return the step as a dictionary."""
+    def show_notes_and_serialize_step(self, step: OperationStep) -> Decision:
+        """Show the notes of an operation's next step to the operator, and return {"step": the step as a dictionary}."""
         for note in getattr(step, "notes", ()):
             self.warn(note)
         return {"step": step.to_dict()}
@@ -274,11 +274,10 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
         )
 
 
-def dataclass_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return an instance of a dataclass whose field values come from mappings.
+def dataclass_instance_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
+    """Return an instance of the dataclass ``kind``, each field with the value of its name in the first mapping with it.
 
-    ``values`` take precedence over the mappings. A field takes the value of its name in the first mapping that has it,
-    else its default. Lists become tuples.
+    ``values`` take precedence over the mappings. A field that no mapping has takes its default. Lists become tuples.
     """
     names = {known.name for known in fields(kind)}  # type: ignore[arg-type]
     given = {name: mapping[name] for mapping in reversed(mappings) for name in names & mapping.keys()} | values

@@ -270,10 +270,10 @@ def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> Res
 
 @register_operation("resync")
 def decide_resync_step(request: OperationRequest) -> Decision:
-    """Return the next step of a resync, which makes both message stores of a replicating pair of brokers equal.
+    """Return {"step": the next step of a resync} as a dictionary for the playbook, from the request of the playbook.
 
-    The pairs are those of the target that have ``activemq_ha: pure``. ``options``: ``stores`` by host, ``chosen``,
-    ``restart``, ``check``, ``looked_at``.
+    A resync makes both message stores of a replicating pair equal. The pairs are those of the target that have
+    ``activemq_ha: pure``. ``options``: ``stores`` by host, ``chosen``, ``restart``, ``check``, ``looked_at``.
     """
     brokers, options, target = request.broker_facts_by_host, request.options, request.target
     pure, others = {}, []
@@ -301,7 +301,7 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     )
     if options["check"] and step.act != "done":
         return {"step": {"act": "done", "hosts": [], "say": f"nothing was changed; the next step would be: {step.say}"}}
-    return request.show_notes_and_return_step(step)
+    return request.show_notes_and_serialize_step(step)
 
 
 def _node(request: OperationRequest, host: str, peer: str) -> PurePairNode:

@@ -101,9 +101,9 @@ def next_rolling_step(
     notes = tuple(
         f"pair {pair} is pure (activemq_ha: pure), so this playbook does not change it. Run the playbook resync instead"
         for pair, members in by_name
-        if members[0].profile.needs_resync
+        if members[0].ha_profile.needs_resync
     )
-    pairs = [members for _, members in by_name if not members[0].profile.needs_resync]
+    pairs = [members for _, members in by_name if not members[0].ha_profile.needs_resync]
     if notes and not pairs:
         raise RefusalError("nothing was changed:", notes)
     upgrade = run.act == "upgrade"
@@ -130,7 +130,7 @@ def next_restart_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> Ro
 
     Raises RefusalError when a problem of any pair does not resolve without action.
     """
-    nodes = [node for node in nodes if not node.profile.needs_resync]
+    nodes = [node for node in nodes if not node.ha_profile.needs_resync]
     if not nodes:
         return RollingStep(
             "done",
@@ -195,7 +195,7 @@ def nodes_by_pair(nodes: Sequence[ObservedNode]) -> dict[str, list[ObservedNode]
     pairs: dict[str, list[ObservedNode]] = {}
     for node in nodes:
         # Two brokers without a common store cannot replace each other, even if their names form a pair.
-        pairs.setdefault(node.pair if node.profile.has_peer else node.host, []).append(node)
+        pairs.setdefault(node.pair if node.ha_profile.has_peer else node.host, []).append(node)
     return pairs
 
 
@@ -231,7 +231,7 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 @register_operation("restart")
 def decide_restart_step(request: OperationRequest) -> Decision:
     """Return the next step of a rolling restart."""
-    return request.show_notes_and_return_step(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
+    return request.show_notes_and_serialize_step(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
 
 
 @register_operation("switchover")
@@ -247,7 +247,7 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
     nodes, run = nodes_and_rolling_progress(request, "switch")
-    return request.show_notes_and_return_step(next_switchover_step(nodes, request.target["to"], run))
+    return request.show_notes_and_serialize_step(next_switchover_step(nodes, request.target["to"], run))
 
 
 def nodes_and_rolling_progress(

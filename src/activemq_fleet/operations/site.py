@@ -40,7 +40,7 @@ def pending_actions(
     that were changed in the run.
     """
     pair = sorted(pair, key=lambda node: (node.role != "master", node.host))
-    if pair[0].profile.needs_resync:
+    if pair[0].ha_profile.needs_resync:
         new = [node.host in acted or (node.state == "stopped" and node.store_used is not True) for node in pair]
         is_whole = len(pair) == 2 and all(node.host in chosen for node in pair)
         return [("start", node) for node in pair if node.host not in acted] if is_whole and all(new) else []
@@ -56,7 +56,7 @@ def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]
 
     Each note has the reason.
     """
-    if not pair[0].profile.needs_resync:
+    if not pair[0].ha_profile.needs_resync:
         return [
             f"{node.host}: the broker is hung ({node.how}). The playbook site does not restart it, because its "
             f"configuration did not change. Run systemctl kill -s KILL {node.unit_name} on the host, and systemd "
@@ -116,11 +116,16 @@ def _wait_for_acted(
 ) -> RollingStep | None:
     """Return a step that waits for a changed node to become ready; a pure master is once its slave is attached."""
     for node in pair:
-        awaits_slave = node.profile.replicates and node.state == "starting" and acts
+        awaits_slave = node.ha_profile.replicates and node.state == "starting" and acts
         if node.host in run.acted and node.state not in _READY and not awaits_slave:
             return _wait(f"{node.host}: the broker is not ready yet; it is {node.state} ({node.how})", node, run)
     touched = [node for node in pair if node.host in run.acted]
-    if touched and not pair[0].profile.needs_resync and len(pair) > 1 and all(node.state in _RISING for node in pair):
+    if (
+        touched
+        and not pair[0].ha_profile.needs_resync
+        and len(pair) > 1
+        and all(node.state in _RISING for node in pair)
+    ):
         return _wait(f"pair {pair[0].pair}: no node is active yet", touched[0], run)
     return None
 
@@ -165,7 +170,7 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
         return step_for_node(node, pair, act)
     peer = next((other.host for other in pair if other is not node), None)
     step = RollingStep("start", f"the playbook starts {node.host}", (node.host,), peer, node.state)
-    if node.profile.replicates and node.role == "master":
+    if node.ha_profile.replicates and node.role == "master":
         return replace(step, accept=("active", "starting"))
     return step
 
@@ -233,7 +238,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
         waited=request.progress.waited,
         settle=float(options["settle"]),
     )
-    return request.show_notes_and_return_step(next_site_step(nodes, run, unseen))
+    return request.show_notes_and_serialize_step(next_site_step(nodes, run, unseen))
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:

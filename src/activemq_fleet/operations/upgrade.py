@@ -217,7 +217,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
     """
     step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
     return {
-        **request.show_notes_and_return_step(step),
+        **request.show_notes_and_serialize_step(step),
         "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
     }
 
@@ -232,7 +232,7 @@ def decide_upgrade_step(request: OperationRequest) -> Decision:
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
     step = next_upgrade_step(nodes, stores, run, switched)
     may = step.act != "upgrade" or may_roll_back(step.hosts[0], nodes, stores)
-    return {"step": {**request.show_notes_and_return_step(step)["step"], "put_back": may}}
+    return {"step": {**request.show_notes_and_serialize_step(step)["step"], "put_back": may}}
 
 
 def _running_store(evidence: BrokerEvidence) -> StoreFacts:
