@@ -151,9 +151,9 @@ class Naming:
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
     def identify(self, name: str) -> Identity | None:
-        """Identify a broker by its host name: return its group, pair and node.
+        """Return the Identity (group, pair and node) of a broker, from its host name; None for a host without a broker.
 
-        Return None for another host. Raises InputError for a pattern that cannot be used, and UnclearNameError for a
+        Raises InputError for a pattern that cannot be used, and UnclearNameError for a
         broker of which a part is nowhere stated.
         """
         parsed = self._parse(name)

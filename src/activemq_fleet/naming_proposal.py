@@ -117,10 +117,10 @@ class _Label:
     fixed: int = 0
 
     @property
-    def number_index(self) -> int | None:
-        """The index of the pair's number among the parts of a host name's first label.
+    def pair_number_index(self) -> int | None:
+        """The index in ``runs`` of the pair's number in the first label of a host name; None without such a number.
 
-        That is the last group of digits that does not distinguish the two nodes of a pair.
+        The number is the last group of digits that does not distinguish the two nodes of a pair.
         """
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
@@ -156,7 +156,7 @@ def propose_naming_without_pairs(
     ``pair_proposal``, the proposal of pairs, matches as many names and does not depend on odd and even numbers.
     ``are_brokers``: all names are names of brokers, so a convention that matches any name is allowed.
     """
-    numbered = [label for name in names if (label := _label(name)).number_index is not None]
+    numbered = [label for name in names if (label := _label(name)).pair_number_index is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]
     patterns = [f"^(?P<pair>{inside}){_END}" for inside in insides]
     best: NamingProposal | None = None
@@ -204,7 +204,7 @@ def _candidates(names: Sequence[str]) -> Iterator[Naming]:
     positioned_marks = _node_marks(labels)
     usual = [(at, marks) for at, marks in positioned_marks if _is_usual(at, marks)]
     yield from _marked_candidates(labels, usual)
-    numbered = [] if _have_suffixes(names) else [label for label in labels if label.number_index is not None]
+    numbered = [] if _have_suffixes(names) else [label for label in labels if label.pair_number_index is not None]
     for pattern in _patterns(numbered, ()):
         yield Naming(pattern, parity="odd-even")
         yield Naming(pattern, parity="even-odd")
@@ -258,7 +258,7 @@ def _node_marks(labels: Iterable[_Label]) -> list[tuple[int, tuple[str, str]]]:
 
 def _can_be_mark(label: _Label, at: int) -> bool:
     """Return whether a run of digits can mark the node: another number follows, or one precedes a separator."""
-    if at != label.number_index:
+    if at != label.pair_number_index:
         return True
     others = any(run.isdigit() for run in label.runs[:at])
     return others and at > 0 and label.runs[at - 1][-1] in _SEPARATORS
@@ -293,7 +293,7 @@ def _patterns(labels: Sequence[_Label], marks: tuple[str, ...]) -> Iterator[str]
 
 def _shape(label: _Label, marks: tuple[str, ...]) -> str | None:
     """Return the pattern that one label suggests: text around its number and its mark is taken as it is."""
-    number, runs = label.number_index, label.runs
+    number, runs = label.pair_number_index, label.runs
     if label.mark == 0 and not label.fixed:
         return _pattern_after_node(label, marks)
     places = sorted(at for at in (label.mark, number) if at is not None)
@@ -326,7 +326,7 @@ def _pattern_after_node(label: _Label, marks: tuple[str, ...]) -> str | None:
     if len(runs) <= first:
         return None
     start = f"^(?P<node>{'|'.join(marks)}){_literal(between)}(?P<pair>(?P<group>[^.]+?)"
-    number = label.number_index
+    number = label.pair_number_index
     if number is None or number <= first:
         return f"{start}){_END}"
     before = "" if runs[number - 1].isalnum() else runs[number - 1]

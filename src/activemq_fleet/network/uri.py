@@ -77,10 +77,7 @@ class Uri:
         )
 
     def integer_option(self, option: str) -> int | None:
-        """Return the value of a URI option as an integer.
-
-        The result is None for an absent option and for a value that is not a number.
-        """
+        """Return the value of a URI option as an integer, or None if the option is absent or not an integer."""
         try:
             return int(self.options.get(option, ""))
         except ValueError:
