@@ -65,7 +65,7 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
         ("N002", link("static:(failover:(tcp://a:1,tcp://b:1))"), "5.5.1", "set maxReconnectAttempts=1 after"),
         ("N005", link("static:(tcp://x-mq01-a:1,tcp://x-mq01-b:1)"), "5.18.3", "write masterslave:"),
         ("N005", link("static:(tcp://x-mq01-a:1,tcp://x-mq01-b:1)"), "5.5.1", "write static:(failover:"),
-        ("N015", '<broker brokerName=" "/>', "5.18.3", "write a name of"),
+        ("N015", '<broker brokerName=" "/>', "5.18.3", "use only letters, digits"),
         ("N060", POLICY.format("tmp_*"), "5.18.3", "put the variable part of the destinations' names into a separate"),
         ("N060", POLICY.format("a.b&gt;"), "5.18.3", "write a.b.> for a.b and all destinations below it"),
         ("N060", POLICY.format("x.*.a&gt;"), "5.18.3", "write x.*.a.> for x.*.a and all destinations below it"),
