@@ -14,7 +14,7 @@ from activemq_fleet.lint.files import ACTIVEMQ_XML, InstalledReleaseFacts, docum
 from activemq_fleet.lint.fleet_network_links import FleetBridges
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
-    Network,
+    FleetNetworkConnectors,
     RefusedConnector,
     connectors_of_brokers_with_fragments,
     has_network_connector_fragments,
@@ -140,7 +140,9 @@ class FleetView:
         if not touched and not any(connector.uses_tls for b in self.brokers for connector in b.connectors):
             return ()
         return tuple(
-            Network(self.fleet, connectors_of_brokers_with_fragments(self.fleet, touched), as_planned=True).refused
+            FleetNetworkConnectors(
+                self.fleet, connectors_of_brokers_with_fragments(self.fleet, touched), as_planned=True
+            ).refused
         )
 
 

@@ -19,7 +19,7 @@ from typing import Literal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import Network, NetworkWithBrokerDown, accepts_clients
+from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkWithBrokerDown, accepts_clients
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
 from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph, broker_numbers
@@ -69,7 +69,7 @@ class Routes:
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
         self.fleet = fleet
-        self.network = Network(fleet, written, as_planned=as_planned)
+        self.network = FleetNetworkConnectors(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.connected_pair_components for name in names}
         self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkWithBrokerDown] = {}
 
@@ -113,8 +113,8 @@ class Routes:
         names = self._component[source_unit.name]
         state = self.network_with_broker_down(names, None, wanted)
         source_number, target_number = (
-            state.graph_number_by_pair[source_unit.name],
-            state.graph_number_by_pair[target_unit.name],
+            state.vertex_number_by_pair[source_unit.name],
+            state.vertex_number_by_pair[target_unit.name],
         )
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
             state = self.network_with_broker_down(names, dead, wanted)
@@ -136,7 +136,7 @@ class Routes:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
-        place = healthy_state.graph_number_by_pair.get(unit.name, source)
+        place = healthy_state.vertex_number_by_pair.get(unit.name, source)
         passed = reach.forked | reach.through.get(place, 0)
         return not _has_standby(unit) and place != source and bool(reach.arrives & ~passed & 1 << target)
 
@@ -175,16 +175,16 @@ class Routes:
         return tuple((names[source], names[target]) for _, source, target in self.routes_lost_without(host))
 
     def routes_lost_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield the routes from one pair to another on which messages no longer arrive without the broker of ``host``.
+        """Yield a tuple (had another route, source, target) for each route that is lost without the broker of ``host``.
 
-        Each is (had another route, source, target). Source and target are numbers of pairs. Messages arrive with all
-        brokers up.
+        A route is lost if messages from the source to the target arrive with all brokers up, and not without this
+        broker. Source and target are vertex numbers of pairs of brokers.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
         healthy = self.network_with_broker_down(names)
-        number = healthy.graph_number_by_pair[unit.name]
+        number = healthy.vertex_number_by_pair[unit.name]
         for source, before in enumerate(
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
         ):

@@ -109,10 +109,10 @@ class NetworkWithBrokerDown:
     shape: BridgeGraph
 
     @cached_property
-    def graph_number_by_pair(self) -> dict[str, int]:
-        """The number by which the graph of bridges identifies each pair, by name of the pair.
+    def vertex_number_by_pair(self) -> dict[str, int]:
+        """The number of each pair's vertex in the graph of bridges (``shape``), by name of the pair.
 
-        A broker without a peer counts as a pair. The graph is ``shape``.
+        A broker without a peer counts as a pair.
         """
         return {name: number for number, name in enumerate(self.names)}
 
@@ -138,10 +138,10 @@ class RefusedConnector(NamedTuple):
 _Met = tuple[tuple[Broker, ConnectionRefusal | None], ...]
 
 
-class Network:
-    """The network of a fleet: the networkConnectors of all brokers.
+class FleetNetworkConnectors:
+    """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
 
-    It has the brokers to which each connects. ``written`` are the connectors of a broker read from its document, in
+    ``written`` are the connectors of a broker read from its document, in
     place of its links. A connector that its peer refuses (``dialling``) has no connection and is in ``refused``; with
     ``as_planned`` it is connected in spite of that.
     """

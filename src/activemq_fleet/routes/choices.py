@@ -37,9 +37,10 @@ class _State(NamedTuple):
 def outcome_of_bridge_choices(
     graph: BridgeGraph, source: int, target: int, *, patience: int = _MOST_STATES
 ) -> ChoiceOutcome:
-    """Return whether a message arrives whichever bridges the brokers choose for it, or gets stuck after some choices.
+    """Return the outcome for a message from ``source`` to ``target`` over all bridges that brokers can choose for it.
 
-    It is sent at ``source`` to ``target``. ``patience``: how many states of a message to examine before the outcome is
+    ``arrives``: it arrives after all choices. ``strands``: it gets stuck after some choices. ``full``: it gets stuck
+    only if a nearer bridge is full. ``patience``: how many states of a message to examine before the outcome is
     ``unknown``.
     """
     if not graph.message_reach_by_broker[source].forked >> target & 1:

@@ -12,9 +12,9 @@ KINDS = ("queue", "topic")
 
 
 def qualified_destination(text: str) -> str:
-    """Return a destination with its type, ``queue://NAME`` or ``topic://NAME``.
+    """Return a destination with its type, ``queue://NAME`` or ``topic://NAME``: a name without a type is a queue.
 
-    A name without a type is a queue. Raises InputError for anything but one queue or topic.
+    Raises InputError for anything but a single queue or topic, such as a name with a wildcard.
     """
     kind, separator, name = text.partition("://")
     if not separator:

@@ -77,7 +77,7 @@ def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterato
     ):
         return
     for group, units in _group_networked_units(routes, [routes.network.units[name] for name in state.names]).items():
-        numbers = [state.graph_number_by_pair[unit.name] for unit in units]
+        numbers = [state.vertex_number_by_pair[unit.name] for unit in units]
         missed = [
             (a, b)
             for a in numbers

@@ -154,8 +154,8 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each broker, the bridges that lead to it, as tuples of source broker and consumerTTL."""
+    def sources_and_consumer_ttls_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """For each broker, the bridges that lead to it, each as a tuple of source broker and consumerTTL."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
@@ -173,7 +173,7 @@ class BridgeGraph:
         while frontier:
             following = []
             for broker in frontier:
-                for source, ttl in self.incoming_bridges_by_broker[broker]:
+                for source, ttl in self.sources_and_consumer_ttls_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided:
                         hops_by_broker[source] = hops + 1
                         following.append(source)

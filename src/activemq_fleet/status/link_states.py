@@ -10,7 +10,11 @@ from typing import Any, Protocol
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encode_object_name_part
 from activemq_fleet.render.activemq_xml import activemq_xml
-from activemq_fleet.routes.bridges import Network, connectors_of_brokers_with_fragments, has_network_connector_fragments
+from activemq_fleet.routes.bridges import (
+    FleetNetworkConnectors,
+    connectors_of_brokers_with_fragments,
+    has_network_connector_fragments,
+)
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
 from activemq_fleet.topology import Broker, Fleet
@@ -47,7 +51,7 @@ class LogRecord(Protocol):
     def message(self) -> str: ...
 
 
-def planned_network(fleet: Fleet) -> Network:
+def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
     """Return the planned network of a fleet: the network connectors of all brokers, and their targets.
 
     Connectors that XML fragments add are included, and so are those that a peer refuses.
@@ -57,11 +61,11 @@ def planned_network(fleet: Fleet) -> Network:
         for broker in fleet.brokers
         if has_network_connector_fragments(broker)
     }
-    return Network(fleet, connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
+    return FleetNetworkConnectors(fleet, connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
 
 
 def expected_peers(
-    network: Network, broker: Broker, active: Collection[str]
+    network: FleetNetworkConnectors, broker: Broker, active: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
     """Yield for each network connector of an active broker the peers to which a bridge is expected now.
 
@@ -149,7 +153,7 @@ def _complaint_in(records: Sequence[LogRecord], names: Sequence[str]) -> str:
 
 def link_statuses_of_broker(
     broker: Broker,
-    network: Network,
+    network: FleetNetworkConnectors,
     usages: Mapping[str, Mapping[str, Any]],
     records: Mapping[str, Sequence[LogRecord]],
     breaking: Collection[str] = (),
