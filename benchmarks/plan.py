@@ -173,7 +173,7 @@ def plain(hosts: str, out: str) -> None:
 
 def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponentHost]]]:
     from activemq_fleet.artifacts import schema_bytes
-    from activemq_fleet.planning.components import divide_into_components, fleet_component_key_of_host
+    from activemq_fleet.planning.components import component_lookup_key, divide_into_components
     from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
     from activemq_fleet.planning.host_facts import host_division_facts_and_variables
     from activemq_fleet.planning.records import read_host_record
@@ -185,7 +185,7 @@ def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponent
     members: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for fact, text in facts:
         host = FleetComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
-        members[division.component_of[fleet_component_key_of_host(fact) or ""]].append(host)
+        members[division.component_of[component_lookup_key(fact) or ""]].append(host)
     schemas = {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}
     return PlanContext(division, schemas), members
 

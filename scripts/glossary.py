@@ -42,7 +42,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "profile",
             "the method of takeover between the nodes of a pair: a value of `activemq_ha`",
-            "profiles.profile:Profile",
+            "profiles.profile:HighAvailabilityProfile",
         ),
         Word("release", "a version of ActiveMQ Classic, with its differences to other versions", "releases:Release"),
         Word(
@@ -54,7 +54,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "encrypted value",
             "a variable that is encrypted with Ansible Vault and was not decrypted",
-            "settings.encrypted:EncryptedValue",
+            "settings.encrypted:UndecryptedVaultValue",
         ),
     ),
     "Checks": (

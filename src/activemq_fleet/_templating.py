@@ -1,7 +1,7 @@
 """Template variables as Ansible does, fast for many hosts, and without failing at encrypted values.
 
 A value is what ``hostvars[host][name]`` gives, with two differences: it is of plain
-Python types, and an encrypted value that cannot be opened is an ``EncryptedValue`` instead of an error.
+Python types, and an encrypted value that cannot be opened is an ``UndecryptedVaultValue`` instead of an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from activemq_fleet._ansible_internals import (
     VaultExceptionMarker,
     is_possibly_template,
 )
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -43,14 +43,14 @@ class _EncryptedValues(MarkerBehavior):  # type: ignore[misc]  # Ansible carries
         self._ciphertexts.append(str(value._marker_undecryptable_ciphertext))
         return f"<{self._token}:{len(self._ciphertexts) - 1}>"
 
-    def restore_ciphertexts(self, text: str) -> str | EncryptedValue:
+    def restore_ciphertexts(self, text: str) -> str | UndecryptedVaultValue:
         """Replace the placeholders of encrypted values in a text by their ciphertexts, and return the text.
 
         Two are equal for equal text around equal ciphertexts.
         """
         if self._token not in text:
             return text
-        return EncryptedValue(self._placeholder.sub(lambda match: self._ciphertexts[int(match[1])], text))
+        return UndecryptedVaultValue(self._placeholder.sub(lambda match: self._ciphertexts[int(match[1])], text))
 
 
 class _Engine(TemplateEngine):  # type: ignore[misc]  # Ansible carries no types

@@ -55,11 +55,12 @@ class InventoryData:
     """The data read from an Ansible inventory: its hosts, groups, warnings and findings.
 
     ``hosts`` holds for every host, in the order of the inventory, the templated values of its variables that start with
-    ``activemq_``, in plain Python types; an encrypted value that cannot be opened is an ``EncryptedValue``. ``groups``
-    are Ansible's, with the hosts of their children. ``warnings`` are Ansible's own, one line each. ``findings`` are
-    those about the files of the inventory, and about variables without the prefix that have almost the name of a
-    variable of the fleet. ``directories`` holds by host the directory of the inventory source that has the host, and
-    ``machines`` how Ansible connects to it: address, port and type. ``positions`` is empty unless it was requested.
+    ``activemq_``, in plain Python types; an encrypted value that cannot be decrypted is an ``UndecryptedVaultValue``.
+    ``groups`` are Ansible's, with the hosts of their children. ``warnings`` are Ansible's own, one line each.
+    ``findings`` are those about the files of the inventory, and about variables without the prefix that have almost the
+    name of a variable of the fleet. ``directories`` holds by host the directory of the inventory source that has the
+    host, and ``machines`` how Ansible connects to it: address, port and type. ``positions`` is empty unless it was
+    requested.
     """
 
     hosts: dict[str, dict[str, object]]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.render.monitoring import ALERTS, alert_rules_file
-from activemq_fleet.render.monitoring.dashboards import dashboard_queries
+from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from tests.support.alert_labels import JOB, LINK, A, B
 
 ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
@@ -131,7 +131,9 @@ def test_every_series_of_alerts_panel_has_name_for_its_legend(
     tmp_path: Path, series: dict[str, str], name: str, value: int
 ) -> None:
     (expr,) = (
-        expr for dashboard, title, expr in dashboard_queries() if (dashboard, title) == ("activemq-fleet", "Alerts")
+        expr
+        for dashboard, title, expr in dashboard_panel_queries()
+        if (dashboard, title) == ("activemq-fleet", "Alerts")
     )
     samples = [{"labels": f'{{alertname="{name}"}}', "value": value}]
     run_promtool(tmp_path, series, {"eval_time": "1m", "expr": expr, "exp_samples": samples}, rule_files=[])

@@ -1,7 +1,7 @@
 """Two linked pairs of a release: messages cross, the active broker is killed under load, messages cross again.
 
 FAILOVER_RELEASES says which releases, apart by blanks: none by default, where other tests show failovers of pairs with
-links, `all` for those of `releases_to_download`. What is measured is kept in docs/releases.md: FLEET_GOLDEN=update
+links, `all` for those of `downloadable_releases`. What is measured is kept in docs/releases.md: FLEET_GOLDEN=update
 writes the release's row there.
 """
 
@@ -18,7 +18,7 @@ import pytest
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.releases import releases_to_download
+from activemq_fleet.releases import downloadable_releases
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.traffic import cross, numbered
 
@@ -32,7 +32,7 @@ def _releases() -> Sequence[Any]:
     wanted = os.environ.get("FAILOVER_RELEASES", "")
     if not wanted:
         return [pytest.param("none", marks=pytest.mark.skip(reason="further releases: FAILOVER_RELEASES=all"))]
-    return [str(release) for release in releases_to_download()] if wanted == "all" else wanted.split()
+    return [str(release) for release in downloadable_releases()] if wanted == "all" else wanted.split()
 
 
 @pytest.mark.timeout(900)
@@ -92,5 +92,5 @@ def _write_row(release: str, row: str) -> None:
     first = lines.index(HEAD) + 2
     last = next((number for number in range(first, len(lines)) if not lines[number].startswith("|")), len(lines))
     rows = {line.split("|")[1].strip(): line for line in lines[first:last]} | {release: row}
-    lines[first:last] = [rows[str(known)] for known in releases_to_download() if str(known) in rows]
+    lines[first:last] = [rows[str(known)] for known in downloadable_releases() if str(known) in rows]
     PAGE.write_text("\n".join(lines) + "\n")

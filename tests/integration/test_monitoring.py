@@ -26,7 +26,7 @@ from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.watchdog.program import watchdog_program as pack
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.jmx_exporter import configuration_fingerprint
-from activemq_fleet.render.monitoring.dashboards import dashboard_queries
+from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from activemq_fleet.render.service import METRICS, broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
@@ -75,7 +75,9 @@ def test_a_death_is_told_in_order_and_every_panel_has_data(tmp_path: Path, lab_o
         check_nothing_else_listens(lab)
         check_no_secret_is_told(lab)
     # From the second scrape on there are rates.
-    shown = [(title, text) for name, title, text in dashboard_queries(host=A, pair=FIRST) if name != "activemq-agents"]
+    shown = [
+        (title, text) for name, title, text in dashboard_panel_queries(host=A, pair=FIRST) if name != "activemq-agents"
+    ]
     until(lambda: not empty_panels(lab, shown), 30, lambda: f"panels without data: {empty_panels(lab, shown)}")
     lab.kill(A)
     expect(lab, "ActiveMQTakeOver")
@@ -323,7 +325,7 @@ def test_an_agent_without_a_broker_and_one_that_is_gone(tmp_path: Path, lab_of: 
     inventory.write_text(json.dumps(content))
     lab = lab_with_prometheus(lab_of, tmp_path, (A, B), more=inventory)
     with Agent(lab, "kiosk.example.com") as kiosk:
-        panels = [(title, text) for name, title, text in dashboard_queries() if name == "activemq-agents"]
+        panels = [(title, text) for name, title, text in dashboard_panel_queries() if name == "activemq-agents"]
         until(lambda: not empty_panels(lab, panels), 60, lambda: f"panels without data: {empty_panels(lab, panels)}")
         lab.kill(B)
         lab.kill(A)

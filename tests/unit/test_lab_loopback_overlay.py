@@ -15,7 +15,7 @@ from activemq_fleet.lab.loopback_overlay import (
     loopback_variables,
 )
 from activemq_fleet.render import render_broker
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import BLOCK, PAIR, fleet_of, surroundings, variables
 
@@ -120,14 +120,17 @@ def test_ids_of_accounts_are_not_asked_for() -> None:
 def test_what_is_encrypted_gets_one_secret_for_all() -> None:
     hosts = variables()
     for host, ciphertext in ((A, "one"), (B, "one")):
-        hosts[host]["activemq_network_password"] = EncryptedValue(ciphertext)
+        hosts[host]["activemq_network_password"] = UndecryptedVaultValue(ciphertext)
     overlay = overlaid(hosts)
     assert overlay[A]["activemq_network_password"] == overlay[B]["activemq_network_password"]
     assert len(overlay[A]["activemq_network_password"]) == 32
 
 
 def test_a_secret_inside_a_list_is_replaced_in_its_place() -> None:
-    users = [{"name": "app", "password": EncryptedValue("x"), "groups": ["g"]}, {"name": "ops", "password": "open"}]
+    users = [
+        {"name": "app", "password": UndecryptedVaultValue("x"), "groups": ["g"]},
+        {"name": "ops", "password": "open"},
+    ]
     first, second = overlaid(variables(users=users))[A]["activemq_users"]
     assert (first["name"], first["groups"], second) == ("app", ["g"], users[1])
     assert isinstance(first["password"], str)
@@ -235,7 +238,7 @@ def test_the_difference_shows_no_secret() -> None:
         acl=[{"destination": "x", "kind": "queue"}],
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
     )
-    hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = EncryptedValue("x")
+    hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = UndecryptedVaultValue("x")
     shown = str(list_variable_substitutions(hosts, overlaid(hosts)))
     assert "p4ssw0rt-app" not in shown
     assert "activemq_network_password" in shown

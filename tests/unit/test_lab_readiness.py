@@ -8,7 +8,7 @@ from activemq_fleet.lab import readiness
 from activemq_fleet.lab.readiness import credentials_of, is_port_taken
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, Listener
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
 
@@ -31,7 +31,7 @@ def test_nobody_logs_in_where_everybody_may() -> None:
 
 
 def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
-    assert credentials_of(fleet_of(variables(network_password=EncryptedValue("x"))).broker(PAIR[0])) is None
+    assert credentials_of(fleet_of(variables(network_password=UndecryptedVaultValue("x"))).broker(PAIR[0])) is None
 
 
 def test_a_port_that_somebody_has_is_taken() -> None:

@@ -17,7 +17,7 @@ from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.state import LabState, load_lab_state
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from tests.unit.lab_fleets import PAIR, variables
 
@@ -82,8 +82,8 @@ def test_everything_with_secrets_is_private(layout: LabLayout) -> None:
 
 
 def test_preparing_again_changes_nothing(layout: LabLayout) -> None:
-    first = prepare(layout, variables(network_password=EncryptedValue("x")))
-    assert prepare(layout, variables(network_password=EncryptedValue("x"))) == first
+    first = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
+    assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first
 
 
 def test_a_host_that_left_the_inventory_leaves_the_layer(layout: LabLayout) -> None:

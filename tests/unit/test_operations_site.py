@@ -16,7 +16,7 @@ from activemq_fleet.operations import OperationRequest, RefusalError, decide_ope
 from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.operations.rolling import RollingProgress, RollingStep
-from activemq_fleet.operations.site import next_site_step, notes_on_skipped_nodes, pending_actions
+from activemq_fleet.operations.site import next_site_step, notes_on_skipped_restarts, pending_actions
 from tests.support.facts_of_brokers import facts_of_broker
 
 
@@ -41,7 +41,7 @@ def acts(*nodes: ObservedNode, **more: Any) -> list[str]:
 
 
 def notes(*nodes: ObservedNode) -> list[str]:
-    return notes_on_skipped_nodes(nodes, {each.host for each in nodes})
+    return notes_on_skipped_restarts(nodes, {each.host for each in nodes})
 
 
 def after(now: dict[str, ObservedNode], step: RollingStep) -> dict[str, ObservedNode]:
@@ -179,7 +179,7 @@ def test_a_pure_node_with_a_store_somewhere_is_never_started(other: ObservedNode
 def test_one_node_of_a_new_pure_pair_is_never_started_alone() -> None:
     pair = pure("x-mq01-a", "stopped"), pure("x-mq01-b", "stopped")
     assert next_site_step(pair, run(pair, chosen={"x-mq01-a"})).act == "done"
-    assert notes_on_skipped_nodes(pair, {"x-mq01-a"}) == [STOPPED_PURE]
+    assert notes_on_skipped_restarts(pair, {"x-mq01-a"}) == [STOPPED_PURE]
 
 
 OWING = node("x-mq01-a", "active", restart_required=True)

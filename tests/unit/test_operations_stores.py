@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations import RefusalError
-from activemq_fleet.operations.stores import ObservedSharedStore, marker_hosts_by_pair
+from activemq_fleet.operations.stores import ObservedSharedStore, hosts_of_unmarked_stores_by_pair
 
 
 def seen(host: str, **more: Any) -> ObservedSharedStore:
@@ -18,7 +18,7 @@ def seen(host: str, **more: Any) -> ObservedSharedStore:
 def stores(*looks: ObservedSharedStore) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The stores to mark, and what is refused."""
     try:
-        return marker_hosts_by_pair(looks, {"x-mq01": 2}), ()
+        return hosts_of_unmarked_stores_by_pair(looks, {"x-mq01": 2}), ()
     except RefusalError as error:
         return {}, error.problems
 

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
-from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_time
+from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_text_and_epoch
 from tests.support.facts_of_brokers import facts_of_broker
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
@@ -61,7 +61,7 @@ def test_a_label_of_two_hosts_is_refused() -> None:
 
 def test_the_preferred_masters_are_to_be_active_unless_another_node_is_named() -> None:
     assert target("orders").to == {"orders-mq01": A, "orders-mq02": "orders-mq02-a.example.com"}
-    assert target("orders", to="orders-mq01-b").to == {"orders-mq01": B}
+    assert target("orders", node_to_activate="orders-mq01-b").to == {"orders-mq01": B}
 
 
 def test_a_node_of_another_pair_cannot_become_active_here() -> None:
@@ -69,33 +69,33 @@ def test_a_node_of_another_pair_cannot_become_active_here() -> None:
         InputError,
         match=r"which is not a node of the pairs that activemq_target selects\. Set activemq_to to one of",
     ):
-        target("orders-mq01", to="stock-mq01-a")
+        target("orders-mq01", node_to_activate="stock-mq01-a")
     with pytest.raises(
         InputError, match=r"activemq_to is orders-mq01-c, which is not a broker .*\. Did you mean orders-mq01-"
     ):
-        target("orders-mq01", to="orders-mq01-c")
+        target("orders-mq01", node_to_activate="orders-mq01-c")
 
 
 def test_a_limit_that_cuts_a_pair_is_refused() -> None:
     with pytest.raises(InputError, match=f"--limit excludes these hosts of pair orders-mq01: {B}"):
-        target("orders-mq01", reach=[A])
+        target("orders-mq01", play_hosts=[A])
     with pytest.raises(InputError, match="--limit excludes these hosts of pair orders-mq01"):
-        target(reach=[host for host in HOSTS if host != B])
+        target(play_hosts=[host for host in HOSTS if host != B])
 
 
 def test_a_limit_that_leaves_out_a_whole_pair_of_the_target_is_refused_too() -> None:
     with pytest.raises(InputError, match=r"--limit excludes these hosts of the target \(the whole fleet\)"):
-        target(reach=[A, B])
+        target(play_hosts=[A, B])
 
 
 def test_a_limit_that_holds_the_target_is_none_of_its_business() -> None:
-    assert target("orders-mq01", reach=[A, B]).hosts == (A, B)
+    assert target("orders-mq01", play_hosts=[A, B]).hosts == (A, B)
 
 
 def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
-    assert run_start_time("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
-    assert run_start_time("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
+    assert run_start_text_and_epoch("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
+    assert run_start_text_and_epoch("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
 )
 def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        run_start_time(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+        run_start_text_and_epoch(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
 def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:

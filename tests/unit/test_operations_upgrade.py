@@ -17,7 +17,8 @@ from activemq_fleet.operations.upgrade import (
     StoreChange,
     may_roll_back,
     next_upgrade_step,
-    upgrade_readiness_step_and_changes,
+    upgrade_effects_by_pair,
+    upgrade_readiness_step,
 )
 from activemq_fleet.releases import Release, known_release_lines
 from activemq_fleet.releases._data import load_release_data
@@ -66,10 +67,15 @@ def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = 
     return next_upgrade_step(nodes, stores_of(nodes, **more), run_of(nodes), switched)
 
 
+def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress) -> None:
+    upgrade_effects_by_pair(nodes, stores, run)
+    upgrade_readiness_step(nodes, run)
+
+
 def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
     chosen = more.pop("chosen", [node.host for node in nodes])
     with pytest.raises(RefusalError) as error:
-        upgrade_readiness_step_and_changes(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
+        readiness_of(nodes, stores_of(nodes, **more), run_of(nodes, chosen=chosen))
     return str(error.value)
 
 
@@ -261,7 +267,7 @@ def test_once_it_was_opened_there_is_no_way_back() -> None:
 
 def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
     nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
-    jump = upgrade_readiness_step_and_changes(nodes, stores_of(nodes), run_of(nodes))[1]["orders-mq01"]
+    jump = upgrade_effects_by_pair(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
     assert (jump.found, jump.back) == ("5.11.4", "closed")
     assert jump.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
 

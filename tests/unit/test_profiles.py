@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from activemq_fleet.profiles import PROFILES, Profile, ProfileName
+from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile, ProfileName
 from tests.unit.fleets import fleet
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_every_value_of_activemq_ha_has_its_profile() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
-def test_a_profile_has_one_way_to_stand_in_or_none(profile: Profile) -> None:
+def test_a_profile_has_one_way_to_stand_in_or_none(profile: HighAvailabilityProfile) -> None:
     ways = [profile.shares_store_directory, profile.has_database_lease, profile.replicates]
     assert sum(ways) == profile.has_peer == bool(profile.legend)
 

@@ -13,7 +13,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import file_mode_of, render_broker, render_hosts
 from activemq_fleet.render.activemq_xml import activemq_xml, default_memory_limit_text
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value, escape_xml
-from activemq_fleet.render.rendered_header import RenderedHeader, read_rendered_header
+from activemq_fleet.render.rendered_header import ActivemqXmlHeader, read_activemq_xml_header
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -86,7 +86,7 @@ def test_header_of_every_rendered_file_can_be_read(
 ) -> None:
     content = activemq_xml(fleet("c-mq01", **settings).broker(host))
 
-    assert read_rendered_header(content) == RenderedHeader(settings["release"], is_preferred_master)
+    assert read_activemq_xml_header(content) == ActivemqXmlHeader(settings["release"], is_preferred_master)
 
 
 @pytest.mark.parametrize("hyphens", ["--", "---", "----"])

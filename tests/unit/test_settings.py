@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.reading import KNOWN, probable_activemq_variable, read_settings
 
 # design.md's table; a variable that is dropped breaks users' inventories
@@ -141,7 +141,7 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_broker_attributes": {"brokerName": "x"}}, "use activemq_broker_name"),
         ({"activemq_java_options": "-Dx=y"}, "activemq_java_options must be a list"),
         (
-            {"activemq_network_username": EncryptedValue("$ANSIBLE_VAULT")},
+            {"activemq_network_username": UndecryptedVaultValue("$ANSIBLE_VAULT")},
             "the value of activemq_network_username is encrypted, and no given vault password decrypts it",
         ),
         ({"activemq_network_password": 1234}, "in activemq_network_password, the password must be text, not a number"),
@@ -268,9 +268,9 @@ def test_a_password_in_the_wrong_place_is_not_shown() -> None:
 
 
 def test_a_sealed_password_counts_as_present() -> None:
-    settings = read_settings("h", {"activemq_network_password": EncryptedValue("x")})
+    settings = read_settings("h", {"activemq_network_password": UndecryptedVaultValue("x")})
 
-    assert settings.network_password == EncryptedValue("x")
+    assert settings.network_password == UndecryptedVaultValue("x")
     assert "x" not in repr(settings.network_password)
 
 

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.naming import DEFAULT_PATTERN
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
 from activemq_fleet.topology.name_problems import misspelled_broker_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
@@ -272,7 +272,7 @@ def test_t009_the_second_node_of_a_pair_has_another_network_password() -> None:
 def test_t009_does_not_guess_at_passwords_that_are_closed() -> None:
     inventory = hosts("o-mq1", "o-mq2")
     for number, own in enumerate(inventory.values()):
-        own["activemq_network_password"] = EncryptedValue(f"ciphertext {number}")
+        own["activemq_network_password"] = UndecryptedVaultValue(f"ciphertext {number}")
 
     assert build_fleet(inventory, {}).findings == ()
 

@@ -14,7 +14,7 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.naming import Naming
-from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.settings.broker import PREFIX, Settings
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
@@ -53,7 +53,7 @@ class VariableProposal:
     def __getitem__(self, host: str) -> Variables:
         return self.variables[host]
 
-    def proposed_ha_profile(self, host: str) -> Profile:
+    def proposed_ha_profile(self, host: str) -> HighAvailabilityProfile:
         """Return the high-availability profile that is proposed for a host."""
         return PROFILES[self.variables[host]["ha"]]
 

@@ -28,7 +28,7 @@ from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming
 from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_naming_without_pairs
 from activemq_fleet.releases import Release
-from activemq_fleet.render.rendered_header import read_rendered_header
+from activemq_fleet.render.rendered_header import read_activemq_xml_header
 from activemq_fleet.schema import (
     BEANS,
     CORE,
@@ -297,7 +297,7 @@ def _document(
     )
     original = compared_element_of(root_element)
     tree = with_placeholder_defaults(with_default_connector_names(original))
-    header = read_rendered_header(content)
+    header = read_activemq_xml_header(content)
     if release is None and header is None:
         raise InputError(
             f"{path}: the file does not show the release of its broker: add --release RELEASE for all hosts, or "

@@ -67,9 +67,9 @@ def _is_dynamic(source: str) -> bool:
 
 
 def _releases(_context: click.Context) -> Iterable[tuple[str, str]]:
-    from activemq_fleet.releases import releases_to_download
+    from activemq_fleet.releases import downloadable_releases
 
-    return ((release.text, "") for release in releases_to_download())
+    return ((release.text, "") for release in downloadable_releases())
 
 
 complete_rules = _completer(_rules)

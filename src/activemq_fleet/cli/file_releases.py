@@ -14,7 +14,7 @@ from activemq_fleet import InputError, Release, ReleaseError
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.given_files import read_beginning_of_file_or_pipe
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.render.rendered_header import read_rendered_header
+from activemq_fleet.render.rendered_header import read_activemq_xml_header
 
 _JAR = re.compile(r"activemq-(?:all|broker|client|core|spring)-(\d+\.\d+\.\d+)\.jar")
 _HOME = re.compile(r"(?:apache-)?activemq-(\d+\.\d+\.\d+)")
@@ -162,7 +162,7 @@ def releases_of_files(
             release_by_file[path] = FileRelease(release, "--release")
         elif around := _release_around(path):
             release_by_file[path] = FileRelease(around, "the jars or the name of the installation directory")
-        elif header := read_rendered_header(content):
+        elif header := read_activemq_xml_header(content):
             _refuse_unknown_header_release(path, header.release)
             release_by_file[path] = FileRelease(header.release, "the header")
         else:
@@ -199,7 +199,7 @@ def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Pa
     """Return warnings about files whose header names another ActiveMQ release than the check uses."""
     files: dict[tuple[str, FileRelease], list[str]] = {}
     for path, content in contents.items():
-        header = read_rendered_header(content)
+        header = read_activemq_xml_header(content)
         if header and path in releases and header.release != releases[path].text:
             files.setdefault((header.release, releases[path]), []).append(str(path))
     return [

@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet import uris
 from activemq_fleet.node.config.broker_configuration import persistence_adapter_of
 from activemq_fleet.node.protocols import supports_round_trip
-from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.render.haproxy import DROP_INS
 from activemq_fleet.render.memory import largest_heap_bytes
@@ -156,7 +156,7 @@ class BrokerFacts:
     """The store that the rendered configuration names; None where nothing was rendered."""
 
     @property
-    def ha_profile(self) -> Profile:
+    def ha_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the broker's pair."""
         return PROFILES[self.ha]
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 
 from activemq_fleet.diagram.shapes import NetworkShape, names_in_flow_order, network_shape
 from activemq_fleet.findings import Finding
-from activemq_fleet.profiles import Profile
+from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.topology import Balancer, Broker, Fleet, Group, Link, LinkKind, Pair
 
 Flow = Literal["forward", "backward", "duplex", "each way"]
@@ -133,7 +133,7 @@ class PairView:
         return " + ".join(dict.fromkeys(node.broker.release.text for node in self.nodes))
 
     @property
-    def high_availability_profile(self) -> Profile:
+    def high_availability_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the pair.
 
         The variable ``activemq_ha`` names it.

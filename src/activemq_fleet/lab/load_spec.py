@@ -15,7 +15,7 @@ from activemq_fleet.lab.readiness import credentials_of
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Agent, Broker, Fleet, Pair, access
 
 LoadSpec = TwoAgentLoadSpec | StompLoadSpec
@@ -122,7 +122,9 @@ def _spec(name: str, prefix: str, rate: float, keys: dict[str, str]) -> TwoAgent
 
 
 def _can_log_in(agent: Agent) -> bool:
-    return agent.settings.agent_username is not None and not isinstance(agent.settings.agent_password, EncryptedValue)
+    return agent.settings.agent_username is not None and not isinstance(
+        agent.settings.agent_password, UndecryptedVaultValue
+    )
 
 
 def _keys_of(agent: Agent, pair: Pair) -> dict[str, str]:

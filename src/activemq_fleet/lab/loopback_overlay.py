@@ -23,7 +23,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.settings.broker import PREFIX, JdbcSettings
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Agent, Broker, Fleet
 
 HEAP = "256m"
@@ -368,7 +368,7 @@ def _has_encrypted_value(value: Any) -> bool:
         return any(_has_encrypted_value(item) for item in value.values())
     if isinstance(value, list | tuple):
         return any(_has_encrypted_value(item) for item in value)
-    return isinstance(value, EncryptedValue)
+    return isinstance(value, UndecryptedVaultValue)
 
 
 def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
@@ -377,7 +377,7 @@ def _replace_encrypted(value: Any, place: str, seed: str) -> Any:
     The secrets depend on the variable, not on the host: peers must agree on what they were given together. An entry of
     a list is identified by its name, else by its position.
     """
-    if isinstance(value, EncryptedValue):
+    if isinstance(value, UndecryptedVaultValue):
         return _derive_secret(seed, place)
     if isinstance(value, Mapping):
         return {key: _replace_encrypted(item, f"{place}.{key}", seed) for key, item in value.items()}
@@ -400,7 +400,7 @@ def _is_literal(address: str) -> bool:
 def _shown(value: Any, name: str) -> str | None:
     if value is None:
         return None
-    if "password" in name or isinstance(value, EncryptedValue):
+    if "password" in name or isinstance(value, UndecryptedVaultValue):
         return "********"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {_shown(item, str(key))}" for key, item in value.items()) + "}"

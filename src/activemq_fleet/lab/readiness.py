@@ -14,7 +14,7 @@ from activemq_fleet.node.observer import Probe, probe_connectors_together
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme, supports_round_trip
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Broker
 
 
@@ -57,7 +57,7 @@ def credentials_of(broker: Broker) -> Credentials | None:
     """
     accounts = sorted(broker.accounts, key=lambda account: account.name != LAB_USER)
     for account in accounts:
-        if account.password is not None and not isinstance(account.password, EncryptedValue):
+        if account.password is not None and not isinstance(account.password, UndecryptedVaultValue):
             return Credentials(account.name, account.password.get_secret_value())
     return None
 

@@ -16,7 +16,7 @@ from lxml import etree
 from activemq_fleet.findings import Severity, TextEdit
 from activemq_fleet.network.connectors import NetworkConnector, parse_network_connector
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.profiles import Profile
+from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import SourcePosition, UnreadableXmlError, XmlDocument, XmlPositions, decode_xml_document
 from activemq_fleet.settings.sizes import size_in_bytes
@@ -505,7 +505,7 @@ class Document:
         )
 
     @property
-    def ha_profile(self) -> Profile | None:
+    def ha_profile(self) -> HighAvailabilityProfile | None:
         """The high-availability profile of the file's broker, such as a pair with a shared store.
 
         It is None for a file that belongs to no fleet.

@@ -99,7 +99,7 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     local, release = document.release.schemas_in_jars, f"ActiveMQ {document.release.text}"
     if hint is not None and local.has_schema_at(namespace, hint[1]):
         return
-    known = local.schema_address_of(namespace)
+    known = local.versionless_schema_address(namespace)
     fix = f"write {namespace} {known} in xsi:schemaLocation" if known else ""
     if "activemq.org/" in namespace:
         fix = f'write xmlns="{CORE}", which is the namespace since 5.0, and its schema in xsi:schemaLocation'

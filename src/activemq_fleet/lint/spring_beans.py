@@ -140,7 +140,7 @@ def element_not_in_spring_schema(document: Document) -> Iterator[Problem]:
 
 def _version(document: Document) -> Version | None:
     address = next((address for namespace, address in document.root.schema_locations if namespace == BEANS), "")
-    return document.release.schemas_in_jars.beans_schema_version(address)
+    return document.release.schemas_in_jars.beans_schema_version_found_at(address)
 
 
 def _problems(

@@ -200,7 +200,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
                 f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
                 f"{node.document.release.text}"
             )
-            address = node.document.release.schemas_in_jars.schema_address_of(CORE)
+            address = node.document.release.schemas_in_jars.versionless_schema_address(CORE)
             edits = node.part_replacement_edit(SCHEMA_LOCATION, match[0], address)
             yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 

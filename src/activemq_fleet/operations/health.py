@@ -16,7 +16,7 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.profiles import PROFILES, Profile
+from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.render.service import STORE_MARKER
 
 _BLINK = 4.0  # clocks that are read at one moment are read one after the other
@@ -53,7 +53,7 @@ class ObservedNode(BrokerEvidence):
         return self.state in SERVING
 
     @property
-    def ha_profile(self) -> Profile:
+    def ha_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the node's broker (``activemq_ha``)."""
         return PROFILES[self.ha]
 

@@ -51,10 +51,10 @@ def pending_actions(
     return starts + [("restart", node) for node in sorted(owing, key=lambda node: node.is_serving)]
 
 
-def notes_on_skipped_nodes(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
-    """Return notes on the nodes that the playbook site skips although they require a start or restart.
+def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[str]) -> list[str]:
+    """Return a note for each node of a pair whose required start or restart the playbook site skips.
 
-    Each note has the reason.
+    Each note names the node and the reason. ``chosen`` are the hosts that the run may change.
     """
     if not pair[0].ha_profile.needs_resync:
         return [
@@ -201,7 +201,7 @@ def decide_brokers_to_start_or_restart(request: OperationRequest) -> Decision:
     nodes = [replace(node, restart_required=node.restart_required or node.host in owing) for node in nodes]
     pairs = [pair for _, pair in sorted(nodes_by_pair(nodes).items())]
     acts = [pending_actions(pair, evidence) for pair in pairs]
-    notes = [note for pair in pairs for note in notes_on_skipped_nodes(pair, evidence)]
+    notes = [note for pair in pairs for note in notes_on_skipped_restarts(pair, evidence)]
     for note in notes:
         request.warn(note)
     batches = [sorted(node.host for node in pair) for pair, due in zip(pairs, acts, strict=True) if due]

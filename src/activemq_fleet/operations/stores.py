@@ -39,14 +39,17 @@ class ObservedSharedStore:
     broker_pid: int | None = None
 
 
-def marker_hosts_by_pair(stores: Iterable[ObservedSharedStore], sizes: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return the hosts that write and check the marker file of each pair's shared store, by pair.
+def hosts_of_unmarked_stores_by_pair(
+    stores: Iterable[ObservedSharedStore], node_count_by_pair: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
+    """Return, by pair, the hosts of each shared store that has no marker file yet, as a tuple.
 
-    The store has no marker yet, and the first host writes it. ``sizes`` is the number of nodes of each pair. Raises
+    The first host of the tuple writes the marker file, and the others check that they find it in their store. Pairs
+    whose store has a marker are left out. ``node_count_by_pair`` is the number of nodes of each pair. Raises
     RefusalError with one line for each pair whose store may not be used.
     """
     pairs = _stores_by_pair(stores)
-    if problems := _problems(pairs, sizes):
+    if problems := _problems(pairs, node_count_by_pair):
         raise RefusalError(
             "no broker is started, because a shared store cannot be used. Correct these errors, and run the playbook "
             "site again:",
@@ -62,11 +65,11 @@ def _stores_by_pair(stores: Iterable[ObservedSharedStore]) -> dict[str, list[Obs
     return pairs
 
 
-def _problems(pairs: Mapping[str, Sequence[ObservedSharedStore]], sizes: Mapping[str, int]) -> list[str]:
-    return [text for pair, seen in pairs.items() if (text := _problem(pair, seen, sizes[pair]))]
+def _problems(pairs: Mapping[str, Sequence[ObservedSharedStore]], node_count_by_pair: Mapping[str, int]) -> list[str]:
+    return [text for pair, seen in pairs.items() if (text := _problem(pair, seen, node_count_by_pair[pair]))]
 
 
-def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str | None:
+def _problem(pair: str, seen: Sequence[ObservedSharedStore], node_count: int) -> str | None:
     marked = [store for store in seen if store.marked is not None]
     for store in marked:
         if pair not in (store.marked or ()):
@@ -111,7 +114,7 @@ def _problem(pair: str, seen: Sequence[ObservedSharedStore], size: int) -> str |
                 "activemq_store_directory to that store. To move it, stop the brokers of pair "
                 f"{pair}, move the directory to {store.directory}, and run the playbook site again"
             )
-    if len(seen) < size:
+    if len(seen) < node_count:
         return (
             f"{seen[0].host}: the store of pair {pair} is new. Only a run with both nodes can check that both "
             "nodes share it. Run the playbook site without --limit"
@@ -124,12 +127,15 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 
 @register_operation("stores", read=StoreMarkerEvidence.from_module_result)
-def decide_store_marker_hosts(request: OperationRequest) -> Decision:
-    """Return the hosts that write or check the marker files of shared stores.
+def decide_marker_writers_and_checkers(request: OperationRequest) -> Decision:
+    """Return the hosts that write the marker files of shared stores, each with the hosts that check its file.
 
-    A marker file assigns a store to its pair. Raises RefusalError for an unusable store.
+    A marker file assigns a store to its pair. The result has ``claims``, the list of checking hosts by writing host,
+    and ``hosts``, all of them. Raises RefusalError for an unusable store.
     """
-    claims = marker_hosts_by_pair(_observed_stores(request, request.evidence, {}), _pair_sizes(request)).values()
+    claims = hosts_of_unmarked_stores_by_pair(
+        _observed_stores(request, request.evidence, {}), _node_count_by_pair(request)
+    ).values()
     firsts = {hosts[0]: list(hosts[1:]) for hosts in claims}
     return {"claims": firsts, "hosts": [host for hosts in claims for host in hosts]}
 
@@ -141,10 +147,10 @@ def shared_store_problems(
 
     ``evidence`` and the processes of the brokers, ``broker_pids``, are by host.
     """
-    return _problems(_stores_by_pair(_observed_stores(request, evidence, broker_pids)), _pair_sizes(request))
+    return _problems(_stores_by_pair(_observed_stores(request, evidence, broker_pids)), _node_count_by_pair(request))
 
 
-def _pair_sizes(request: OperationRequest) -> Counter[str]:
+def _node_count_by_pair(request: OperationRequest) -> Counter[str]:
     return Counter(broker.pair for broker in request.broker_facts_by_host.values())
 
 

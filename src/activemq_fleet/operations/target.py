@@ -55,14 +55,18 @@ class TargetHostsAndPairs:
 
 
 def resolve_target(
-    fleet_hosts: Sequence[TargetHost], name: str = "", to: str = "", reach: Collection[str] | None = None
+    fleet_hosts: Sequence[TargetHost],
+    name: str = "",
+    node_to_activate: str = "",
+    play_hosts: Collection[str] | None = None,
 ) -> TargetHostsAndPairs:
     """Return the hosts and pairs on which an operation acts, given the names that the operator specified.
 
-    The names are ``activemq_target`` and ``activemq_to``; an empty name is the whole fleet. A host may be given by its
-    first label. ``reach`` are the hosts that the run may touch, so that a limit which leaves out a node of the target
-    is refused. ``to`` defaults to every pair's preferred master. Raises InputError with one line: an unknown name (with
-    the nearest one), an ambiguous one, a node that is not of the target, or a limit that cuts it.
+    ``name`` is ``activemq_target``; an empty name is the whole fleet. ``node_to_activate`` is ``activemq_to``, the node
+    that must become active; it defaults to every pair's preferred master. A host may be given by its first label.
+    ``play_hosts`` are the hosts of the play after ``--limit``; a limit that leaves out a node of the target is refused.
+    Raises InputError with one line: an unknown name (with the nearest one), an ambiguous one, a node that is not of the
+    target, or a limit that cuts it.
     """
     if not fleet_hosts:
         raise InputError(
@@ -73,8 +77,8 @@ def resolve_target(
     wanted = {entry.pair for entry in fleet_hosts if entry.host in chosen}
     pairs = {pair: _nodes(fleet_hosts, pair) for pair in sorted(wanted)}
     hosts = tuple(host for nodes in pairs.values() for host in nodes)
-    if reach is not None:
-        _check_reach(pairs, reach, name)
+    if play_hosts is not None:
+        _check_play_hosts(pairs, play_hosts, name)
     masters = {entry.pair: entry.host for entry in fleet_hosts if entry.role == "master" and entry.pair in wanted}
     return TargetHostsAndPairs(
         kind=kind,
@@ -82,7 +86,7 @@ def resolve_target(
         hosts=hosts,
         chosen=tuple(host for host in hosts if host in chosen),
         pairs=pairs,
-        to=_named_node(fleet_hosts, pairs, to) if to else masters,
+        to=_named_node(fleet_hosts, pairs, node_to_activate) if node_to_activate else masters,
     )
 
 
@@ -124,9 +128,9 @@ def _named_node(fleet_hosts: Sequence[TargetHost], pairs: Mapping[str, Sequence[
     )
 
 
-def _check_reach(pairs: Mapping[str, Sequence[str]], reach: Collection[str], name: str) -> None:
+def _check_play_hosts(pairs: Mapping[str, Sequence[str]], play_hosts: Collection[str], name: str) -> None:
     """Raise InputError if a limit leaves out a node: its state is unknown, so its peer must not be changed."""
-    lost = [host for nodes in pairs.values() for host in nodes if host not in reach]
+    lost = [host for nodes in pairs.values() for host in nodes if host not in play_hosts]
     if not lost:
         return
     cut = next((pair for pair, nodes in pairs.items() if 0 < sum(host in lost for host in nodes) < len(nodes)), None)
@@ -151,12 +155,12 @@ def _near(name: str, known: Collection[str]) -> str:
     return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
-def run_start_time(text: object, now: float) -> dict[str, Any]:
-    """Return the start time of an operation's run, as text and in epoch seconds.
+def run_start_text_and_epoch(text: object, now: float) -> dict[str, Any]:
+    """Return the start time of an operation's run, as a dictionary of text (``since``) and seconds (``since_epoch``).
 
-    It is ``activemq_since`` of an interrupted run, or ``now``. The result has ``since``, RFC 3339 in UTC with whole
-    seconds, and ``since_epoch``, the same in seconds. Raises InputError for text that is no such time, or one that has
-    yet to come.
+    ``text`` is ``activemq_since``, the start of an interrupted run; if it is empty, the start is ``now``, in seconds
+    since the epoch. ``since`` is RFC 3339 in UTC with whole seconds, and ``since_epoch`` the same in seconds since the
+    epoch. Raises InputError for text that is no such time, or one that has yet to come.
     """
     if not text:
         moment = datetime.fromtimestamp(int(now), UTC)
@@ -190,12 +194,12 @@ def decide_target(request: OperationRequest) -> Decision:
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
-    since = run_start_time(options.get("since"), time.time())
+    since = run_start_text_and_epoch(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 
 @register_operation("collect")
-def decide_log_collection(request: OperationRequest) -> Decision:
+def decide_log_collection_hosts_and_time(request: OperationRequest) -> Decision:
     """Return the hosts of brokers and agents whose logs the playbook ``collect`` collects, and the current time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the

@@ -42,10 +42,10 @@ class StoreChange:
     install: str = "archive"
 
 
-def _upgrade_changes_by_pair(
+def upgrade_effects_by_pair(
     nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
-    """Return the changes of release and store by an upgrade, by pair.
+    """Return the effects of an upgrade's change of release and store, by pair.
 
     A pair without an active broker cannot be judged and is left out: it is waited for or refused
     elsewhere. Raises RefusalError with one line for each pair or host that cannot be upgraded.
@@ -75,18 +75,14 @@ def _upgrade_changes_by_pair(
     return jumps
 
 
-def upgrade_readiness_step_and_changes(
-    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
-) -> tuple[RollingStep, dict[str, ReleaseChangeEffects]]:
-    """Return the step that waits until all pairs are ready for an upgrade, and what the upgrade changes for each pair.
+def upgrade_readiness_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
+    """Return the step that waits until all pairs are ready for an upgrade: ``wait``, or ``done`` if all are healthy.
 
-    The step is ``done`` if every pair is healthy, else ``wait``. The function is called before anything is installed.
-
-    Raises RefusalError for an upgrade that is refused and for a problem that does not resolve.
+    The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
+    RefusalError for a problem that does not resolve.
     """
-    jumps = _upgrade_changes_by_pair(nodes, stores, run)
     text = f"{count_with_noun(len(nodes), 'broker')} checked: nothing prevents the upgrade"
-    return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text), jumps
+    return next_rolling_step(nodes, run, lambda _pair: None, lambda _pairs: text)
 
 
 def next_upgrade_step(
@@ -101,7 +97,7 @@ def next_upgrade_step(
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
     RefusalError for a change of release that is refused, and for a problem that does not resolve.
     """
-    jumps = _upgrade_changes_by_pair(nodes, stores, run)
+    jumps = upgrade_effects_by_pair(nodes, stores, run)
     brokers = count_with_noun(len(nodes), "broker")
     return next_rolling_step(
         nodes,
@@ -215,9 +211,10 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
 
     The result also has a step, which waits while a pair has a problem.
     """
-    step, jumps = upgrade_readiness_step_and_changes(*_upgrade_of(request))
+    nodes, stores, run = _upgrade_of(request)
+    jumps = upgrade_effects_by_pair(nodes, stores, run)
     return {
-        **request.show_notes_and_serialize_step(step),
+        **request.show_notes_and_serialize_step(upgrade_readiness_step(nodes, run)),
         "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
     }
 

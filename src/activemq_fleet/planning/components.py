@@ -46,7 +46,7 @@ class RestOfFleetFacts:
 class FleetDivision:
     """The division of a fleet into components (hosts that are planned together).
 
-    The fleet-wide facts of each are included. ``component_of`` has the component by ``fleet_component_key_of_host``,
+    The fleet-wide facts of each are included. ``component_of`` has the component by ``component_lookup_key``,
     for all hosts with a role; ``rest_by_component`` has only components that need to know more than their hosts show.
     ``brokers`` is their number, ``pattern`` the naming pattern, ``groups`` and ``releases`` are those of the brokers,
     ``waivers`` those in force, in the order of a report.
@@ -63,18 +63,22 @@ class FleetDivision:
     rest_by_component: Mapping[str, RestOfFleetFacts]
 
 
-def fleet_component_key_of_host(facts: HostDivisionFacts) -> str | None:
-    """Return the key that identifies the fleet component (hosts that are planned together) of a host.
+def component_lookup_key(host_facts: HostDivisionFacts) -> str | None:
+    """Return the key under which ``FleetDivision.component_of`` has the component of one host.
 
-    The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
+    A component is a set of hosts that are planned together. The key is ``group NAME`` or ``host NAME``; None for a host
+    that is no broker, agent or load balancer.
     """
-    if facts.group is not None:
-        return f"group {facts.group}"
-    return f"host {facts.host}" if facts.has_role else None
+    if host_facts.group is not None:
+        return f"group {host_facts.group}"
+    return f"host {host_facts.host}" if host_facts.has_role else None
 
 
-def partly_set_naming_pattern(facts: Sequence[HostDivisionFacts]) -> str | None:
-    """Return the naming pattern that only some hosts set and that applies to all hosts, or None."""
+def naming_pattern_for_hosts_without_one(facts: Sequence[HostDivisionFacts]) -> str | None:
+    """Return the naming pattern for the hosts that set none: the one that the other hosts of the fleet set.
+
+    The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.
+    """
     patterns = {host.pattern for host in facts}
     return _common_pattern_of(facts) if None in patterns and len(patterns) > 1 else None
 
@@ -109,7 +113,7 @@ def divide_into_components(
     component_of = {f"group {group}": joined.get(group, group) for group in groups}
     component_of |= {f"host {host}": joined.get(home, home) for host, home in homes.items()}
     rest = _outside_facts_by_component(brokers, links, ends, joined)
-    keys = {host.host: fleet_component_key_of_host(host) for host in facts} if inventory_findings else {}
+    keys = {host.host: component_lookup_key(host) for host in facts} if inventory_findings else {}
     others = []
     for finding in inventory_findings:
         if key := keys.get(finding.host):

@@ -14,15 +14,15 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_host_record
 
 
-def error_with_line_number(lines: Path | None, error: InputError) -> InputError:
-    """Return an error with the line number of the first invalid record of a JSON-lines file.
+def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError) -> InputError:
+    """Return an error that names the file and line of the first invalid record of JSON lines, in place of ``error``.
 
-    It replaces an error without a host, and names the file. Other errors are returned unchanged. ``lines`` is the path
-    of the JSON lines, None where they are not on this machine.
+    Only an error without a host is replaced. Any other error is returned unchanged, and so is each error if no line is
+    invalid. ``json_lines`` is the path of the JSON lines, None where they are not on this machine.
     """
-    if lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
+    if json_lines is None or not str(error).startswith(ERRORS_WITHOUT_HOST):
         return error
-    for file in _visible_files(lines):
+    for file in _visible_files(json_lines):
         try:
             wrong_line = _first_wrong_line(file)
         except (OSError, EOFError):

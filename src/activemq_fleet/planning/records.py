@@ -15,7 +15,7 @@ from typing import Any
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
 from activemq_fleet.settings.broker import NOT_SETTINGS
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
 ERRORS_WITHOUT_HOST = ("a line of --hosts", "an entry of --hosts")
@@ -152,7 +152,7 @@ def escape_lone_surrogates(text: str) -> str:
 def activemq_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``activemq_*`` variables among a host's variables.
 
-    Values that Ansible marks as vaulted become ``EncryptedValue``.
+    Values that Ansible marks as vaulted become ``UndecryptedVaultValue``.
     """
     return {
         name: _decoded_value(value)
@@ -198,7 +198,7 @@ def variables_from_json(text: str) -> dict[str, Any]:
 
 
 def _json_form_of(value: object) -> Any:
-    if isinstance(value, EncryptedValue):
+    if isinstance(value, UndecryptedVaultValue):
         return {_VAULT: value.ciphertext}
     if isinstance(value, date):
         return value.isoformat()
@@ -216,7 +216,7 @@ def _decoded_value(value: Any) -> Any:
         if len(value) == 1:
             ((name, inside),) = value.items()
             if name == _VAULT and isinstance(inside, str):
-                return EncryptedValue(inside)
+                return UndecryptedVaultValue(inside)
             if name == _UNSAFE:
                 return inside
         return {name: _decoded_value(inside) for name, inside in value.items()}

@@ -24,7 +24,7 @@ class ReleaseRequirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class HighAvailabilityProfile:
     """A high-availability profile, one value of ``activemq_ha``: how one node of a pair takes over from the other.
 
     At most one of ``shares_store_directory``, ``has_database_lease`` and ``replicates`` is True. With none of them each

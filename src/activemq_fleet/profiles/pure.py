@@ -1,8 +1,8 @@
 """The profile ``pure``: pure master/slave, which releases before 5.8.0 have."""
 
-from activemq_fleet.profiles.profile import Profile, ReleaseRequirement
+from activemq_fleet.profiles.profile import HighAvailabilityProfile, ReleaseRequirement
 
-PURE = Profile(
+PURE = HighAvailabilityProfile(
     name="pure",
     replicates=True,
     needs_resync=True,

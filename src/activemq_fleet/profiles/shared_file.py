@@ -1,8 +1,8 @@
 """The profile ``shared-file``: one kahaDB store on a file system that both nodes mount."""
 
-from activemq_fleet.profiles.profile import Profile
+from activemq_fleet.profiles.profile import HighAvailabilityProfile
 
-SHARED_FILE = Profile(
+SHARED_FILE = HighAvailabilityProfile(
     name="shared-file",
     shares_store_directory=True,
     plural="shared file stores",

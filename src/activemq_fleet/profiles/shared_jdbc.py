@@ -1,8 +1,8 @@
 """The profile ``shared-jdbc``: one database for both nodes, with a lease."""
 
-from activemq_fleet.profiles.profile import Profile, ReleaseRequirement
+from activemq_fleet.profiles.profile import HighAvailabilityProfile, ReleaseRequirement
 
-SHARED_JDBC = Profile(
+SHARED_JDBC = HighAvailabilityProfile(
     name="shared-jdbc",
     has_database_lease=True,
     required_variables=("jdbc",),

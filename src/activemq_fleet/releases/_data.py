@@ -97,7 +97,7 @@ class ReleaseData:
             if hit.includes(release_version) and not fixed.includes(release_version)
         )
         answers["meets_security_floor"] = self.has["meets_security_floor"].includes(release_version)
-        floors = self.has["meets_security_floor"].first_versions()
+        floors = self.has["meets_security_floor"].first_version_per_release_line()
         answers["security_floor"] = next(floor for floor in floors if floor.startswith(f"{version[0]}."))
         return answers | self._jar_set(version, text, answers)
 
@@ -130,7 +130,7 @@ def _spans(table: Mapping[str, str]) -> dict[str, VersionSpan]:
 
 def _advisory(fixed: str, since: str = "5.3.0", **about: str) -> tuple[Advisory, VersionSpan, VersionSpan]:
     span = VersionSpan.parse(fixed)
-    return Advisory(fixed_in=span.first_versions(), **about), VersionSpan.parse(since), span
+    return Advisory(fixed_in=span.first_version_per_release_line(), **about), VersionSpan.parse(since), span
 
 
 def _read_toml(name: str) -> dict[str, Any]:

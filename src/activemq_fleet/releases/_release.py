@@ -301,10 +301,10 @@ def supported_release_lines() -> tuple[str, ...]:
     return tuple(line for line in data.lines if line in data.supported_lines)
 
 
-def releases_to_download() -> tuple[Release, ...]:
+def downloadable_releases() -> tuple[Release, ...]:
     """Return the ActiveMQ releases whose jars can be downloaded through Maven, oldest first.
 
-    The list shows the state of the last measurement.
+    The tuple shows the state of the last measurement.
     """
     return tuple(sorted(map(Release.of, load_release_data().jars), key=lambda release: parse_version(release.text)))
 

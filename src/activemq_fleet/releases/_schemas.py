@@ -59,10 +59,11 @@ class SchemasInJars:
             return self._spring_version(name, address) is not None
         return namespace == CORE and self._has_core(address)
 
-    def schema_address_of(self, namespace: str) -> str:
-        """Return the address at which every ActiveMQ release finds the schema of an XML namespace.
+    def versionless_schema_address(self, namespace: str) -> str:
+        """Return the address without a version at which every release with the schema of an XML namespace finds it.
 
-        It is empty for an unknown namespace.
+        The address is for ``xsi:schemaLocation``. The result is "" for a namespace whose schema the jars of this
+        release do not contain.
         """
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"
@@ -72,8 +73,12 @@ class SchemasInJars:
             return f"{CORE}/activemq-core.xsd"
         return f"{namespace}/spring-{namespace.removeprefix(_SPRING_NAMESPACE)}.xsd"
 
-    def beans_schema_version(self, address: str) -> SpringVersion | None:
-        """Return the version of Spring's beans schema that an ActiveMQ release finds at an address, or None."""
+    def beans_schema_version_found_at(self, address: str) -> SpringVersion | None:
+        """Return the version of Spring's beans schema that the jars of this release have for an address.
+
+        It is a tuple of major and minor version, and may be newer than the version in the address. The result is None
+        if the jars have no beans schema for the address.
+        """
         return self._spring_version("beans", address)
 
     def _has_core(self, address: str) -> bool:

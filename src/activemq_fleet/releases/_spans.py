@@ -27,7 +27,11 @@ class VersionSpan(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> VersionSpan:
-        """Return the span of versions that a text describes, such as ``"5.17.7 5.18.4"`` or ``"5.3.0 !5.8.0"``."""
+        """Return the span of versions that a text describes: first versions, and after ``!`` the end of the span.
+
+        ``"5.17.7 5.18.4"`` means 5.17.7 and later 5.17.x, and 5.18.4 and later. ``"5.3.0 !5.8.0"`` means 5.3.0 and
+        later, up to the last version before 5.8.0. Raises ValueError for other text.
+        """
         periods: list[tuple[tuple[Version, ...], Version | None]] = []
         floors: tuple[Version, ...] = ()
         for word in text.split():
@@ -54,7 +58,7 @@ class VersionSpan(NamedTuple):
         first = "".join(f"{texts} and later {major}.x, " for major, texts in earlier) + last[1]
         return version_range_in_words(first, end) if end else f"{first} and later"
 
-    def first_versions(self) -> tuple[str, ...]:
+    def first_version_per_release_line(self) -> tuple[str, ...]:
         """Return the first version in each release line of the span of versions, as texts.
 
         For instance ``("5.18.4", "6.1.0")``: 5.18.4 and later of the 5.18 line have it, and so have 6.1.0 and later.

@@ -53,7 +53,7 @@ _PUBLIC = ("systemd/", "jndi.properties")
 
 
 def render_activemq_xml(broker: Broker) -> XmlDocument:
-    """Return a broker's activemq.xml.
+    """Return a broker's activemq.xml as an XML document.
 
     Raises SettingsError for fragments or extra files that cannot be used.
     """
@@ -186,12 +186,12 @@ def render_hosts(fleet: Fleet, *, reveal: bool = False) -> dict[str, dict[str, b
 
 
 def render_fleet(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]] | None = None) -> dict[str, bytes]:
-    """Return the rendered files of a fleet, as bytes by path.
+    """Return all rendered files of a fleet, those of its hosts included, as a dictionary of bytes by relative path.
 
-    They are sorted, and all that ``activemq-fleet render`` writes except the diagram. Paths are relative and begin with
-    ``hosts/HOST/``, ``clients/GROUP/`` or ``prometheus/``; ``fleet.json`` lists brokers, files and the fleet's
-    findings. Secrets are rendered as ``@VARIABLE@``. The same fleet gives the same bytes. ``trees`` are the files of
-    every host where ``render_hosts`` has made them; the fleet may have new findings.
+    The dictionary is sorted and contains all files that ``activemq-fleet render`` writes, except the diagram. The paths
+    begin with ``hosts/HOST/``, ``clients/GROUP/`` or ``prometheus/``; ``fleet.json`` lists brokers, files and the
+    fleet's findings. Secrets are rendered as ``@VARIABLE@``. The same fleet results in the same bytes. ``trees`` are
+    the hosts' files if ``render_hosts`` has already rendered them; without it this function renders them.
 
     Raises SettingsError, which names host and variable, for settings that cannot be rendered.
 

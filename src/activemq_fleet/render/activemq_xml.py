@@ -50,7 +50,7 @@ _CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the dat
 
 
 def activemq_xml(broker: Broker) -> bytes:
-    """Return the content of a broker's activemq.xml.
+    """Return the content of a broker's activemq.xml as bytes; ``render_activemq_xml`` returns it as an XML document.
 
     Passwords are placeholders that credentials.properties fills.
     """

@@ -85,9 +85,9 @@ def _client_id(balancer: Balancer, virtual_port: VirtualPort) -> str:
 
 
 def mqtt_connect_packet(client_id: str, username: str | None, password: str | None) -> bytes:
-    """Return an MQTT CONNECT packet.
+    """Return an MQTT CONNECT packet as bytes, of MQTT 3.1, which every release accepts.
 
-    It is of MQTT 3.1, which every release accepts; ``client_id`` may have 23 characters at most.
+    ``client_id`` may have 23 characters at most. Without a user name the packet has no login.
     """
     flags = _CLEAN_SESSION | (_WITH_LOGIN if username else 0)
     body = encode_mqtt_text("MQIsdp") + struct.pack(">BBH", 3, flags, _KEEP_ALIVE) + encode_mqtt_text(client_id)

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from activemq_fleet.render import console
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value
 from activemq_fleet.render.secrets import SecretSource
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import Broker
 
 PATH = "conf/credentials.properties"
@@ -19,7 +19,7 @@ def credentials_file(broker: Broker, secrets: SecretSource) -> bytes:
     It has the passwords that activemq.xml refers to, and the console's login.
     """
     settings = broker.settings
-    entries: dict[str, tuple[str, SecretStr | EncryptedValue | None]] = {}
+    entries: dict[str, tuple[str, SecretStr | UndecryptedVaultValue | None]] = {}
     if settings.network_password is not None and settings.authentication != "none":
         entries["activemq.network.password"] = ("activemq_network_password", settings.network_password)
     entries |= {account.key: (account.variable, account.password) for account in broker.accounts}

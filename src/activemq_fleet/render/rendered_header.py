@@ -10,17 +10,14 @@ _PREFERRED = b"(preferred master)"
 _HEADER_BYTES = 4096
 
 
-class RenderedHeader(NamedTuple):
+class ActivemqXmlHeader(NamedTuple):
     """The header of a rendered ``activemq.xml``: its release, and whether its broker is a preferred master."""
 
     release: str
     is_preferred_master: bool
 
 
-def read_rendered_header(content: bytes) -> RenderedHeader | None:
-    """Read the release, and whether the broker is a preferred master, from the header of a rendered ``activemq.xml``.
-
-    None is returned for a file that activemq.fleet did not render.
-    """
-    match = _HEADER.search(content, 0, _HEADER_BYTES)
-    return RenderedHeader(match[2].decode(), _PREFERRED in match[1]) if match else None
+def read_activemq_xml_header(activemq_xml: bytes) -> ActivemqXmlHeader | None:
+    """Return the header of a rendered ``activemq.xml``, or None for a file that activemq.fleet did not render."""
+    match = _HEADER.search(activemq_xml, 0, _HEADER_BYTES)
+    return ActivemqXmlHeader(match[2].decode(), _PREFERRED in match[1]) if match else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SecretSource:
     host: str
     reveal: bool = False
 
-    def secret_text(self, variable: str, value: SecretStr | EncryptedValue | None) -> str:
+    def secret_text(self, variable: str, value: SecretStr | UndecryptedVaultValue | None) -> str:
         """Return a secret as the text for a rendered file: its value, or the placeholder ``@variable@``.
 
         The result is the value if ``reveal`` is set.

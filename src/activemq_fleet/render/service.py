@@ -161,10 +161,10 @@ def apt_packages(broker: Broker) -> tuple[str, ...]:
     return (f"activemq={broker.release.text}[-+]*", *needs) if broker.settings.install == "package" else ()
 
 
-def guard_directory(broker: Broker) -> str:
-    """Return the directory of a broker's guard, the process that fences its store.
+def guard_state_directory(broker: Broker) -> str:
+    """Return the directory in which a broker's guard, the process that fences its store, keeps its state.
 
-    It is on the host's own disk.
+    It is on the host's own disk. It also contains the symbolic link to the store that activemq.xml names.
     """
     return f"{broker_directory_paths(broker).data}/fence"
 
@@ -174,7 +174,7 @@ def kahadb_directory_in_xml(broker: Broker) -> str:
 
     It is the store itself, or with a guard the symbolic link that the guard sets.
     """
-    return f"{guard_directory(broker)}/store" if broker.has_guard else broker.store_directory
+    return f"{guard_state_directory(broker)}/store" if broker.has_guard else broker.store_directory
 
 
 def guard_command(broker: Broker) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def guard_command(broker: Broker) -> tuple[str, ...]:
     )
     keep = ("--keep-index-copies",) if broker.release.loses_subscriptions_on_rebuild else ()
     refuse = ("--refuse-loss",) if broker.settings.index_rebuild == "refuse" else ()
-    options = ("--local", guard_directory(broker), *command, *keep, *refuse)
+    options = ("--local", guard_state_directory(broker), *command, *keep, *refuse)
     return (program, "--store", broker.store_directory, *options, "--")
 
 

@@ -18,7 +18,7 @@ from activemq_fleet.audit.result import AuditResult, audit_headline, incident_no
 from activemq_fleet.audit.scraped_availability import UnservedPeriod, incident_near_period
 from activemq_fleet.audit.state_spans import end_active_spans_at_takeovers
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.reports.charts import SvgChart, add_scrape_row, tick_interval_seconds
+from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import duration_text, render_html_page, utc_time_text
 
 _GRAVE = frozenset(
@@ -127,7 +127,7 @@ def audit_timeline_chart(report_data: AuditReportData) -> SvgChart | None:
                 chart.add_bar(f"s-{span.state}", span.began.timestamp(), until.timestamp(), tooltip)
             chart.height += 18
         if report_data.scraped:
-            add_scrape_row(chart, report_data.scraped, pair)
+            add_scraped_availability_row(chart, report_data.scraped, pair)
         for at, number, incident in incidents:
             tooltip = f"{number}: {incident.kind.replace('_', ' ')} at {short_name(incident.host)}"
             shaded_until = incident.ended.timestamp() if incident.ended and incident.kind in _WITHOUT_ACTIVE else 0

@@ -115,8 +115,8 @@ class SvgChart(Canvas):
         return self
 
 
-def add_scrape_row(chart: SvgChart, scraped: ScrapedAvailability, pair: str) -> None:
-    """Add a row to a timeline chart: the times in which scrapes of a pair's metrics showed an active node, or none."""
+def add_scraped_availability_row(chart: SvgChart, scraped: ScrapedAvailability, pair: str) -> None:
+    """Add a row to a timeline chart: the periods in which scraped metrics showed an active node of a pair, or none."""
     chart.add_text_label(chart.left - 10, chart.height + 8, "by scrapes", anchor="end")
     for period in scraped.active:
         if period.pair == pair:

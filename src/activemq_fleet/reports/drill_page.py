@@ -8,7 +8,7 @@ from statistics import median
 
 from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
-from activemq_fleet.reports.charts import SvgChart, add_scrape_row, tick_interval_seconds
+from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_html_page
 
 _FAULTS = {
@@ -73,7 +73,7 @@ def drill_timeline_chart(result: DrillResult) -> SvgChart:
                     chart.add_bar(f"s-{span.state}", span.began, span.ended, tooltip)
             chart.height += 18
         if result.scraped:
-            add_scrape_row(chart, result.scraped, account.pair)
+            add_scraped_availability_row(chart, result.scraped, account.pair)
         _add_flow_and_faults(chart, [fault for fault in result.faults if fault.pair == account.pair], top)
         chart.height += 9
     length = int(chart.ended - chart.began)

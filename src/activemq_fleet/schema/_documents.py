@@ -114,9 +114,9 @@ def parse_elements(document: bytes) -> list[etree._Element]:
 
 
 def utf_16_encoding(document: bytes) -> str:
-    """Return the UTF-16 encoding of an XML document, ``utf-16-le`` or ``utf-16-be``.
+    """Return the UTF-16 encoding of an XML document, or "" for a document in any other encoding.
 
-    The result is "" for a document in any other encoding.
+    The encoding is ``utf-16-le`` or ``utf-16-be``.
     """
     if document.startswith((codecs.BOM_UTF16_LE, b"<\0")):
         return "utf-16-le"
@@ -124,10 +124,7 @@ def utf_16_encoding(document: bytes) -> str:
 
 
 def declared_encoding(document: bytes) -> str:
-    """Return the encoding that the first line of an XML document declares.
-
-    The result is "" without a declaration.
-    """
+    """Return the encoding that the first line of an XML document declares, or "" without a declaration."""
     begin = document[:_LONGEST_DECLARATION].decode(utf_16_encoding(document) or "latin-1", "replace")
     declared = _DECLARED.match(begin.lstrip("\ufeffï»¿"))
     return declared[1] if declared else ""

@@ -52,10 +52,10 @@ class _Explanation:
     order: tuple[str, ...] = ()
     fix: str = ""
 
-    def repair_edits(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
+    def text_edits_for_repair(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
         """Return the text edits that repair an XML document where it is invalid.
 
-        The result is () if more than one repair is possible.
+        The tuple is empty if no repair, or more than one, is possible.
         """
         parent = self.element.getparent()
         if self.order and parent is not None:
@@ -95,7 +95,7 @@ class SchemaErrorExplainer:
             place = (
                 positions.attribute_position(element, attribute) if attribute else positions.element_position(element)
             )
-            edits = reason.repair_edits(positions)
+            edits = reason.text_edits_for_repair(positions)
             fix = reason.fix or (f"write {reason.name}" if reason.name else "")
             problems.add(SchemaProblem(*place, element_path(element), reason.message, fix, edits))
         return tuple(sorted(problems))

@@ -194,9 +194,10 @@ class XmlPositions:
 
 
 def decode_xml_document(document: bytes, encoding: str | None, errors: str = "replace") -> str:
-    """Decode an XML document that is given as bytes, and return its characters.
+    """Return the text of an XML document that is given as bytes, without its byte order mark.
 
-    A byte order mark is left out.
+    UTF-16 is detected; other documents have the given encoding, or UTF-8 if it is None. ``errors`` is the error handler
+    of ``bytes.decode``.
     """
     if document.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"

@@ -20,13 +20,13 @@ from pydantic import (
 
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
-from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, Profile, ProfileName
+from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, HighAvailabilityProfile, ProfileName
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
 from activemq_fleet.settings.elements import XmlElementSettingsBase
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.management import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.network import (
@@ -77,7 +77,7 @@ _DECIDED = {
 }
 
 
-def _has_default_password(username: str | None, password: SecretStr | EncryptedValue | None) -> bool:
+def _has_default_password(username: str | None, password: SecretStr | UndecryptedVaultValue | None) -> bool:
     return isinstance(password, SecretStr) and is_default_credential(username or "", password.get_secret_value())
 
 
@@ -121,7 +121,7 @@ class JdbcSettings(NetworkSettingsBase):
             "must be a JDBC URL such as jdbc:postgresql://db/activemq, without spaces, quotes, < and >",
             may_be_secret=True,
         ),
-        AfterValidator(fields.check_text),
+        AfterValidator(fields.check_literal_text),
     ]
     driver: fields.JavaClass
     jar: fields.AbsolutePath | None = None
@@ -284,7 +284,7 @@ class _Broker(NetworkSettingsBase):
     waivers: tuple[WaiverSettings, ...] = ()
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of a broker, given by the variable ``activemq_ha``."""
         return PROFILES[self.ha]
 

@@ -21,7 +21,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class XmlElementSettingsBase(BaseModel):
-    """The base class of settings whose keys are attributes and properties of XML elements of ``activemq.xsd``."""
+    """The base class of a host's settings with the variables for XML elements, whose values are models."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class EncryptedValue:
-    """An encrypted value of Ansible Vault that cannot be decrypted, because the vault password is missing.
+class UndecryptedVaultValue:
+    """A value encrypted with Ansible Vault that was not decrypted, because the vault password is missing.
 
     It takes the place of the value. Two are equal when their ciphertexts are equal; the ciphertext is never shown.
     """
@@ -21,4 +21,4 @@ def may_equal(first: object, second: object) -> bool:
     The result is False only for two values that are known to differ. A password that was encrypted twice has two
     ciphertexts.
     """
-    return first == second or isinstance(first, EncryptedValue) or isinstance(second, EncryptedValue)
+    return first == second or isinstance(first, UndecryptedVaultValue) or isinstance(second, UndecryptedVaultValue)

@@ -27,7 +27,7 @@ from activemq_fleet.addresses import join_host_port, parse_address_and_tls, pars
 from activemq_fleet.errors import text_required_message
 from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
 from activemq_fleet.releases import example_release
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _LINE_END = re.compile(r"[\r\n\t]")
@@ -53,7 +53,7 @@ def check_set_together(**values: object) -> None:
         raise ValueError(f"{names[0]} is set, but {missing[0]} is not: set {missing[0]}, or remove {names[0]}")
 
 
-def check_text(text: str) -> str:
+def check_literal_text(text: str) -> str:
     """Check that a setting's text has no control character or Spring or Jinja expression, and return the text.
 
     Raise ValueError if it has.
@@ -76,7 +76,7 @@ def _check_line(text: str) -> str:
         raise ValueError(
             "the value of the setting contains a line break or a tab: write the value in one line without tabs"
         )
-    return check_text(text)
+    return check_literal_text(text)
 
 
 def _check_filled(text: str) -> str:
@@ -131,8 +131,8 @@ def _check_port(text: str) -> str:
 class TextPattern:
     """A pydantic validator for text that must match a regular expression as a whole.
 
-    The text must also pass :func:`check_text`. ``requirement`` is the end of the error for text that does not match:
-    "must be a size such as 512m". The error begins with the text, unless it ``may_be_secret``.
+    The text must also pass :func:`check_literal_text`. ``requirement`` is the end of the error for text that does not
+    match: "must be a size such as 512m". The error begins with the text, unless it ``may_be_secret``.
     """
 
     def __init__(self, regex: str, requirement: str, *, may_be_secret: bool = False) -> None:
@@ -143,18 +143,17 @@ class TextPattern:
     def check_matches(self, text: str) -> str:
         """Check that a text matches the regular expression, and return it unchanged.
 
-        It must match as a whole. Raise ValueError if it does not. Texts that ``check_text`` rejects raise ValueError,
-        too.
+        It must match as a whole. Raise ValueError if it does not, and for texts that ``check_literal_text`` rejects.
         """
         if not self._compiled.fullmatch(text):
             shown = "" if self._may_be_secret else f" {text[:_SHOWN]!r}"
             raise ValueError(f"the value{shown} {self._requirement}")
-        return check_text(text)
+        return check_literal_text(text)
 
-    def check_number_as_text(self, value: Any) -> Any:
-        """Check that a number, written as text, matches this regular expression, and return the number unchanged.
+    def check_text_of_number(self, value: Any) -> Any:
+        """Check that a number matches this regular expression when it is converted to text, and return it unchanged.
 
-        Raise ValueError if it does not.
+        Raise ValueError if it does not match. A value that is no number is not checked.
         """
         if isinstance(value, int | float) and not isinstance(value, bool):
             self.check_matches(str(value))
@@ -162,7 +161,7 @@ class TextPattern:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         matching = core_schema.no_info_after_validator_function(self.check_matches, handler(source))
-        return core_schema.no_info_before_validator_function(self.check_number_as_text, matching)
+        return core_schema.no_info_before_validator_function(self.check_text_of_number, matching)
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
@@ -181,8 +180,8 @@ def matching_text_validator(regex: str, requirement: str, *, may_be_secret: bool
     return TextPattern(regex, requirement, may_be_secret=may_be_secret)
 
 
-def _secret(value: Any) -> SecretStr | EncryptedValue:
-    if isinstance(value, EncryptedValue):
+def _secret(value: Any) -> SecretStr | UndecryptedVaultValue:
+    if isinstance(value, UndecryptedVaultValue):
         return value
     if not isinstance(value, str | SecretStr):
         raise ValueError(text_required_message("the password", value))
@@ -376,7 +375,7 @@ OptionName = Annotated[
     str, matching_text_validator(r"[A-Za-z][A-Za-z0-9.]*", "must be the name of a URI option such as keepAlive")
 ]
 Port = Annotated[int, Field(ge=1, le=65535)]
-Secret = Annotated[SecretStr | EncryptedValue, PlainValidator(_secret, json_schema_input_type=str)]
+Secret = Annotated[SecretStr | UndecryptedVaultValue, PlainValidator(_secret, json_schema_input_type=str)]
 Words = BeforeValidator(_split_words, json_schema_input_type=str | list[str])
 """Makes a list of a text of words with commas between them."""
 Principals = Annotated[tuple[Principal, ...], Words]

@@ -163,7 +163,7 @@ class TraceBrokerPathPlugin(SwitchableBean):
     stamp_property: fields.Name | None = None
 
 
-class SelectorCachePlugin(SwitchableBean):
+class VirtualSelectorCachePlugin(SwitchableBean):
     """The virtualSelectorCacheBrokerPlugin, which caches the selectors of absent consumers of virtual topics.
 
     The broker then stores only the messages that they select.
@@ -190,7 +190,7 @@ class PluginSettings(KeyRefusingBean):
     timestamp: Annotated[TimeStampingPlugin | None, OffIsNone] = None
     force_persistency: Annotated[ForcePersistencyPlugin | None, OffIsNone] = None
     trace_broker_path: Annotated[TraceBrokerPathPlugin | None, OffIsNone] = None
-    virtual_selector_cache: Annotated[SelectorCachePlugin | None, OffIsNone] = None
+    virtual_selector_cache: Annotated[VirtualSelectorCachePlugin | None, OffIsNone] = None
     connection_dot: Annotated[ConnectionDotPlugin | None, OffIsNone] = None
     destination_dot: Annotated[DestinationDotPlugin | None, OffIsNone] = None
     logging: Annotated[LoggingPlugin | None, OffIsNone] = None

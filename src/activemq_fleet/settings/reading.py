@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.fields import SETTING_VALUE
 from activemq_fleet.similar_names import most_similar_name, similar_names
 
@@ -54,10 +54,9 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
 
 
 def check_known_variables(host: str, variables: Mapping[str, Any], *, certain: bool) -> None:
-    """Check that all ``activemq_*`` variables of a host are known.
+    """Raise SettingsError if a host has unknown ``activemq_*`` variables, with the variable that each probably means.
 
-    Raise SettingsError for unknown ones. Nothing else of the host is read. ``certain``: only for those that differ from
-    a known variable in a letter or two.
+    Nothing else of the host is read. ``certain``: only for those that differ from a known variable in a letter or two.
     """
     unknown = (name for name in sorted(variables) if name.startswith(PREFIX) and name not in KNOWN)
     problems = [
@@ -83,7 +82,10 @@ def probable_activemq_variable(name: str) -> str | None:
 
 
 def variables_by_misspelled_name(names: Iterable[object]) -> dict[str, str]:
-    """Return the ``activemq_*`` variables that misspelled names without this prefix probably mean."""
+    """Return a dictionary from each misspelled name to the ``activemq_*`` variable that it probably means.
+
+    Names for which ``probable_activemq_variable`` returns None are left out, such as those that have this prefix.
+    """
     meant = {name: probable_activemq_variable(name) for name in names if isinstance(name, str)}
     return {name: variable for name, variable in meant.items() if variable}
 
@@ -124,13 +126,13 @@ def _accepts(name: str, value: object) -> bool:
 def _explain_error(host: str, detail: ErrorDetails) -> str:
     place = _variable_path(detail["loc"])
     value, kind = detail["input"], detail["type"]
-    if kind == "value_error" and not isinstance(value, EncryptedValue):
+    if kind == "value_error" and not isinstance(value, UndecryptedVaultValue):
         sentence = str(detail["ctx"]["error"])
         if detail["loc"][-1:] == ("[key]",):
             place = _variable_path(detail["loc"][:-2])
             sentence = sentence.replace(SETTING_VALUE, "the key", 1).replace("the value", "the key", 1)
         return f"{host}: {_sentence_with_place(sentence, place)}"
-    if isinstance(value, EncryptedValue):
+    if isinstance(value, UndecryptedVaultValue):
         problem = (
             f"the value of {place} is encrypted, and no given vault password decrypts it: set --vault-password-file or "
             "--vault-id"

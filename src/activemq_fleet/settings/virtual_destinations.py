@@ -25,9 +25,9 @@ class ForwardTarget(NamedDestination):
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
 
     def element_name(self) -> str:
-        """Return the name of the XML element of the target: ``queue``, ``topic`` or ``filteredDestination``.
+        """Return the name of a forward target's XML element: ``queue``, ``topic`` or ``filteredDestination``.
 
-        It is the last one if the target has a selector.
+        It is ``filteredDestination`` if the forward target has a selector.
         """
         return "filteredDestination" if self.selector else super().element_name()
 

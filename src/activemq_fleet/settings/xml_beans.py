@@ -59,9 +59,9 @@ class MissingFeature(NamedTuple):
 
 
 class XmlBean(BaseModel):
-    """The base class of models of one XML element.
+    """The base class of pydantic models for the settings of one XML element of activemq.xml.
 
-    Its fields are the element's attributes and properties. A field with the value None is omitted. A key whose value is
+    The fields are the element's attributes and properties. A field with the value None is omitted. A key whose value is
     a bean is a property, an element around that bean's. ``PROPERTIES`` names those that the schema has as elements
     alone, or under another name. ``NOT_WRITTEN`` are keys that a bean writes itself, ``IMPLIED`` those that no
     inventory sets.

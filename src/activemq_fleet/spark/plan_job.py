@@ -17,9 +17,9 @@ from activemq_fleet.artifacts import schema_bytes
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.planning.components import (
     FleetDivision,
+    component_lookup_key,
     divide_into_components,
-    fleet_component_key_of_host,
-    partly_set_naming_pattern,
+    naming_pattern_for_hosts_without_one,
 )
 from activemq_fleet.planning.compute import (
     DATASETS,
@@ -33,7 +33,7 @@ from activemq_fleet.planning.host_facts import (
     InventoryProblemKind,
     host_division_facts_and_variables,
 )
-from activemq_fleet.planning.line_numbers import error_with_line_number
+from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
 from activemq_fleet.planning.records import (
     HostRecord,
     activemq_variables,
@@ -133,12 +133,12 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
     """Return OBJECTS with hosts by fleet component, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = partly_set_naming_pattern(facts)
+        pattern = naming_pattern_for_hosts_without_one(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)
     except InputError as error:
-        raise error_with_line_number(source.lines, error) from None
+        raise error_at_first_invalid_json_line(source.lines, error) from None
 
 
 def _collect_facts(
@@ -162,7 +162,7 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             facts = HostDivisionFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
-        if key := fleet_component_key_of_host(facts):
+        if key := component_lookup_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
             yield KeyedObject(key, FleetComponentHost(facts.host, variables, facts.position, *roles))
 
@@ -177,7 +177,7 @@ def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) ->
 
 
 def _replace_keys_by_components(batches: Batches, *, division: FleetDivision) -> Batches:
-    """Yield OBJECTS with the component in place of the ``fleet_component_key_of_host``."""
+    """Yield OBJECTS with the component in place of the ``component_lookup_key``."""
     for batch in batches:
         components = [division.component_of[key] for key in batch.column("key").to_pylist()]
         yield batch.set_column(0, OBJECTS.field("key"), pa.array(components, pa.string()))

@@ -11,9 +11,9 @@ from typing import Any
 from activemq_fleet.artifacts import schema_bytes
 from activemq_fleet.planning.components import (
     FleetDivision,
+    component_lookup_key,
     divide_into_components,
-    fleet_component_key_of_host,
-    partly_set_naming_pattern,
+    naming_pattern_for_hosts_without_one,
 )
 from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
 from activemq_fleet.planning.host_facts import HostDivisionFacts, host_division_facts_and_variables
@@ -39,7 +39,7 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
         ]
 
     found = read(None)
-    pattern = partly_set_naming_pattern([facts for facts, _ in found])
+    pattern = naming_pattern_for_hosts_without_one([facts for facts, _ in found])
     return found if pattern is None else read(pattern)
 
 
@@ -59,7 +59,7 @@ def hosts_by_component(
 ) -> dict[str, list[FleetComponentHost]]:
     components: dict[str, list[FleetComponentHost]] = defaultdict(list)
     for facts, text in facts_of(hosts, groups):
-        key = fleet_component_key_of_host(facts)
+        key = component_lookup_key(facts)
         if key is not None:
             host = FleetComponentHost(
                 facts.host, text, facts.position, facts.broker, facts.agent, facts.balancer, facts.by_hand

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.line_numbers import error_with_line_number
+from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
 from activemq_fleet.planning.records import read_host_record
 
 RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
@@ -36,7 +36,7 @@ def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
     lines = tmp_path / "hosts.jsonl"
     lines.write_text(f"{RIGHT}\n\n{line}\n{line}\n")
 
-    found = str(error_with_line_number(lines, error_of(line)))
+    found = str(error_at_first_invalid_json_line(lines, error_of(line)))
 
     assert found.startswith(f"{lines}, {says}")
     assert found.endswith(". Nothing was written")
@@ -50,7 +50,7 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
         file.write(f"{RIGHT}\nno JSON\n")
     (tmp_path / "part-2.jsonl.gz").write_bytes(b"not packed")
 
-    found = error_with_line_number(tmp_path, error_of("no JSON"))
+    found = error_at_first_invalid_json_line(tmp_path, error_of("no JSON"))
 
     assert str(found).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
 
@@ -58,6 +58,6 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
 def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
     about_host, nameless = InputError("a-mq01-a: the variables of this host are not JSON"), error_of("x")
 
-    assert error_with_line_number(tmp_path, about_host) is about_host
-    assert error_with_line_number(None, nameless) is nameless
-    assert error_with_line_number(tmp_path, nameless) is nameless  # whoever changed the file meanwhile
+    assert error_at_first_invalid_json_line(tmp_path, about_host) is about_host
+    assert error_at_first_invalid_json_line(None, nameless) is nameless
+    assert error_at_first_invalid_json_line(tmp_path, nameless) is nameless  # whoever changed the file meanwhile

@@ -16,7 +16,7 @@ from activemq_fleet.planning.records import (
     variables_from_json,
     variables_to_json,
 )
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 
 HOST = "orders-mq01-a.example.com"
 VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
@@ -69,7 +69,7 @@ def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
 def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
     found = read_listed_host(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
 
-    assert found["activemq_network_password"] == EncryptedValue(VAULT)
+    assert found["activemq_network_password"] == UndecryptedVaultValue(VAULT)
     assert variables_from_json(variables_to_json(HOST, found)) == found
 
 

@@ -65,8 +65,10 @@ def dashboard_files() -> dict[str, bytes]:
     }
 
 
-def dashboard_queries(*, host: str = ".*", pair: str = ".*", interval: str = "5m") -> Iterator[tuple[str, str, str]]:
-    """Yield (dashboard, panel title, PromQL) of every query of the dashboards.
+def dashboard_panel_queries(
+    *, host: str = ".*", pair: str = ".*", interval: str = "5m"
+) -> Iterator[tuple[str, str, str]]:
+    """Yield every query of the Grafana dashboards as a tuple (name of the dashboard, panel title, PromQL).
 
     Grafana's variables are replaced by the given host and pair.
     """

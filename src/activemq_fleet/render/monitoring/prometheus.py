@@ -20,10 +20,10 @@ BROKERS, AGENTS, HOSTS = "activemq-brokers", "activemq-agents", "activemq-hosts"
 
 @dataclass(frozen=True, slots=True)
 class PrometheusSettings:
-    """The settings of a Prometheus server.
+    """The values for a Prometheus server's rendered files, such as its scrape interval and Alertmanager address.
 
-    They are seconds between scrapes, its Alertmanager, and the pace of its alerts (1: normal). ``node`` is the one node
-    exporter of all hosts, None where each host has its own.
+    The defaults are for production; a lab sets others. ``pace`` multiplies the durations in alert rules. ``node`` is
+    the address of the one node exporter of all hosts, None where each host has its own.
     """
 
     interval: str = "15s"

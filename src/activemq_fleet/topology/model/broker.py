@@ -15,10 +15,10 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import Address
 from activemq_fleet.naming import Identity, Role
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
-from activemq_fleet.profiles import Profile
+from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import Settings
-from activemq_fleet.settings.encrypted import EncryptedValue
+from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.uris import is_openwire
 
 _CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
@@ -109,7 +109,7 @@ class Account:
 
     name: str
     variable: str
-    password: SecretStr | EncryptedValue | None
+    password: SecretStr | UndecryptedVaultValue | None
     groups: tuple[str, ...]
     key: str
     """The property with the password that activemq.xml refers to, such as ``activemq.user.NAME.password``."""
@@ -204,7 +204,7 @@ class Broker:
         return self.identity.role
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the broker, given by the variable ``activemq_ha``."""
         return self.settings.profile
 

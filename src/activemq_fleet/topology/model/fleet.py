@@ -13,7 +13,7 @@ from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.profiles import Profile
+from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.settings.broker import Settings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.similar_names import most_similar_name
@@ -44,7 +44,7 @@ class Pair:
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the pair's preferred master, given by ``activemq_ha``."""
         return self.preferred_master.profile
 
