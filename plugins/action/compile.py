@@ -82,7 +82,7 @@ class ActionModule(FleetAction):
         load_schema = import_library_module("artifacts").load_schema
         fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
         lines_of = import_library_module("inventory").finding_lines_with_positions
-        is_refused = import_library_module("site_refusals").reports_site_refusal
+        is_refused = import_library_module("site_refusals").reports_site_playbook_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]
         if fleet.blocking_findings or refused:
             raise AnsibleActionFail(_list(lines_of((*fleet.blocking_findings, *refused), data)))

@@ -32,7 +32,7 @@ _SOURCE_WITHOUT_ARCHIVE = {
 _ARCHIVE = re.compile(r"apache-activemq-(\d+\.\d+\.\d+)-bin\.(?:tar\.gz|zip)")
 
 
-def site_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
+def site_playbook_refusal_findings(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning for each reason why the playbook ``site`` refuses a host (T030)."""
     for broker in fleet.brokers:
         for message, fix in _broker_refusals(broker):
@@ -99,7 +99,7 @@ def _is_missing(archive: str) -> bool:
     return "://" not in archive and os.path.isabs(path) and not os.path.exists(path)
 
 
-def reports_site_refusal(finding: Finding) -> bool:
+def reports_site_playbook_refusal(finding: Finding) -> bool:
     """Return whether a finding reports that the playbook ``site`` refuses hosts (T030).
 
     Waived findings do not count.

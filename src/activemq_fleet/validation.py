@@ -36,7 +36,11 @@ from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
-from activemq_fleet.site_refusals import ignored_archive_findings, missing_archive_findings, site_refusal_findings
+from activemq_fleet.site_refusals import (
+    ignored_archive_findings,
+    missing_archive_findings,
+    site_playbook_refusal_findings,
+)
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.topology.inventory_rules import INPUT_RULE, InventoryRule, inventory_rules
@@ -318,7 +322,7 @@ def check_rendered_fleet(
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
-    findings += (*site_refusal_findings(fleet), *ignored_archive_findings(fleet)) if for_site else ()
+    findings += (*site_playbook_refusal_findings(fleet), *ignored_archive_findings(fleet)) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes_rule)
     selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))

@@ -14,7 +14,7 @@ from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.site_refusals import site_refusal_findings
+from activemq_fleet.site_refusals import site_playbook_refusal_findings
 from activemq_fleet.validation import check_fleet
 from tests.unit.adopt_files import document, documents_of, write_files
 from tests.unit.fleets import fleet
@@ -405,14 +405,14 @@ class TestWhatItPrints:
         inventory = tmp_path / "i"
         run(tree, "-o", inventory)
 
-        refusals = {finding.message for finding in site_refusal_findings(load_fleet(inventory))}
+        refusals = {finding.message for finding in site_playbook_refusal_findings(load_fleet(inventory))}
         (text,) = (message for message in refusals if "password" in message)
         assert "reads a password from .secrets/net in the directory of the inventory, but this file does not" in text
         assert not (inventory / ".secrets").exists()
 
         (inventory / ".secrets").mkdir(mode=0o700)
         (inventory / ".secrets" / "net").write_text("current-password\n")
-        refusals = {finding.message for finding in site_refusal_findings(load_fleet(inventory))}
+        refusals = {finding.message for finding in site_playbook_refusal_findings(load_fleet(inventory))}
         assert not any("password" in message for message in refusals)
 
 

@@ -14,7 +14,7 @@ from activemq_fleet.cli import fleet_checks as shared
 from activemq_fleet.cli.main import main
 from activemq_fleet.deployment import agent_facts
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.site_refusals import site_refusal_findings
+from activemq_fleet.site_refusals import site_playbook_refusal_findings
 from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
 
@@ -87,7 +87,7 @@ def test_what_site_takes_is_not_told() -> None:
         {"install": "package"},
         {"install": "none"},
     ):
-        assert not list(site_refusal_findings(build_fleet(hosts("orders-mq01", **variables), {})))
+        assert not list(site_playbook_refusal_findings(build_fleet(hosts("orders-mq01", **variables), {})))
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_what_site_takes_is_not_told() -> None:
 def test_a_package_of_the_agent_says_one_version_and_holds_it(package: str | None, refused: bool) -> None:
     agent = {"activemq_agent_username": "web", "activemq_agent_password": "x", "activemq_agent_package": package}
     fleet = build_fleet(hosts("orders-mq01", install="none") | {"web1": agent}, {"activemq_agents": ["web1"]})
-    assert bool([finding for finding in site_refusal_findings(fleet) if finding.host == "web1"]) is refused
+    assert bool([finding for finding in site_playbook_refusal_findings(fleet) if finding.host == "web1"]) is refused
     # What is told as a requirement of one version is installed as one by the role, and nothing else.
     is_requirement = not refused and any(sign in str(package) for sign in "=@")
     assert agent_facts(fleet.agents[0])["is_requirement"] is is_requirement
