@@ -6,7 +6,7 @@ _BOOLEANS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("fa
 
 
 def spring_boolean(text: str) -> bool | None:
-    """Return the boolean that Spring reads from an attribute's text, or None.
+    """Return the boolean that Spring reads from an attribute's text; None if Spring rejects the text.
 
     Source: CustomBooleanEditor of Spring
     """
