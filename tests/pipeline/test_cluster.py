@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.drift_job import report_drift
-from activemq_fleet.spark.pack import pack_environment
+from activemq_fleet.spark.pack import pack_activemq_fleet_environment
 from activemq_fleet.spark.plan_inputs import read_hosts
 from activemq_fleet.spark.plan_job import PlanOptions, plan
 from tests.pipeline import clusters
@@ -82,7 +82,7 @@ class Jobs:
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
     place = tmp_path_factory.mktemp("cluster")
-    archive = pack_environment(place / "env.tar.gz", clusters.python_prefix()).archive
+    archive = pack_activemq_fleet_environment(place / "env.tar.gz", clusters.python_prefix()).archive
     with cluster(place) as running:
         yield Jobs(running, archive, place)
 

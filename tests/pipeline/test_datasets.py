@@ -23,7 +23,7 @@ def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) ->
     out = tmp_path / "out"
     with JobOutput(spark, str(out), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
-        output.write_text_file("drift.json", "{}\n")
+        output.stage_text_file("drift.json", "{}\n")
         output.commit()
     rows = read_dataset(spark, str(out), "drift").collect()
     assert sorted(row["path"] for row in rows) == ["a", "b", "c"]
@@ -78,7 +78,7 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
     for path in ("first", "second"):
         with JobOutput(spark, elsewhere, "drift") as output:
             output.write_dataset("drift", _drift(spark, path))
-            output.write_text_file("drift.json", f'{{"is": "{path}"}}\n')
+            output.stage_text_file("drift.json", f'{{"is": "{path}"}}\n')
             output.commit()
     with JobOutput(spark, elsewhere, "drift") as output:
         output.write_dataset("drift", _drift(spark, "never committed"))

@@ -19,7 +19,7 @@ from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.gaps import gaps_for_foreign_journals
 from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
+from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
 from activemq_fleet.spark.inputs import AuditedHost, list_audit_inputs
 from tests.support.time_ranges import ANY_TIME
 
@@ -106,8 +106,8 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
                 (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
     out = tmp_path_factory.mktemp("judged") / "out"
     with JobOutput(spark, str(out)) as output:
-        journals = read_journals(spark, output, list_audit_inputs(spark, str(root)))
-        _, gaps = judge_deliveries(output, journals, ANY_TIME, None)
+        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(root)))
+        _, gaps = judge_and_write_event_deliveries(output, journals, ANY_TIME, None)
         output.commit()
     deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
     units = {(row["event_id"], row["subscriber"]): (row["verdict"], row["reason"]) for row in deliveries}
@@ -252,8 +252,8 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
     (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
     with JobOutput(spark, str(tmp_path / "out")) as output:
-        journals = read_journals(spark, output, list_audit_inputs(spark, str(tmp_path / "logs")))
-        assert judge_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
+        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(tmp_path / "logs")))
+        assert judge_and_write_event_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
         assert output.row_counts_by_dataset == {"deliveries": 0, "messages": 0}
 
 
@@ -265,8 +265,8 @@ def judge_hosts(
         (root / "logs" / host / "agent").mkdir(parents=True)
         (root / "logs" / host / "agent" / "journal-000000001.jsonl").write_text("\n".join(lines) + "\n")
     with JobOutput(spark, str(root / "out")) as output:
-        journals = read_journals(spark, output, list_audit_inputs(spark, str(root / "logs"), inventory))
-        judge_deliveries(output, journals, ANY_TIME, None)
+        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(root / "logs"), inventory))
+        judge_and_write_event_deliveries(output, journals, ANY_TIME, None)
         output.commit()
     messages, deliveries = (pq.read_table(root / "out" / name).to_pylist() for name in ("messages", "deliveries"))
     return (

@@ -28,10 +28,10 @@ def pack_command(output: Path, python_prefix: str | None) -> int:
 
     Example of its use: activemq-fleet audit --master spark://HOST:7077 --archives env.tar.gz#environment ...
     """
-    from activemq_fleet.spark.pack import pack_environment
+    from activemq_fleet.spark.pack import pack_activemq_fleet_environment
 
     with ACTIVITY.show_activity("Packing the environment"):
-        packed = pack_environment(output, python_prefix)
+        packed = pack_activemq_fleet_environment(output, python_prefix)
     print_escaped(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB. Every Spark executor must "
         f"have the Python interpreter {packed.python}. If the executors have it in another directory, run the command "

@@ -24,12 +24,12 @@ from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audi
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
 from activemq_fleet.reports.audit import audit_html_page
 from activemq_fleet.spark.datasets import JobOutput, read_output_file
-from activemq_fleet.spark.deliveries import judge_deliveries, read_journals
+from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
 from activemq_fleet.spark.event_cache import EventCache
-from activemq_fleet.spark.incidents import FoundIncidents, find_incidents
+from activemq_fleet.spark.incidents import IncidentReportFigures, find_incidents
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_audit_inputs, with_inventory_hosts
 from activemq_fleet.spark.log_events import ONE_PARTITION, map_log_events
-from activemq_fleet.spark.progress import show_phase
+from activemq_fleet.spark.progress import progress_phase
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
 
@@ -64,11 +64,11 @@ def audit(
     InputError where there are neither logs nor journals, and where ``out`` holds anything but an earlier audit.
     """
     with JobOutput(spark, out, "audit") as output:
-        with show_phase("listing the files"):
+        with progress_phase("listing the files"):
             inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
             summaries = read_and_write_log_events(spark, output, inputs)
-            result = write_audit(
+            result = write_audit_except_events(
                 spark, output, inputs, summaries, absent=absent, skew=skew, is_growing=False, scraped=scraped
             )
         output.commit()
@@ -96,7 +96,7 @@ def read_and_write_log_events(
     Returns a summary of each log file. ``cache`` holds events of an earlier run, which are reused for hosts whose
     fingerprint in ``fingerprints`` (by host) is unchanged.
     """
-    with show_phase("reading logs"), temporary_settings(spark, _READING):
+    with progress_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.unchanged_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = (
@@ -123,7 +123,7 @@ def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[Datase
     yield from summaries.values()
 
 
-def write_audit(
+def write_audit_except_events(
     spark: SparkSession,
     output: JobOutput,
     inputs: AuditInputs,
@@ -142,8 +142,8 @@ def write_audit(
     expected.
     ``scraped``: the availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
-    with show_phase("finding incidents"):
-        journals = read_journals(spark, output, inputs)
+    with progress_phase("finding incidents"):
+        journals = read_agent_journals(spark, output, inputs)
         horizons = _build_horizons(inputs, logs, journals.last_journal_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
@@ -151,9 +151,9 @@ def write_audit(
         [sample for log in logs for sample in log.times],
         [*moments, journals.first_journal_record_time, journals.last_journal_record_time],
     )
-    with show_phase("settling events"):
-        events, missing = judge_deliveries(output, journals, times, horizons)
-    with show_phase("writing the report"):
+    with progress_phase("settling events"):
+        events, missing = judge_and_write_event_deliveries(output, journals, times, horizons)
+    with progress_phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
@@ -171,8 +171,8 @@ def write_audit(
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
         report_data = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
-        output.write_text_file("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        output.write_text_file("report.html", audit_html_page(result, report_data))
+        output.stage_text_file("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        output.stage_text_file("report.html", audit_html_page(result, report_data))
     return result
 
 
@@ -190,7 +190,7 @@ def _build_counts(
     output: JobOutput,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[InputGap],
-    log_figures: FoundIncidents,
+    log_figures: IncidentReportFigures,
     events: EventFigures,
 ) -> AuditCounts:
     """Return the numbers of everything that an audit's result counts."""

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 
 from activemq_fleet import InputError, __version__
 from activemq_fleet.spark.manifests import HadoopTarget, files_listed_in_manifest, new_manifest
-from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
+from activemq_fleet.spark.paths import local_path, uri_of, uri_with_escaped_wildcards
 from activemq_fleet.spark.schemas import COLUMN_METADATA, SCHEMA_VERSION, SCHEMAS, SORTED_BY, arrow_schema_of
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.staging import LocalTarget
@@ -45,7 +45,7 @@ _SHUFFLED = {"messages": 5, "deliveries": 25}
 _ANY_SHUFFLED = 3  # not measured: the other datasets that are shuffled are small
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 
-RunTask = Callable[[Callable[[Batches], Batches], str], "DataFrame"]
+MapInArrow = Callable[[Callable[[Batches], Batches], str], "DataFrame"]
 """``DataFrame.mapInArrow``: it runs a function over the frame's batches, and takes the columns of the result as DDL."""
 
 
@@ -118,7 +118,7 @@ class JobOutput:
 
     def run_task_and_write_rows(
         self,
-        run: RunTask,
+        map_in_arrow: MapInArrow,
         task: Task,
         datasets: Sequence[str],
         *,
@@ -126,22 +126,23 @@ class JobOutput:
         ordered: bool = False,
         files: int | None = None,
     ) -> tuple[list[Any], DataFrame]:
-        """Run a task on a data frame, and write the dataset rows that the task yields.
+        """Run a task with a data frame's ``mapInArrow``, and write the dataset rows that the task yields.
 
-        Returns the other results of the task. ``run`` is the frame's ``mapInArrow``. Returned are the objects for the
-        driver, and with ``keep`` a frame of OBJECTS with those for the next stage, which is kept until the output is
-        closed. Where Spark runs on this machine and writes to a directory of it, the tasks write the files; elsewhere
-        Spark does, ``ordered`` as in ``write``, in at most ``files`` files. Half of all time of an audit was that rows
-        went to Java's Parquet writer (docs/audit-speed.md).
+        Returns (results, frame): the other objects that the task yields, those for the driver as a list, and those for
+        the next stage as a frame of OBJECTS, which with ``keep`` is kept until the output is closed. ``map_in_arrow``
+        is the method ``mapInArrow`` of the data frame with the task's input, or a function with the same parameters.
+        Where Spark runs on this machine and writes to a directory of it, the tasks write the files; elsewhere Spark
+        does, ``ordered`` as in ``write_dataset``, in at most ``files`` files. Half of all time of an audit was that
+        rows went to Java's Parquet writer (docs/audit-speed.md).
         """
         schemas = {name: arrow_schema_of(name) for name in datasets}
         directory = self._workers_directory()
         if directory is not None:
             task = make_file_writing_task(task, directory, schemas, {} if ordered else SORTED_BY)
-            frame = run(make_object_pickling_task(task), OBJECTS_DDL)
+            frame = map_in_arrow(make_object_pickling_task(task), OBJECTS_DDL)
         else:
             columns = "".join(f", `{name}` {SCHEMAS[name].simpleString()}" for name in datasets)
-            frame = run(make_objects_and_rows_task(task, schemas), OBJECTS_DDL + columns)
+            frame = map_in_arrow(make_objects_and_rows_task(task, schemas), OBJECTS_DDL + columns)
         if keep or directory is None:
             self.cache_until_closed(frame)
         chosen = frame.where("key IS NULL AND data IS NOT NULL") if keep or directory is None else frame
@@ -226,11 +227,13 @@ class JobOutput:
 
     def read_written_dataset(self, name: str) -> DataFrame:
         """Return a dataset that this job has written, read from its files."""
-        return self._spark.read.schema(SCHEMAS[name]).parquet(*map(escaped_uri_of, self._target.written_paths(name)))
+        return self._spark.read.schema(SCHEMAS[name]).parquet(
+            *map(uri_with_escaped_wildcards, self._target.paths_of_written_dataset(name))
+        )
 
-    def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file, such as ``audit.json``, to the output of a job, next to the datasets."""
-        self._target.write_text_file(name, text)
+    def stage_text_file(self, name: str, text: str) -> None:
+        """Add a text file, such as ``audit.json``, to the output of a job; the next ``commit`` makes it visible."""
+        self._target.stage_text_file(name, text)
 
     def commit(self) -> None:
         """Commit the output of a job in one step: it replaces the earlier content of the output path.
@@ -253,8 +256,8 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
                 f"{out}: the directory does not contain the dataset {name}: use the output directory of the "
                 f"activemq-fleet command (plan, audit or drift) that writes {name}"
             )
-        return reader.parquet(escaped_uri_of(directory / name))
-    return reader.parquet(*map(escaped_uri_of, files_listed_in_manifest(spark, uri_of(out), name)))
+        return reader.parquet(uri_with_escaped_wildcards(directory / name))
+    return reader.parquet(*map(uri_with_escaped_wildcards, files_listed_in_manifest(spark, uri_of(out), name)))
 
 
 def read_output_file(spark: SparkSession, out: str, name: str) -> str:

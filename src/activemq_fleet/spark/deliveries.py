@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalContents:
-    """The contents of the journals that were collected from all agents of a fleet.
+class AgentJournalContents:
+    """The contents of the event journals that were collected from all agents of a fleet.
 
     ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
     lists of ConnectionRecord by pair. Both frames are None without journals. ``host_of`` is by agent the host whose
@@ -85,33 +85,36 @@ class JournalContents:
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
-def read_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -> JournalContents:
-    """Read the journals that were collected from agents, and return their contents.
+def read_agent_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -> AgentJournalContents:
+    """Read the event journals that were collected from agents, and return their contents.
 
-    There is a summary of each file. A file above LARGEST_JOURNAL_FILE has only a summary.
+    ``output`` runs the task that summarizes the files. There is a summary of each file. A file above
+    LARGEST_JOURNAL_FILE has only a summary.
     """
     journals = inputs.files_of_kind("journal")
     large = [summary_of_too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return JournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
+        return AgentJournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = read_binary_files(spark, paths).select("path", "content")
     files, connections = output.run_task_and_write_rows(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )
     files = [*large, *files]
-    return JournalContents(contents, connections, files, journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts))
+    return AgentJournalContents(
+        contents, connections, files, journal_host_by_agent(files, inputs.hosts, inputs.agent_hosts)
+    )
 
 
-def judge_deliveries(
-    output: JobOutput, journals: JournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
+def judge_and_write_event_deliveries(
+    output: JobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[AgentJournalGap]]:
     """Determine for each event in the agents' journals whether it was delivered to its subscribers.
 
-    The results are written as datasets to the output. The datasets are ``deliveries`` and ``messages``. Returns the
-    figures of all events, and the gaps of the journals. ``times`` is the report's time line; ``horizons``: until when
-    the evidence goes, None where all rows are final.
+    Writes the verdicts to ``output`` as the datasets ``deliveries`` and ``messages``. Returns (figures, gaps): the
+    figures of all events, and the list of the journals' gaps. ``times`` is the report's time line; ``horizons``: until
+    when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
     epochs, received = journal_epochs_of_files(journals.files, journals.host_of)

@@ -23,8 +23,8 @@ from activemq_fleet.drift.records import FileRecord, collected_file_records, pla
 from activemq_fleet.spark.datasets import JobOutput, read_dataset
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.manifests import json_text
-from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
-from activemq_fleet.spark.progress import show_phase
+from activemq_fleet.spark.paths import local_path, path_below, uri_of, uri_with_escaped_wildcards
+from activemq_fleet.spark.progress import progress_phase
 from activemq_fleet.spark.settings import temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -51,12 +51,12 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
     ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
     with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
-        with show_phase("listing planned and collected files"):
+        with progress_phase("listing planned and collected files"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
-        with show_phase("comparing planned with collected files"):
+        with progress_phase("comparing planned with collected files"):
             hosts, _ = output.run_task_and_write_rows(repartition_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
-        output.write_text_file("drift.json", json_text(result.to_dict()))
+        output.stage_text_file("drift.json", json_text(result.to_dict()))
         output.commit()
         return result
 
@@ -77,7 +77,7 @@ def _read_planned_files(spark: SparkSession, planned: str) -> DataFrame:
         "`activemq-fleet plan` (with files/) or `activemq-fleet render` (with hosts/)"
     )
     return _read_files(
-        spark, f"{escaped_uri_of(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none
+        spark, f"{uri_with_escaped_wildcards(root)}/hosts", hosts, lambda *file: (rendered_file_record(*file),), none
     )
 
 
@@ -85,7 +85,7 @@ def _read_collected_files(spark: SparkSession, collected: str) -> DataFrame:
     """Return the records of collected files, and of the hosts that have been collected."""
     root = uri_of(collected)
     _refuse_unreadable(collected)
-    pattern = f"{escaped_uri_of(root)}/*"
+    pattern = f"{uri_with_escaped_wildcards(root)}/*"
     none = f"{collected}: the directory has no HOST/{{}}. Set --found to a directory that the playbook collect wrote"
     files = _read_files(spark, f"{pattern}/configuration", root, collected_file_records, none.format("configuration"))
     return files.unionByName(

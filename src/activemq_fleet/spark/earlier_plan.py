@@ -84,10 +84,10 @@ class EarlierPlan:
             .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
         )
 
-    def blocking_and_withheld_counts(self, out: str) -> tuple[int, int]:
-        """Return the number of blocking findings in a complete plan, and of brokers whose files are withheld.
+    def blocking_finding_and_withheld_broker_counts(self, out: str) -> tuple[int, int]:
+        """Return two numbers of a complete plan: of its blocking findings, and of brokers whose files are withheld.
 
-        ``out`` is the path of the plan. A broker with withheld files has none in it, because of errors.
+        ``out`` is the path of the plan. The plan withholds all files of a broker with errors.
         """
         blocking = read_blocking_findings(self._spark, out).count()
         if not blocking:

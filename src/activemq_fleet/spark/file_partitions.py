@@ -31,10 +31,10 @@ class FilePartitions:
 def partition_whole_files(
     files: Sequence[InputFile], is_whole: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
-    """Assign files to partitions of about equal size, but only files that Spark reads as a whole.
+    """Return the partitions, of about equal size, of the files that Spark reads as a whole.
 
-    Other files are left out. ``is_whole`` returns whether Spark reads a file whole, and not line by line. ``files`` are
-    sorted by host and name.
+    Files that Spark reads line by line are in no partition. ``is_whole`` returns whether Spark reads a file as a whole.
+    ``files`` are sorted by host and name.
 
     The files of a host with at most PARTITION_BYTES are in one partition. ``whole_hosts`` has no host with a file that
     is not read whole. ``concurrent_tasks``: see ``partition_indexes``.

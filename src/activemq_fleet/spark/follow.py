@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.spark.audit_job import read_and_write_log_events, shuffle_settings, write_audit
+from activemq_fleet.spark.audit_job import read_and_write_log_events, shuffle_settings, write_audit_except_events
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.event_cache import (
     EventCache,
@@ -149,7 +149,7 @@ def _audit_once(
             names = {file.host for file in inputs.files_of_kind("log")}
             host_fingerprints = {name: cached_events_fingerprint(inputs.hosts[name], fingerprints) for name in names}
             read = read_and_write_log_events(spark, output, inputs, cache, host_fingerprints)
-            write_audit(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
+            write_audit_except_events(spark, output, inputs, read, absent=absent, skew=skew, is_growing=True)
             if has_replaced_files(fingerprints, file_fingerprints(root)):
                 return False
             output.commit()

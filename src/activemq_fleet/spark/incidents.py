@@ -66,7 +66,7 @@ class _Fleet:
     operations: dict[str, list[PlannedOperation]] = field(default_factory=dict)
 
     def is_row_final(self, ended: datetime | None, hosts: Sequence[str]) -> bool:
-        """Return whether a row of an incident or a bridge is final: later logs cannot change it.
+        """Return True if a row of the dataset ``incidents`` or ``bridges`` is final, so later logs cannot change it.
 
         The incident or bridge ended at ``ended``; ``hosts`` are its hosts.
         """
@@ -87,10 +87,10 @@ class _PairSummary:
 
 
 @dataclass(slots=True)
-class FoundIncidents:
-    """The incidents that were found in logs, as figures for the report of an audit.
+class IncidentReportFigures:
+    """The figures about incidents for the report of an audit.
 
-    There are figures of incidents, bridges and unexplained records, and the states of all hosts.
+    There are figures of incidents, bridges and unexplained records, and the spans of all hosts' states.
     """
 
     incidents: IncidentFigures = field(default_factory=IncidentFigures)
@@ -107,7 +107,7 @@ def find_incidents(
     connections: DataFrame | None,
     skew: timedelta,
     horizons: EvidenceEnds | None,
-) -> FoundIncidents:
+) -> IncidentReportFigures:
     """Find the incidents in the log events of an audit with Spark, and write them to its output.
 
     Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
@@ -144,7 +144,7 @@ def find_incidents(
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
-    log_figures = FoundIncidents(spans=[span for pair in pairs for span in pair.spans])
+    log_figures = IncidentReportFigures(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
         log_figures.incidents.add_incident_figures(task_figures)
     for pair in pairs:

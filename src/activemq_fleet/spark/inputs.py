@@ -25,7 +25,7 @@ from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.input_directory import check_no_outside_links
-from activemq_fleet.spark.paths import escaped_uri_of, local_path, path_below, uri_of
+from activemq_fleet.spark.paths import local_path, path_below, uri_of, uri_with_escaped_wildcards
 from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def inputs_from_files(
 def with_inventory_hosts(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
-    """Return the inputs of an audit with the hosts of an inventory added, and the gaps: hosts without files.
+    """Return (inputs, gaps): an audit's inputs with an inventory's hosts added, and a list of gaps in the inputs.
 
     Brokers that only the inventory has are added. There is a gap for each host without log and journal.
     """
@@ -197,7 +197,11 @@ def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str)
     # logs, 12 MB, took 11.2 s of the processors' time in place of 9.4.
     here = all(local_path(path) is not None for path in paths)
     with temporary_settings(spark, {_TASKS_FROM: _NEVER} if here else {}):
-        return spark.read.format("binaryFile").options(**options).load([escaped_uri_of(path) for path in paths])
+        return (
+            spark.read.format("binaryFile")
+            .options(**options)
+            .load([uri_with_escaped_wildcards(path) for path in paths])
+        )
 
 
 def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFile], dict[tuple[str, str], bytes]]:

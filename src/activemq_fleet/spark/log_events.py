@@ -24,7 +24,7 @@ from activemq_fleet.logs.rolled_files import (
 )
 from activemq_fleet.spark.file_partitions import partition_whole_files
 from activemq_fleet.spark.inputs import AuditInputs, InputFile, read_binary_files
-from activemq_fleet.spark.paths import escaped_uri_of
+from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import task_slots_of_master
 from activemq_fleet.spark.task_results import Batches
@@ -136,7 +136,7 @@ def _scan_file_by_lines(
             _select_event_columns(event_batches_of_file(log, record_pieces_from_line_batches(batches, size)))
         )
 
-    lines = spark.read.option("lineSep", "\n").text(escaped_uri_of(file.path))
+    lines = spark.read.option("lineSep", "\n").text(uri_with_escaped_wildcards(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from activemq_fleet import InputError
-from activemq_fleet.spark.paths import escaped_uri_of
+from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,9 +44,10 @@ def json_text(data: Mapping[str, Any]) -> str:
 
 
 def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
-    """Parse the manifest.json of a job's output, and check that the same kind of job wrote it.
+    """Parse the manifest.json of a job's output, check that a job of the given kind wrote it, and return it.
 
-    Returns the parsed manifest. Raises InputError if another program or a job other than ``kind`` wrote it.
+    The result is the manifest as a dictionary. ``text`` is the content of the file, ``out`` the output path for errors.
+    Raises InputError if another program or a job of another kind wrote it.
     """
     try:
         manifest = json.loads(text)
@@ -96,9 +97,9 @@ class HadoopTarget:
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 
     def prepare_output_path(self) -> None:
-        """Prepare the output path, which requires no action in an object store or in HDFS.
+        """Do nothing, because an object store and HDFS need no directory before a job writes files.
 
-        An object store needs no directory.
+        ``LocalTarget`` creates and locks a staging directory.
         """
 
     def dataset_uri(self, name: str) -> str:
@@ -113,21 +114,21 @@ class HadoopTarget:
         return path
 
     def check_row_count(self, name: str, rows: int) -> None:
-        """Check the row count of a dataset, which requires no action in an object store or in HDFS.
+        """Do nothing, because in an object store or in HDFS all executors write a dataset to the same place.
 
-        All executors write a dataset to the same place. ``LocalTarget`` does check it.
+        ``LocalTarget`` checks that no rows are on the disks of other machines.
         """
 
-    def written_paths(self, name: str) -> list[str]:
-        """Return the paths of a dataset's Parquet files that the current job wrote.
+    def paths_of_written_dataset(self, name: str) -> list[str]:
+        """Return the paths from which Spark reads a dataset that the current job wrote: the list of its Parquet files.
 
         Files of earlier runs are left out.
         """
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
-    def write_text_file(self, name: str, text: str) -> None:
-        """Write a text file, such as ``audit.json``, to the output path at the next ``commit``.
+    def stage_text_file(self, name: str, text: str) -> None:
+        """Keep a text file, such as ``audit.json``, which the next ``commit`` writes to the output path.
 
         It is written as ``NAME/part-….txt``.
         """
@@ -150,9 +151,9 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard_uncommitted_output(self) -> None:
-        """Discard an uncommitted output, which requires no action in an object store or in HDFS.
+        """Do nothing, because readers ignore files that the manifest does not list.
 
-        Readers ignore files that the manifest does not list.
+        The uncommitted files stay in the object store or in HDFS.
         """
 
 
@@ -182,7 +183,7 @@ def _newest_manifest(spark: SparkSession, out: str) -> str | None:
     path = f"{out}/{MANIFEST}"
     if not _list_files(spark, path):
         return None
-    texts: list[str] = [row["value"] for row in _read_texts(spark, escaped_uri_of(path)).collect()]
+    texts: list[str] = [row["value"] for row in _read_texts(spark, uri_with_escaped_wildcards(path)).collect()]
     return max(texts, key=lambda text: int(json.loads(text).get("run", 0)))
 
 
@@ -202,7 +203,7 @@ def _list_files(spark: SparkSession, path: str) -> list[str]:
 
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
-        return [row["path"] for row in files.load(escaped_uri_of(path)).select("path").collect()]
+        return [row["path"] for row in files.load(uri_with_escaped_wildcards(path)).select("path").collect()]
     except AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error.getCondition()):
             return []

@@ -57,11 +57,12 @@ class PackedEnvironment:
     megabytes: float
 
 
-def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEnvironment:
-    """Pack the Python environment of this package into an archive for Spark's executors.
+def pack_activemq_fleet_environment(output: Path, executor_python_prefix: str | None = None) -> PackedEnvironment:
+    """Pack activemq-fleet and its dependencies, as installed here, into an archive for Spark's executors.
 
-    The archive is the .tar.gz ``output``, which Spark unpacks on executors. Returns its content. ``python_prefix`` is
-    where executors have their Python, such as ``/usr``; None where it is as on this machine. The file is replaced
+    The archive is the .tar.gz ``output``, which Spark unpacks on executors. Returns a description of its content.
+    ``executor_python_prefix`` is where executors have their Python, such as ``/usr``; None where it is as on this
+    machine. The file is replaced
     atomically. Raises InputError for another suffix, for a prefix that is not absolute, and for dependencies that are
     not installed, and OutputError for a directory that cannot be written to.
     """
@@ -70,13 +71,13 @@ def pack_environment(output: Path, python_prefix: str | None = None) -> PackedEn
     if not output.name.endswith(ENDINGS):
         endings = " or ".join(ENDINGS)
         raise InputError(f"{output}: Spark unpacks only archives with the suffix {endings}: rename the file")
-    if python_prefix is not None and not os.path.isabs(python_prefix):
-        raise InputError(f"--python-prefix {python_prefix} is not an absolute path: set one such as /usr")
+    if executor_python_prefix is not None and not os.path.isabs(executor_python_prefix):
+        raise InputError(f"--python-prefix {executor_python_prefix} is not an absolute path: set one such as /usr")
     distributions = _required_distributions()
     check_writable(output)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.resolve().parent) as directory:
         skeleton = Path(directory) / "environment"
-        base = (python_prefix or sys.base_prefix).rstrip("/")
+        base = (executor_python_prefix or sys.base_prefix).rstrip("/")
         python = _make_skeleton(skeleton, base)
         environment = venv_pack.Env(prefix=str(skeleton))
         site = f"lib/{_PYTHON}/site-packages"

@@ -34,7 +34,7 @@ def uri_of(path: str | Path) -> str:
     return str(path).rstrip("/") if absolute_path is None else f"file://{absolute_path}"
 
 
-def escaped_uri_of(path: str | Path) -> str:
+def uri_with_escaped_wildcards(path: str | Path) -> str:
     """Return the URI of a path for Spark's readers, with wildcard characters escaped."""
     return _GLOB.sub(r"\\\1", uri_of(path))
 

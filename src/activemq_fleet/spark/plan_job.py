@@ -218,7 +218,9 @@ def _commit_plan(
         report(f"{name}: {rows} rows")
     output.commit()
     if earlier:
-        return PlanResult(dict(output.row_counts_by_dataset), *earlier.blocking_and_withheld_counts(output.path))
+        return PlanResult(
+            dict(output.row_counts_by_dataset), *earlier.blocking_finding_and_withheld_broker_counts(output.path)
+        )
     return PlanResult(
         dict(output.row_counts_by_dataset),
         sum(computed.blocking for computed in totals),

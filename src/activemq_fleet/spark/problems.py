@@ -180,9 +180,9 @@ def _spark_error_text(error: Exception) -> str:
 
 
 def explain_spark_error(text: str) -> str:
-    """Explain the text of a Spark error in one line.
+    """Return one line that explains a Spark error: for a known problem what to do, else the innermost cause.
 
-    It describes what to do where the problem is known, else it is the innermost cause.
+    ``text`` is the text of the error or Spark's log.
     """
     for pattern, line in _KNOWN:
         match = re.search(pattern, text, re.MULTILINE)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.spark.options import SessionOptions
 from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
 from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_exit_status, translate_spark_errors
-from activemq_fleet.spark.progress import show_phase, show_progress
+from activemq_fleet.spark.progress import progress_phase, show_progress
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
 from activemq_fleet.spark.settings import (
     executor_archives,
@@ -32,7 +32,7 @@ from activemq_fleet.spark.workers import check_package_on_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "SparkProblem", "show_phase", "spark_session"]
+__all__ = ["SessionOptions", "SparkProblem", "progress_phase", "spark_session"]
 
 _LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
@@ -118,7 +118,7 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     here = not remote and is_local_master(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
-    with show_phase("checking the workers"):
+    with progress_phase("checking the workers"):
         check_package_on_workers(spark)
 
 

@@ -104,11 +104,11 @@ class LocalTarget:
         for path in directory.glob(".*.crc"):
             path.unlink()
 
-    def written_paths(self, name: str) -> list[str]:
-        """Return what the current job wrote for a dataset: a list with one path, the directory of the dataset."""
+    def paths_of_written_dataset(self, name: str) -> list[str]:
+        """Return the paths from which Spark reads a dataset that the current job wrote: a list with its directory."""
         return [str(self.staged / name)]
 
-    def write_text_file(self, name: str, text: str) -> None:
+    def stage_text_file(self, name: str, text: str) -> None:
         """Write a text file, such as ``audit.json``, to the staging directory of a job's output.
 
         The file ``name`` is next to the datasets.
@@ -122,7 +122,7 @@ class LocalTarget:
         result is removed.
         """
         contents = sorted(path.name for path in self.staged.iterdir())
-        self.write_text_file(MANIFEST, json_text({**manifest, "contents": contents}))
+        self.stage_text_file(MANIFEST, json_text({**manifest, "contents": contents}))
         exchange_paths(self.staged, self.out)
         finish_replacement(self.out)
         self.discard_uncommitted_output()

@@ -144,7 +144,7 @@ def make_file_writing_task(
                 part.add_rows(batch)
         except BaseException:
             for part in parts.values():
-                part.close_after_error()
+                part.close_without_flush()
             raise
         for part in parts.values():
             yield part.finish_file()
@@ -255,8 +255,8 @@ class _Part:
         self._close_writer()
         return WrittenPart(self._dataset, self._path.name, self._rows, self.label)
 
-    def close_after_error(self) -> None:
-        """Close a Parquet file early after an error; the row groups that are already written are kept."""
+    def close_without_flush(self) -> None:
+        """Close a Parquet file without the rows that wait for the next row group, such as after an error."""
         self._close_writer()
 
     def _close_writer(self) -> None:

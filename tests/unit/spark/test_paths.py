@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.paths import escaped_uri_of, local_path, uri_of
+from activemq_fleet.spark.paths import local_path, uri_of, uri_with_escaped_wildcards
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_a_path_elsewhere_stays_as_it_is() -> None:
 
 
 def test_letters_of_patterns_are_themselves_to_a_reader() -> None:
-    assert escaped_uri_of("/a [1]/{b}*?") == r"file:///a \[1\]/\{b\}\*\?"
+    assert uri_with_escaped_wildcards("/a [1]/{b}*?") == r"file:///a \[1\]/\{b\}\*\?"

@@ -17,7 +17,7 @@ def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
     target = LocalTarget(out)
     target.check_replaceable(kind)
     target.prepare_output_path()
-    target.write_text_file("audit.json", text)
+    target.stage_text_file("audit.json", text)
     return target
 
 
