@@ -46,9 +46,9 @@ class CompanionFiles:
             return None
         if len(self.read) >= _MOST_FILES or self._total >= _LARGEST_TOTAL:
             self._refuse(
-                f"adopt did not read {path}, because adopt reads at most {_MOST_FILES} files with "
-                f"{_LARGEST_TOTAL >> 20} MiB in total next to an activemq.xml: remove files that the broker does not "
-                "use, and adopt again"
+                f"adopt did not read {path}: of the files next to an activemq.xml, it reads at most {_MOST_FILES}, "
+                f"with {_LARGEST_TOTAL >> 20} MiB in total. Remove the files that the broker does not use from this "
+                "directory, and adopt again"
             )
             return None
         try:
@@ -114,8 +114,8 @@ def read_bytes_within_size_limit(path: Path, root: Path | None, size_limit: int,
         ) from None
     if len(content) > size_limit:
         raise InputError(
-            f"{path}: the file has more than {size_limit >> 20} MiB, which is too large for {path.name}: check that it "
-            "is the right file"
+            f"{path}: the file has more than {size_limit >> 20} MiB, which is too large for {path.name}: correct the "
+            "path, or make the file smaller"
         )
     return content
 

@@ -99,7 +99,7 @@ def read_adopted_documents(
     for host, path, root in files:
         if host and host in paths and paths[host].resolve() != path.resolve():
             raise InputError(
-                f"{path}: the file {paths[host]} was given for the same host {host}. Name only one of the two files"
+                f"{path}: the file {paths[host]} was also given for host {host}. Name only one of the two files"
             )
         paths[host], roots[host] = path, root
     _refuse_unread_names(files, naming)

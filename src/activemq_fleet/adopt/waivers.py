@@ -105,9 +105,10 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
             return
         variables.update(before)
     raise InputError(
-        f"{finding.host}: adopt wrote nothing, because the rendered activemq.xml would have the error {finding.rule}: "
-        f"{finding.message}. The original file does not have this error, but a setting of the original file causes the "
-        "error in the rendered file. Change this setting in the original file, and run adopt again"
+        f"{finding.host}: adopt wrote nothing, because the activemq.xml that it would render has the error "
+        f"{finding.rule}: {finding.message}. The original file does not have this error, and adopt could not find the "
+        "element or attribute that causes it. Change or remove, in the original file, what this error names, and run "
+        "adopt again"
     )
 
 

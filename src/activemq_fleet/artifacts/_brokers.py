@@ -208,8 +208,8 @@ def _check_sha512(jar: Path) -> None:
         digest = hashlib.sha512(jar.read_bytes()).hexdigest()
     except OSError as error:
         raise ArtifactError(
-            f"the jar {jar} cannot be read ({error.strerror or error}): correct its path, or allow this account to "
-            "read the file"
+            f"the jar {jar} cannot be read ({error.strerror or error}): correct activemq_metrics_archive, or allow "
+            "this account to read the file"
         ) from None
     if digest != EXPORTER_SHA512:
         raise ArtifactError(
@@ -253,8 +253,8 @@ def _unpack(archive: Path, directory: Path) -> None:
                 target.chmod(0o755 if entry.mode & 0o100 else 0o644)
     except (tarfile.TarError, EOFError) as error:
         raise ArtifactError(
-            f"the archive {archive.name} is damaged, and cannot be unpacked ({error}): remove it, also from the local "
-            "repository of Maven, and download it again"
+            f"the archive {archive.name} is damaged, and cannot be unpacked ({error}): remove it, and its copy in the "
+            "local repository of Maven (by default below ~/.m2/repository/org/apache/activemq), and download it again"
         ) from None
     if not (directory / "lib").is_dir():
         raise ArtifactError(

@@ -76,8 +76,8 @@ _FILE = ("L001", "L002", "L003", "L006", "L007")
 
 HUNG_BROKER = Remedy(
     "Find out why the broker hung: the systemd journal of its service contains the thread dump that the watchdog "
-    "requested, except if a signal had stopped the process. The pair requires no repair: systemd starts the killed "
-    "node again, which then becomes standby.",
+    "requested. If the dump is missing, a signal (SIGSTOP) had frozen the process: find the sender of the signal. The "
+    "pair requires no repair: systemd starts the killed node again, which then becomes standby.",
 )
 
 TAKEOVERS = {
@@ -107,7 +107,8 @@ TAKEOVERS = {
         ("P003", "P009"),
     ),
     "unknown": Remedy(
-        "Collect the log of the previous active node, and run the audit again: this log shows why the node stopped."
+        "Run `activemq-fleet audit` again, and add the log of the previous active node: this log shows why the node "
+        "stopped."
     ),
 }
 """The advice for a takeover, by how the previous active node stopped."""
@@ -141,8 +142,9 @@ LOST_LOCKS = {
     ),
     "LOCK-FILE-MODIFIED": (
         "another process wrote to its lock file",
-        Remedy("Check that no third broker uses the store, and check the mount options: some file systems do not share "
-              "locks between hosts.", ("L001", "L002", "L006", "L017")),
+        Remedy("Check that no third broker uses the store. Check also that both nodes mount the store with locks that "
+               "apply to all hosts: NFS version 4.1 or later, without nolock and local_lock, or a cluster file system.",
+               ("L001", "L002", "L006", "L017")),
     ),
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
@@ -156,8 +158,9 @@ LOST_LOCKS = {
     ),
     "LOCK-OWNER-LOST": (
         "another process owned the lock",
-        Remedy("Check whether another broker uses the same store, and whether the node was frozen for longer than "
-               "its lock is valid.", ("L009", "L010", "L017")),
+        Remedy("If a third broker uses the same store, stop it. Otherwise the node was frozen for longer than its lock "
+               "is valid: find the cause in the system journal of the host.",
+               ("L009", "L010", "L017")),
     ),
     "LOCK-KEEPALIVE-ERR": (
         "it could not check its lock",
@@ -211,8 +214,9 @@ FLAPPING = Remedy(
 STORE_ERRORS = {
     "missing": (
         "files of the store journal are missing",
-        Remedy("Stop the broker and search for the files: a part of the store was deleted or restored. Messages in "
-               "these files are lost unless a backup contains them.", ("L017", "L020", "L024")),
+        Remedy("Stop the broker. A part of the store was deleted or restored: find the missing files or a backup of "
+               "them, and put them into the store directory before you start the broker. Otherwise, their messages are "
+               "lost.", ("L017", "L020", "L024")),
     ),
     "corrupt": (
         "the store journal or its index is damaged",
@@ -301,10 +305,10 @@ LINK_LOST = Remedy(
     ("V035",),
 )
 LINK_HANDSHAKE = Remedy(
-    "Run the operations stop and start of the network connector's MBean (by JMX or Jolokia), or restart the broker "
-    "that contains it: ActiveMQ does not connect again after such a failure, and no known release corrects this error. "
-    "The broker at the other end of the link closed the connection during the handshake: read the log of that broker. "
-    "If the link is in fact up, the log lacks its records: set the log level of org.apache.activemq.network to INFO.",
+    "The broker at the other end of the link closed the connection during the handshake: read the log of that broker, "
+    "and correct the cause. No known release of ActiveMQ connects again after such a failure: run the operations stop "
+    "and start of the network connector's MBean (by JMX or Jolokia), or restart the broker that contains it. If the "
+    "link is in fact up, its log lines are suppressed: set the log level of org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Remedy(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
@@ -338,8 +342,9 @@ BLOCKED_MEMORY = Remedy(
 )
 LOST_SPOOL = Remedy(
     "The non-persistent messages in the temporary store of the active node are lost: resend them if their publishers "
-    "still have them. Give each node a dataDirectory (and tmpDataDirectory) on a separate disk, or use ActiveMQ 5.13.1 "
-    "or later. Earlier releases delete the temporary store at each start, before they acquire the lock.",
+    "still have them. Set dataDirectory (and tmpDataDirectory) to a local directory of each node, and keep only the "
+    "store on the shared file system. Or upgrade to ActiveMQ 5.13.1 or later: before 5.13.1, a starting node deletes "
+    "the temporary store before it acquires the lock, even while the other node uses it.",
     ("L040",),
 )
 REFUSED_CONNECTIONS = Remedy(
@@ -392,7 +397,10 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "LIFE-IGNORED-STORE": (
         "the broker ignores its store, because persistent is false: a restart loses all messages",
-        Remedy('Remove persistent="false" of <broker>, or the persistence adapter.'),
+        Remedy(
+            'If messages must survive a restart, remove persistent="false" of <broker>. Otherwise, remove the '
+            "persistence adapter."
+        ),
     ),
     "LOCK-NONE": (
         "the store has no lock, so two brokers can open it",
@@ -408,7 +416,11 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "PMS-UNSUPPORTED": (
         "a slave of a pure master/slave pair tried to attach to a broker whose release has no pure master/slave",
-        Remedy("Use a shared store, or the same release up to 5.7 on both nodes.", ("V016",)),
+        Remedy(
+            "Pure master/slave exists only up to 5.7, and requires the same release on both nodes: install such a "
+            "release on both nodes, or use a shared store.",
+            ("V016",),
+        ),
     ),
     "NET-URI-SYNTAX": (
         "the address of a link is no valid URI, so the link is down",
@@ -446,7 +458,10 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "NET-MC-PACKET": (
         "the broker could not read a multicast packet of another sender",
-        Remedy("Use a multicast group that no other program uses."),
+        Remedy(
+            "Set a group that no other program uses in all multicast: URIs of these brokers, such as "
+            "multicast://default?group=NAME."
+        ),
     ),
     "FO-BAD-URI": (
         "an address of the failover transport is no valid URI",

@@ -123,8 +123,8 @@ def read_release_rules(path: Path) -> Rules:
             )
         if words and not PurePath(words[0]).name:
             raise InputError(
-                f"{path}, line {number}: {words[0]} is not a file name pattern: write a pattern and a release, "
-                "such as: conf/*.xml 5.18.3"
+                f"{path}, line {number}: {words[0]} is not a file name pattern, because it contains no file name: "
+                "write a pattern and a release, such as: conf/*.xml 5.18.3"
             )
         if words:
             rules.append((words[0], words[1]))

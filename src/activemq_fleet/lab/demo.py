@@ -166,12 +166,12 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
         for generator in generators:
             stack.callback(generator.__exit__)
             generator.start_load(_PATIENCE)
-        _flow(generators, time.time() + _STEADY)
+        _flow(lab, generators, time.time() + _STEADY)
         began = lab.kill(victim)
         successor = lab.wait_active(pair)
         seconds = time.time() - began
         started = (lab.started_at(successor) or time.time()) - began
-        _flow(generators, time.time() + _STEADY)
+        _flow(lab, generators, time.time() + _STEADY)
         for generator in generators:
             generator.finish_load()
             generator.delete_durable_session()
@@ -184,7 +184,7 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
     return MeasuredTakeover(pair, victim, pid or 0, successor, seconds, started, tuple(accounts), tuple(silences))
 
 
-def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
+def _flow(lab: Lab, generators: Sequence[LoadGenerator], moment: float) -> None:
     """Wait until each generator has handled an event after a moment. Raises LabError when one does not."""
 
     def has_flowed() -> bool:
@@ -194,8 +194,8 @@ def _flow(generators: Sequence[LoadGenerator], moment: float) -> None:
 
     if not poll_until_true(has_flowed, _PATIENCE, 0.05):
         raise LabError(
-            f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in the "
-            "directory of the lab"
+            f"the test load of the demo handled no event within {_PATIENCE:g} s: check the logs of the brokers in "
+            f"{lab.directory}"
         )
 
 

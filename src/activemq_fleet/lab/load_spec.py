@@ -95,8 +95,8 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))
     if not addresses or any(c.uses_tls for b in brokers if (c := b.connector("stomp"))):
         raise LabError(
-            f"pair {pair.name} cannot receive the test load, because it has neither a usable MQTT connector nor a "
-            "STOMP connector without TLS: add one of them to activemq_connectors"
+            f"pair {pair.name} has no connector that the test load can use: add a STOMP connector without TLS to "
+            "activemq_connectors. From ActiveMQ 5.9 on, you can instead add an MQTT connector to both nodes"
         )
     who = credentials_of(first)
     return StompLoadSpec(
@@ -147,7 +147,7 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
         raise LabError(
             f"pair {pair.name} accepts MQTT only over TLS, but the test load has no client certificate for it. Add an "
             f"MQTT connector without TLS to activemq_connectors, or add a host with activemq_agent_pair: {pair.name} "
-            "to the group activemq_agents"
+            "to the group activemq_agents: the test load then uses the certificate of this agent"
         )
     keys = {
         "mb.urls": format_mb_urls_of_agent_conf([(broker.address, connector.port) for broker, connector in connectors])
