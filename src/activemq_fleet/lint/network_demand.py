@@ -46,10 +46,11 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
     """decreaseNetworkConsumerPriority="false" is without effect: conduitSubscriptions counts remote consumers as one.
 
     Why: decreaseNetworkConsumerPriority="false" gives consumers behind the bridge an equal share, but with
-        conduitSubscriptions all consumers of a queue there count as one: ten remote consumers get as much as one
-        local consumer.
-    Fix: set conduitSubscriptions="false" on this networkConnector and exclude topics from it. Add a second
-        networkConnector, with conduitSubscriptions, for topics.
+        conduitSubscriptions all consumers of a queue there count as one: ten remote consumers get as much as one local
+        consumer.
+    Fix: set conduitSubscriptions="false" on this networkConnector and exclude topics from it. For topics, add a second
+        networkConnector with another name and with conduitSubscriptions, and exclude queues from it
+        (<excludedDestinations><queue physicalName=">"/></excludedDestinations>).
     Cannot see: the number of consumers.
     Source: documentation of networks of brokers; ConduitBridge
 
@@ -73,7 +74,7 @@ def priority_without_effect_due_to_conduit(link: Element) -> Iterator[Problem]:
             fix = (
                 f"in activemq_links, set conduitSubscriptions: false in attributes of the entry for link "
                 f"{link.get('name')}, and add topic://> to its exclude. For topics, add a second entry with a "
-                "different name and attributes: {conduitSubscriptions: true}"
+                "different name, exclude: ['queue://>'] and attributes: {conduitSubscriptions: true}"
             )
         yield link.problem(message, "decreaseNetworkConsumerPriority", fix=fix)
 
@@ -84,8 +85,9 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
 
     Why: the bridge subscribes once for each remote consumer. It forwards every copy of a topic's message, and each
         remote consumer receives each message as often as there are consumers.
-    Fix: add <excludedDestinations><topic physicalName=">"/></excludedDestinations> to this networkConnector. Add a
-        second networkConnector, without conduitSubscriptions="false", for topics.
+    Fix: add <excludedDestinations><topic physicalName=">"/></excludedDestinations> to this networkConnector. For
+        topics, add a second networkConnector with another name, without conduitSubscriptions="false", that excludes
+        <queue physicalName=">"/>.
     Source: measured on 5.11.4 and 5.18.3: two consumers, four copies; DemandForwardingBridge
 
     Fires on 5.18.3::
@@ -118,7 +120,8 @@ def topic_link_without_conduit_subscriptions(link: Element) -> Iterator[Problem]
         if _has_entry_in_links(link):
             fix = (
                 f"in activemq_links, add topic://> to exclude of the entry for link {link.get('name')}. For topics, "
-                "add a second entry with a different name and attributes: {conduitSubscriptions: true}"
+                "add a second entry with a different name, exclude: ['queue://>'] and attributes: "
+                "{conduitSubscriptions: true}"
             )
         yield link.problem(message, "conduitSubscriptions", fix=fix)
 
@@ -150,13 +153,13 @@ def _forwards_no_destination(link: Element, kind: str) -> bool:
 def bridges_get_no_consumer_advisories(broker: Element) -> Iterator[Problem]:
     """Bridges detect no consumers: advisory messages are disabled, or the bridges have no permission to read them.
 
-    Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission
-        to read them, it is established and forwards nothing.
+    Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission to
+        read them, it is established and forwards nothing.
     Fix: remove advisorySupport="false". In the authorizationMap, give the group of the bridges read, write and admin on
         topic="ActiveMQ.Advisory.>".
-    Cannot see: links of other brokers to this broker. With one-way links only, advisorySupport="false" is a warning. If
-        S032 already reports that no group has the admin right on the advisory topics, this rule does not report it
-        again.
+    Cannot see: links of other brokers to this broker. If no link of this broker is duplex, only those links need its
+        advisories, and advisorySupport="false" is a warning. If S032 already reports that no group has the admin right
+        on the advisory topics, this rule does not report it again.
     Source: DemandForwardingBridgeSupport, AuthorizationBroker
 
     Fires on 5.18.3::
@@ -246,7 +249,8 @@ def excluded_destination_statically_included(document: Document) -> Iterator[Pro
     Why: before 5.14 the bridge ignores the exclusion. From 5.14 on, the effect depends on the exclusion. If it matches
         the whole static include, the bridge removes the static include and logs one INFO line. If it matches only a
         part, the bridge consumes the messages of the excluded destinations, but neither forwards nor acknowledges them.
-    Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations.
+    Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations, and remove the entries of
+        excludedDestinations that match them.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::

@@ -243,7 +243,7 @@ def test_remedy_names_the_variable_that_the_inventory_has(inventory: Path, repor
         (
             "N024",
             "in activemq_links, add topic://> to exclude of the entry for link to-north. For topics, add a second "
-            "entry with a different name and attributes: {conduitSubscriptions: true}",
+            "entry with a different name, exclude: ['queue://>'] and attributes: {conduitSubscriptions: true}",
         ),
         ("S009", f"add wireFormat.maxFrameSize: {size} options of connector openwire in activemq_connectors"),
         ("S009", f"add wireFormat.maxFrameSize={size} connector's URI in activemq_xml_fragments"),
