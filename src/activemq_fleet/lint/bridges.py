@@ -101,12 +101,12 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
 def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
-    """A failover: URI sets maxReconnectAttempts=0, before 5.6.
+    """A failover: URI sets maxReconnectAttempts=0, which means unlimited attempts before ActiveMQ 5.6.
 
     Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. In a duplex
         link, the reverse direction then forwards nothing.
-    Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the
-        bridge is rebuilt. This also works with a shared store, whose standby opens its ports later.
+    Fix: write maxReconnectAttempts=1. The transport then gives up after one round without a connection, and the bridge
+        is rebuilt. This also works with a shared store, whose standby opens its ports only after a takeover.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1
 
     Fires on 5.5.1::
@@ -298,7 +298,8 @@ def unescaped_ampersand(document: Document) -> Iterator[Problem]:
 def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
     """Two networkConnectors have no name.
 
-    Why: with JMX, which is enabled by default, two networkConnectors with one name cannot be registered.
+    Why: networkConnectors without a name all get the default name NC. With JMX, which is enabled by default, the broker
+        cannot register the second one under this name, and does not start.
     Fix: give each networkConnector a unique name. Do not change it later, because durable subscriptions contain it.
     Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
 

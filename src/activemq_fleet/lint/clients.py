@@ -66,11 +66,10 @@ def unreachable_address_published_to_clients(connector: Element) -> Iterator[Pro
     """A connector with updateClusterClients publishes an address to which other machines cannot connect.
 
     Why: each broker sends the address of this connector to clients, which then connect to it. A connector on a loopback
-        address publishes localhost. A connector on 0.0.0.0 publishes the machine's host name, which the rule reports as
-        an info.
+        address publishes localhost. A connector on 0.0.0.0 publishes the machine's host name.
     Fix: bind the connector to a name that all clients can resolve, set <publishedAddressPolicy> inside the connector
         (from 5.8), or remove updateClusterClients.
-    Cannot see: which names clients can resolve.
+    Cannot see: which names clients can resolve. For a connector on 0.0.0.0, the finding is therefore an info.
     Source: TransportConnector.getPublishableConnectString; failover reference
 
     Fires on 5.18.3::
@@ -141,12 +140,13 @@ def clients_not_updated_on_broker_removal(connector: Element) -> Iterator[Proble
 def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
     """maximumConnections of a connector is 0 or less, or lower than the number of links of the broker.
 
-    Why: the limit counts the connections of clients, bridges and consoles. The broker closes each connection above the
-        limit without a protocol error, and a bridge then retries indefinitely.
+    Why: the limit counts the connections of clients, bridges and consoles. With a limit of 0 or less, the broker
+        accepts no connection. Above a higher limit, it closes each further connection without a protocol error, and a
+        bridge then retries indefinitely.
     Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, after which all
         of them reconnect at once.
-    Cannot see: the number of clients and of links that other brokers open to this broker. For a limit above 0 the
-        finding is therefore an info: usually each linked broker also opens a link to this broker.
+    Cannot see: the number of clients, and of the links that other brokers open to this broker. The rule assumes that
+        each linked broker also opens a link to this broker. With a limit above 0, the finding is therefore an info.
     Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
 
     Fires on 5.18.3::

@@ -17,8 +17,8 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
     Why: a producer's message is acknowledged while it is only in the host's memory. If the host fails, the message is
         lost, and a node that takes over a shared store does not have it.
-    Fix: remove enableJournalDiskSyncs="false" or journalDiskSyncStrategy, so that the broker syncs each write to the
-        disk before it acknowledges the message.
+    Fix: remove enableJournalDiskSyncs="false" and journalDiskSyncStrategy, whichever is set, so that the broker syncs
+        each write to the disk before it acknowledges the message.
     Source: Journal and DataFileAppender of the release tags
 
     Fires on 5.18.3::
@@ -48,12 +48,13 @@ def acknowledged_before_disk_sync(store: Element) -> Iterator[Problem]:
 
 @rule("C018", "info", each="destinationInterceptors")
 def default_virtual_topics_missing(interceptors: Element) -> Iterator[Problem]:
-    """The file defines virtual destinations without VirtualTopic.>, which removes the default virtual topics.
+    """The virtual destinations of the file replace the default virtual topic VirtualTopic.>, and do not include it.
 
     Why: the broker accepts messages to topics below VirtualTopic without an error, but the queues
         Consumer.NAME.VirtualTopic.… do not receive them.
     Fix: add <virtualTopic name="VirtualTopic.>"/> to <virtualDestinations> of <virtualDestinationInterceptor>. If no
-        client uses such topics, set useVirtualTopics="false" on <broker> instead.
+        client uses such topics, set useVirtualTopics="false" on <broker> instead: this does not affect the virtual
+        destinations that the file defines.
     Cannot see: whether any client uses such topics.
     Source: BrokerService.createDefaultDestinationInterceptor of the release tags
 

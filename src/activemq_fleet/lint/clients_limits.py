@@ -31,7 +31,8 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
     """The memory limits of destinations exceed the broker's memoryUsage, or memoryUsage exceeds the heap.
 
     Why: all destinations share memoryUsage. When it is used up, all producers block, even those of destinations that
-        have not reached their own memoryLimit.
+        have not reached their own memoryLimit. If memoryUsage exceeds the heap, the broker lowers it to 70 % of the
+        heap when it starts. Before 5.9, the broker instead fails with an OutOfMemoryError.
     Fix: raise memoryUsage, but keep it below 70 % of the heap. Or lower the memoryLimit of the policy entries.
     Cannot see: the size of the heap if you check only a file (`check --file`), and the destinations that clients
         create.
@@ -71,7 +72,7 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
     if not above and sum(promised.values()) > memory:
         yield whole.problem(
             f"{len(promised)} destinations may use {_mb(sum(promised.values()))} together, but memoryUsage is only "
-            f"{_mb(memory)}: producers block before the messages reach the memoryLimit of each destination",
+            f"{_mb(memory)}: producers can block although no destination has reached its memoryLimit",
             "limit",
         )
     heap = size_in_bytes(broker.document.broker.settings.heap) if broker.document.broker else None
@@ -148,7 +149,8 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
     """A broker sets sendFailIfNoSpace although MQTT clients publish to it or bridges connect to it.
 
     Why: if the store is full, the broker rejects messages instead of blocking producers. An MQTT client receives a
-        PUBACK for a rejected message, and the message is lost. The attribute does not apply to bridges.
+        PUBACK for a rejected message, and the message is lost. The attribute has no effect on bridges: a full queue
+        still blocks each bridge that sends to it.
     Fix: remove sendFailIfNoSpace or sendFailIfNoSpaceAfterTimeout.
     Source: MQTTProtocolConverter and Queue.send of the tags; measured on 5.17.2: 486 of 599 acknowledged events lost
 
@@ -301,8 +303,9 @@ def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
 def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem]:
     """memoryUsage is 64 MB or less, or exceeds the heap that the start script of the release sets.
 
-    Why: all producers block when the messages of all destinations together fill memoryUsage. The start script sets a
-        heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
+    Why: all producers block when the messages of all destinations together fill memoryUsage. If memoryUsage exceeds the
+        heap, the broker lowers it to 70 % of the heap when it starts. Before 5.9, the broker instead fails with an
+        OutOfMemoryError. The start script sets a heap of 1 GB (512 MB up to 5.5, 2 GB on 6.3) by default.
     Fix: from 5.10 on, replace the limit of <memoryUsage> with percentOfJvmHeap="70". Before 5.10, set the limit to
         about 60 % of the heap (-Xmx).
     Cannot see: the actual heap of the host.

@@ -55,7 +55,8 @@ def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
     Why: a message that expires, or that still fails after the maximum number of redeliveries, is lost. The broker logs
         only one line per 1000 discarded messages. dropAll is true unless the file sets it to false, even if dropOnly is
         set.
-    Fix: set dropAll="false" and list the destinations with unneeded dead letters in dropOnly.
+    Fix: set dropAll="false", and list in dropOnly the destinations whose dead letters are not needed, separated by
+        spaces: dropOnly="QUEUE1 QUEUE2".
     Cannot see: whether any of the messages matter.
     Source: DiscardingDLQBroker of the release tags
 
@@ -128,7 +129,8 @@ def flow_control_off_with_memory_only_cursor(policies: Element) -> Iterator[Prob
     Why: producerFlowControl="false" lets producers send beyond the memoryLimit, and a vmQueueCursor, vmCursor or
         vmDurableCursor never moves messages to a disk. A slow consumer makes the heap run out, which stops the broker.
     Fix: remove producerFlowControl="false", or use a cursor that moves messages to the disk: storeCursor or
-        fileQueueCursor for queues, fileCursor for topics.
+        fileQueueCursor for queues, fileCursor for topics, storeDurableSubscriberCursor or fileDurableSubscriberCursor
+        for durable subscribers.
     Cannot see: the number of pending messages. With a vmCursor, a pendingMessageLimitStrategy limits this number.
     Source: documentation of message cursors; VMPendingMessageCursor of the release tags
 

@@ -44,7 +44,7 @@ _FIXES_OF_CLIENTS = {
 
 @rule("N045", "error", scope="fleet")
 def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
-    """A broker rejects the link of another broker.
+    """A broker rejects a link, because TLS, the scheme, the port or the account of the two brokers do not match.
 
     Why: the bridge is never established. The sending broker retries every few seconds, and keeps the messages.
     Fix: set activemq_tls on both brokers or on neither. If the link has its own URI, use the scheme and the port of a
@@ -81,8 +81,8 @@ def tls_link_without_trust_store(view: FleetView) -> Iterator[Problem]:
 
     Why: without a trust store, Java trusts only public certificate authorities. The bridge is not established if a
         private authority signed the other broker's certificate.
-    Fix: set activemq_tls on both brokers. If a public authority signed the other broker's certificate, add a waiver of
-        N046 to activemq_waivers.
+    Fix: set activemq_tls on both brokers: its option truststore configures the trust store. If a public authority
+        signed the other broker's certificate, add a waiver of N046 to activemq_waivers.
     Source: JSSE: without a trust store only the authorities of Java are trusted
 
     Fires on 5.18.3::
@@ -138,9 +138,9 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 @rule("C020", "error", scope="fleet")
 def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
-    """A broker rejects the connections of an agent, of a load balancer, or of a client with a failover: URI.
+    """An agent, load balancer or failover: client cannot connect: TLS, certificate, scheme or port do not match.
 
-    Why: the client never connects: the broker closes each of its connections.
+    Why: the broker closes each connection before the client can use it.
     Fix: set activemq_tls on all brokers of a pair or group, or on none. If activemq_tls.client_auth is true, set
         activemq_agent_tls_certificate and activemq_agent_tls_key. In the failover: URI of a client, use the scheme and
         the port of a connector of the broker.
@@ -325,7 +325,8 @@ def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
         broker and the client then never connect.
     Fix: start clients with -Djavax.net.ssl.trustStore and -Djavax.net.ssl.trustStorePassword. If a broker requires a
         certificate, add -Djavax.net.ssl.keyStore and -Djavax.net.ssl.keyStorePassword.
-    Cannot see: how clients are started.
+    Cannot see: how clients are started, so the finding remains after the fix. Then add a waiver of C022 to
+        activemq_waivers.
     Source: JSSE; ActiveMQConnectionFactory of the release tags
 
     Fires on 5.18.3::

@@ -59,14 +59,14 @@ def messages_too_large_for_link(view: FleetView) -> Iterator[Problem]:
     Why: the link fails at such a message, reconnects and fails at the same message again, every two seconds,
         indefinitely. The message and all messages after it in its queue stay on the sending broker. All other
         destinations of the link lose most of their throughput.
-    Fix: set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same value. It must be at least
-        three times the wireFormat.maxFrameSize of the STOMP connectors, and at least 64 KiB above that of the MQTT
-        connectors.
-    Cannot see: OpenWire clients that send a message within a few hundred bytes of the limit of a connector. Each broker
-        adds at least 32 bytes to a message, so that the message can become too large for a link to the same connector.
-        Set wireFormat.maxFrameSize in the broker URL of these clients. AMQP messages with lists and maps also grow. The
-        finding is an info in two cases. In the first, the inventory sets none of the limits, and only the defaults of
-        the releases differ. In the second, only STOMP messages with many bytes that are not UTF-8 are too large.
+    Fix: in activemq_connectors, set wireFormat.maxFrameSize of the OpenWire connectors of all brokers to the same
+        value. It must be at least three times the wireFormat.maxFrameSize of the STOMP connectors, and at least 64 KiB
+        above that of the MQTT connectors.
+    Cannot see: OpenWire messages that are only a few hundred bytes smaller than the limit. Each broker adds at least 32
+        bytes to a message, so that it can become too large for a link. To prevent this, set wireFormat.maxFrameSize in
+        the broker URL of the clients to 1024 bytes less than on the connectors. AMQP messages with lists and maps also
+        grow. The finding is an info if the inventory sets no limit and only the defaults of the releases differ. It is
+        also an info if only STOMP messages with many bytes that are not UTF-8 are too large.
     Source: OpenWireFormat, StompWireFormat and MQTTWireFormat of the release tags; measured on 5.8.0, 5.11.4, 5.18.3
         and 6.3.1
 

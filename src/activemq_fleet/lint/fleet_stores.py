@@ -22,9 +22,10 @@ def pair_on_two_releases_of_one_line(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover or a rollback, the older release must read the data that the newer release wrote, and this is
         not tested. Inside a release line, the format of kahaDB changes only at 5.4.2.
-    Fix: set activemq_release once, for the pair. To upgrade a pair, run the playbook upgrade: it upgrades the standby,
-        fails over, and then upgrades the former active node. To upgrade a pure pair, stop the slave and then the
-        master, run the playbook site, and then the playbook resync.
+    Fix: set activemq_release once, for the pair. To upgrade a pair, run `ansible-playbook -i INVENTORY
+        activemq.fleet.upgrade -e activemq_target=PAIR`: it upgrades the standby, fails over, and then upgrades the
+        former active node. To upgrade a pure pair, stop the slave and then the master, run the playbook site, and then
+        the playbook resync.
     Cannot see: whether the older release reads the store. The finding is an error if only one of the releases is older
         than 5.4.2, and otherwise a warning. Rule T004 reports two release lines in one pair.
     Source: MessageDatabase.VERSION of all release tags
@@ -250,8 +251,8 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
         messages.
     Fix: set activemq_fence to guard, so that a program of this collection protects the store. Then run the playbook
         site, and restart the nodes one after the other. Or set activemq_fence to command, and activemq_fence_command to
-        a program that stops the other node. Without a fence, from 5.14 on, also set activemq_kahadb to
-        {enable_ack_compaction: false}, so that a broker killed seconds after its takeover loses no messages.
+        a program that stops the other node. If neither is possible, from 5.14 on, set activemq_kahadb to
+        {enable_ack_compaction: false}: otherwise a broker that is killed seconds after its takeover can lose messages.
     Cannot see: an external fence, such as that of a cluster manager. In this case add a waiver of L029 to
         activemq_waivers.
     Source: measured on 5.5.1, 5.10.2, 5.11.4, 5.14.5, 5.18.3 and 6.3.1 (docs/shared-stores.md)

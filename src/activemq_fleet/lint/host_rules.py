@@ -192,13 +192,13 @@ def tasks_without_root_rights(host: HostView) -> Iterator[Problem]:
 
 @rule("V017", "warning", scope="host")
 def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
-    """A settings file on the host overrides the deployed settings, or ActiveMQ does not read it.
+    """A settings file on the host overrides the deployed settings, or has no effect.
 
     Why: bin/activemq reads only the first settings file that it finds, such as /etc/default/activemq. If this is not
         the deployed file, a manually started broker has other settings than a broker that the service unit starts. Some
         releases read bin/env, others bin/setenv. In a file that the release does not read, settings have no effect.
     Fix: set activemq_heap, activemq_java_options and activemq_java_home to the values in the settings file. Then remove
-        the settings file.
+        the settings file, and run the playbook site.
     Source: bin/activemq of the release tags: the first file found is the only one
 
     Fires on 5.18.3::
@@ -231,7 +231,8 @@ def settings_file_overrides_or_is_unread(host: HostView) -> Iterator[Problem]:
 
 def _fix_of_settings_file(path: str) -> str:
     return (
-        f"set activemq_heap, activemq_java_options and activemq_java_home to the values in {path}, then remove {path}"
+        f"set activemq_heap, activemq_java_options and activemq_java_home to the values in {path}, remove {path}, and "
+        "run the playbook site"
     )
 
 
@@ -239,9 +240,10 @@ def _fix_of_settings_file(path: str) -> str:
 def shared_store_on_nfs_3_or_older(host: HostView) -> Iterator[Problem]:
     """A shared store is on NFS version 3 or older.
 
-    Why: NFS version 3 has no leases. Its server keeps the lock of a failed host until that host starts again.
-    Fix: mount the share with vers=4.1 or later, and set a short lease on the NFS server. Or use a cluster file system
-        or block storage.
+    Why: NFS version 3 has no leases. Its server keeps the lock of a failed host until that host starts again, and the
+        standby cannot take over.
+    Fix: mount the share with vers=4.1 or later, and set a short lease on the NFS server, such as lease-time=15 and
+        grace-time=15 in section [nfsd] of /etc/nfs.conf. Or use a cluster file system or block storage.
     Source: NFSv3: a separate lock server keeps the locks of a host that died
 
     Fires on 5.18.3::
@@ -456,9 +458,9 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
 
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
         empty store, and durable subscriptions of bridges would remain under the old name.
-    Fix: set activemq_pair to the deployed name in the variables of both nodes, in addition to any
-        activemq_naming_pattern. To move the host to another pair instead, first remove the old broker's files from
-        activemq_base, or add a waiver of L034 to activemq_waivers.
+    Fix: set activemq_pair to the deployed name in the variables of both nodes. Keep activemq_naming_pattern if it is
+        set. To move the host to another pair instead, first remove the directory of the old broker
+        (activemq_base/activemq_instance), or add a waiver of L034 to activemq_waivers.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -477,7 +479,8 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",
             fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, remove "
-            "the files of the old broker from activemq_base, or add a waiver of L034 to activemq_waivers",
+            "the directory of the old broker (activemq_base/activemq_instance), or add a waiver of L034 to "
+            "activemq_waivers",
         )
 
 

@@ -20,7 +20,8 @@ _DIFFERENT_IDS = "the nodes may use different ids, and one then cannot read what
 def shared_store_account_ids_may_differ(host: HostView) -> Iterator[Problem]:
     """The broker's account has different numeric ids on the two nodes of a shared store, or ids that no variable sets.
 
-    Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes.
+    Why: a file belongs to a numeric id. One node cannot read the store that a different id on the other node writes. If
+        no variable sets the ids, each host chooses the next free ids, which can differ.
     Fix: set activemq_uid and activemq_gid to the same numbers on both nodes.
     Source: measured: the account got the id 999 on one host and 997 on the other
 
@@ -112,8 +113,11 @@ def _change_of_ids(host: HostView, uid: int | str | None, gid: int | str | None,
 def account_cannot_get_configured_id(host: HostView) -> Iterator[Problem]:
     """The broker's account cannot get the numeric id that the inventory sets.
 
-    Why: usermod refuses to change an account whose processes run, and the files of the account keep its old id.
-    Fix: change the ids while the broker is stopped, or set activemq_uid and activemq_gid to the ids of the account.
+    Why: usermod refuses to change an account whose processes run, and the files of the account keep its old id. An id
+        that belongs to another account cannot be used.
+    Fix: set activemq_uid and activemq_gid to the ids that the account has. To change these ids instead, stop the broker
+        and run the commands that the finding names (groupmod, usermod, chown). If an id belongs to another account, set
+        an id that is free on both nodes.
     Source: usermod of shadow-utils; measured on Debian 12
 
     Fires on 5.18.3::

@@ -69,8 +69,9 @@ def shared_kahadb_never_rechecks_lock(document: Document) -> Iterator[Problem]:
 def deleted_lock_file_undetected_before_5_9(document: Document) -> Iterator[Problem]:
     """A broker before 5.9 does not detect that the lock file of its shared store was deleted.
 
-    Why: if the lock file is deleted, the other node becomes master too, and both write to the store. Afterwards all
-        2,765 messages of a store of 5.5.1 were unreadable, and 1,848 of 2,311 messages of a store of 5.7.0 were lost.
+    Why: if the lock file is deleted, the other node becomes master too, and both write to the store. In measurements,
+        all 2,765 messages of a store of 5.5.1 were then unreadable, and 1,848 of 2,311 messages of a store of 5.7.0
+        were lost.
     Fix: upgrade to 5.12 or later; no setting of a release before 5.9 helps. Until then, delete no files in the store's
         directory while a broker runs.
     Cannot see: whether another broker uses the directory, see L003.
@@ -107,8 +108,8 @@ def deleted_lock_file_undetected_before_5_9(document: Document) -> Iterator[Prob
 def new_lock_owner_undetected_5_9_to_5_11(document: Document) -> Iterator[Problem]:
     """A broker of 5.9 to 5.11 does not detect that another broker acquired the lock of its shared kahaDB.
 
-    Why: from 5.12 on, a master detects that another broker wrote the lock file, and stops. No setting of 5.9 to 5.11
-        has this effect.
+    Why: two brokers then write to the store and damage it. From 5.12 on, a master detects that another broker wrote the
+        lock file, and stops. No setting of 5.9 to 5.11 has this effect.
     Fix: upgrade to 5.12 or later.
     Cannot see: whether another broker uses the directory, see L003. The finding is an info, because no setting helps.
     Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
@@ -228,8 +229,8 @@ def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
 
     Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent
         messages and the lock of the store are then lost.
-    Fix: set directory of the store, or dataDirectory of <broker>, to a directory that only the broker uses, such as
-        ${activemq.data}/kahadb.
+    Fix: stop the broker, move the directory to a place that only the broker uses, such as ${activemq.data}/kahadb, and
+        set directory of the store, or dataDirectory of <broker>, to the new path.
     Source: 20 of 275 files of public repositories; tmpfiles.d(5)
 
     Fires on 5.18.3::

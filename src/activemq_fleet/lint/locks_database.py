@@ -168,7 +168,7 @@ def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
 def kahadb_database_locker_without_database(document: Document) -> Iterator[Problem]:
     """A kahaDB has a database locker without a database.
 
-    Why: a kahaDB has no database, so that the locker must name one. The start of the broker ends with a
+    Why: a kahaDB has no database, so its locker must name one. Otherwise the start of the broker fails with a
         NullPointerException. Before 5.9 a locker cannot name a database.
     Fix: add dataSource="#ID", with the id of a data source bean, and <statements><statements/></statements> to the
         locker. Before 5.9 use <shared-file-locker>.

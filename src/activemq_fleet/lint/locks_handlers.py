@@ -92,12 +92,13 @@ def _handler_of(node: Element) -> IoExceptionHandler:
 def io_exception_handler_unsuited_to_store(document: Document) -> Iterator[Problem]:
     """The ioExceptionHandler does not suit the store: two nodes may become active, or no node takes over.
 
-    Why: the handler closes the connectors while the store fails, and the process keeps running. For a kahaDB, the
-        process keeps the lock, so that the other node never takes over. With a lock in a database, the other node can
-        acquire the lock meanwhile. <defaultIOExceptionHandler> then opens the connectors again without a check of the
-        lock.
-    Fix: for a kahaDB, use <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>, which stops the broker. For a lock
-        in a database, use <leaseLockerIOExceptionHandler/>, or <jDBCIOExceptionHandler/> before 5.11.
+    Why: while the store fails, the handler closes the connectors, but the process keeps running. With a kahaDB, the
+        process keeps the lock, and the other node never takes over. With a lock in a database, the other node can
+        acquire the lock. If the handler is <defaultIOExceptionHandler stopStartConnectors="true"/>, this node later
+        opens its connectors again without a check of the lock: both nodes are then active.
+    Fix: for a kahaDB, use <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/> without stopStartConnectors: it
+        stops the broker. For a lock in a database, use <leaseLockerIOExceptionHandler/>, or <jDBCIOExceptionHandler/>
+        before 5.11.
     Cannot see: whether another broker uses the store (L003 lists the indications). If nothing indicates that a kahaDB
         is shared, the finding is an info.
     Source: DefaultIOExceptionHandler.handle, JDBCIOExceptionHandler, LeaseLockerIOExceptionHandler of the release tags;

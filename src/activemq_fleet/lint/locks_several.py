@@ -15,7 +15,8 @@ def mkahadb_mixes_pattern_and_per_destination_stores(mkahadb: Element) -> Iterat
 
     Why: once the stores exist on the disk, the broker opens the store of the queue or topic twice. Its start fails with
         InstanceAlreadyExistsException, also on a standby that takes over.
-    Fix: remove perDestination="true", so that one store contains all other destinations. Or upgrade to 5.18.5 or 6.1.3.
+    Fix: remove perDestination="true", so that one store contains all other destinations. Or upgrade to 5.18.5, 6.1.3 or
+        later.
     Source: measured on 5.13.5 and 5.18.3; AMQ-9504
 
     Fires on 5.18.3::

@@ -179,7 +179,8 @@ def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
 def lock_acquire_interval_too_long(document: Document) -> Iterator[Problem]:
     """A slave tries to acquire the lock only every 30 s or less often.
 
-    Why: after the master fails, no node serves clients for up to this interval, in addition to the start of the store.
+    Why: after the master fails, no node serves clients for up to this interval, plus the time that the store needs to
+        start.
     Fix: set the attribute that the finding names to 1000, in milliseconds. For a lease in a database, set
         lockAcquireSleepInterval="10000", which is also the length of the lease, with lockKeepAlivePeriod="5000".
     Source: AbstractLocker and MessageDatabase of the release tags
@@ -254,7 +255,7 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         broker, and return status 500 on a slave. A health check of the port only, such as that of a load balancer,
         finds an open port on both nodes.
     Fix: remove startAsync="true" or start="false", and check the log or the lock of a slave instead of its console. Or
-        upgrade to 5.19.6, 6.2.5 or 6.3.0, whose console works on a slave.
+        upgrade to 5.19.6, 6.2.5, 6.3.0 or later, whose console works on a slave.
     Cannot see: whether a program checks the console of a slave. In a fleet, activemq_runtime_configuration sets
         start="false", and the finding is then an info.
     Source: apache/activemq#1920, ApplicationContextFilter of the release tags; both measured on 5.18.3

@@ -39,8 +39,8 @@ def _address_and_group_text(address: str, group: str) -> str:
 def multicast_uri_without_group(document: Document) -> Iterator[Problem]:
     """A multicast: URI sets no group.
 
-    Why: the group is then "default", in which all brokers of the local network with an example configuration discover
-        each other. Messages may move to such a broker unnoticed.
+    Why: the group is then "default", which ActiveMQ's example configurations also use. Such brokers in the local
+        network discover each other, and messages may move to them unnoticed.
     Fix: add ?group=NAME to the multicast: URI. Use the same NAME on the networkConnector and on the discoveryUri, and a
         different NAME in each environment.
     Source: MulticastDiscoveryAgent; measured: another group stays apart
@@ -162,9 +162,9 @@ def _is_nowhere(host: str) -> bool:
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
     """A broker uses multicast: discovery without authentication.
 
-    Why: a process that opens a bridge can consume the messages of all queues.
-    Fix: add an authentication plugin to <broker>, and set userName and password on the networkConnector. Use TLS where
-        untrusted machines share the network.
+    Why: any process in the network can open a bridge to the broker and consume the messages of all queues.
+    Fix: add an authentication plugin to <broker>, and set userName and password of one of its accounts on the
+        networkConnector. Use TLS where untrusted machines share the network.
     Source: the project's SECURITY.md
 
     Fires on 5.18.3::

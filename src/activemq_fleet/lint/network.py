@@ -100,9 +100,9 @@ def restart_changes_broker_or_link_name(document: Document) -> Iterator[Problem]
 
     Why: a bridge names its durable subscription after its link and both brokers. After a change of the name, no bridge
         uses the old subscription. The old subscription collects messages until the store is full.
-    Fix: write a fixed name. If two nodes share a store, write the same name on both.
-    Cannot see: a name that you changed manually. Before you change a name, consume the messages of the durable
-        subscriptions with the old name, and delete these subscriptions.
+    Fix: write a fixed name. If two nodes share a store, write the same name on both. Before you change the name,
+        consume the messages of the durable subscriptions with the old name, and delete these subscriptions.
+    Cannot see: a name that you changed manually.
     Source: documentation of networks of brokers; DemandForwardingBridgeSupport
 
     Fires on 5.18.3::
@@ -150,7 +150,8 @@ def network_consumer_priority_unset_before_5_18(broker: Element) -> Iterator[Pro
     """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
-        local consumers exist, and with two such links messages may come back. From 5.18 on the default is true.
+        local consumers exist, and with such links in both directions messages may come back. From 5.18 on the default
+        is true.
     Fix: set decreaseNetworkConsumerPriority="true". To give local and remote consumers an equal share, set it to
         "false" explicitly.
     Source: AMQ-5137; NetworkBridgeConfiguration
@@ -209,8 +210,8 @@ def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
 def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
     """A networkConnector sets a prefetchSize of 0 or less.
 
-    Why: a bridge receives only prefetched messages. Every release rejects a negative prefetchSize, and 5.13.3 and later
-        also reject 0.
+    Why: a bridge receives only prefetched messages, so with 0 it forwards nothing. With a negative value, and from
+        5.13.3 on also with 0, the broker does not start.
     Fix: remove prefetchSize, so that the default of 1000 applies, or write a number of 1 or more.
     Source: measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize
 
@@ -239,7 +240,7 @@ def sync_durable_subs_discloses_subscriptions(link: Element) -> Iterator[Problem
     """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
 
     Why: any client that connects as a bridge can read the list of durable subscriptions of the broker.
-    Fix: upgrade to 5.19.7 or 6.2.6, or remove syncDurableSubs.
+    Fix: upgrade to 5.19.7, 6.2.6 or later, or remove syncDurableSubs.
     Source: CVE-2026-49270
 
     Fires on 5.18.3::
@@ -293,7 +294,8 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
     Why: the broker finishes its start only after the last link. A peer whose host is down does not respond: each such
         connection attempt takes half a minute and delays the start during an incident.
     Fix: add networkConnectorStartAsync="true" to <broker>.
-    Cannot see: the response times of peers. masterslave:, failover: and multicast: connect in the background.
+    Cannot see: the response times of peers. The rule does not report links with masterslave:, failover: or multicast:,
+        because they connect in the background.
     Source: BrokerService.startAllConnectors, TcpTransport
 
     Fires on 5.18.3::

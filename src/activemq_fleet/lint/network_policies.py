@@ -224,7 +224,8 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
         the bridge forwards messages that none of them accepts. replayWhenNoConsumers also counts a consumer whose
         selector never matches, and keeps the message.
     Fix: for a link, set conduitSubscriptions="false" on the networkConnector. For a replay policy of 5.16 or later, add
-        selectorAware="true" to the element that has replayWhenNoConsumers.
+        selectorAware="true" to the element that has replayWhenNoConsumers. Before 5.16, upgrade first: selectorAware
+        does not exist.
     Cannot see: the consumers. The rule infers selectors from virtualTopic selectorAware="true" and from
         virtualSelectorCacheBrokerPlugin.
     Source: ConduitBridge, ConditionalNetworkBridgeFilterFactory

@@ -28,7 +28,7 @@ _NAMED = {
 
 @rule("N060", "warning")
 def wildcard_inside_destination_name_part(document: Document) -> Iterator[Problem]:
-    """A wildcard is only a part of a destination name's element: the broker treats it as an ordinary character.
+    """A wildcard is next to other characters, such as in tmp_*: the broker treats it as an ordinary character.
 
     Why: an element is the text between two dots of a name. The wildcard * matches one whole element, and > matches all
         elements that follow. In tmp_* or orders> they are ordinary characters: the policy, permission or filter applies

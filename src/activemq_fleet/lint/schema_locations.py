@@ -17,13 +17,14 @@ _CAMEL = "http://camel.apache.org/schema/"
 
 @rule("V020", "error", refuses=True)
 def namespace_without_a_local_schema(document: Document) -> Iterator[Problem]:
-    """schemaLocation has no address for an XML namespace, or one whose schema is in no jar of the release.
+    """For an XML namespace, schemaLocation has no address, or an address whose schema is in no jar of the release.
 
-    Why: the broker validates activemq.xml when it starts, and loads the schema of each namespace from the first address
+    Why: the broker validates activemq.xml when it starts. It loads the schema of each namespace from the first address
         that xsi:schemaLocation has for it. The jars of a release contain only activemq-core.xsd of the release, and the
         Spring schemas up to the version of Spring in the lib directory. From 5.15.10 on, the broker also finds them by
-        https: addresses. The broker must download every other schema. The download fails without Internet access. It
-        also fails for http: addresses, because activemq.apache.org and www.springframework.org redirect to https:.
+        https: addresses. The broker must download every other schema, and does not start if the download fails. The
+        download fails without Internet access. It also fails for http: addresses, because activemq.apache.org and
+        www.springframework.org redirect to https:.
     Fix: write for each namespace the address whose schema is in the jars of every release:
         http://www.springframework.org/schema/beans/spring-beans.xsd and
         http://activemq.apache.org/schema/core/activemq-core.xsd.

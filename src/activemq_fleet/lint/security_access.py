@@ -68,8 +68,9 @@ def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
     """Clients send their passwords in clear text.
 
     Why: without TLS, anyone who can capture the packets of a connection obtains the account and reads all messages.
-    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …), or bind it to 127.0.0.1 and
-        place a TLS proxy in front of it.
+    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …) and set the key store of the
+        broker in <sslContext>. In a fleet, set activemq_tls instead. Or bind the connector to 127.0.0.1 and place a TLS
+        proxy in front of it.
     Cannot see: a network that is isolated or encrypted, which is why the finding is an info.
     Source: ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is
 
@@ -109,7 +110,7 @@ def create_connector_opens_jmx(context: Element) -> Iterator[Problem]:
         Any client that reaches the port can manage the broker, and can run code by loading an MLet (an MBean from a
         remote address).
     Fix: set createConnector="false", and use Jolokia or the JVM's own JMX agent with a password file and TLS.
-    Cannot see: a firewall. Up to 5.14 the default is true.
+    Cannot see: a firewall, and a <managementContext> without createConnector, whose default is true up to 5.14.
     Source: ManagementContext of the release tags; jmx.remote.x.password.file of JMX
 
     Fires on 5.18.3::

@@ -334,6 +334,6 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
                 yield path.problem(
-                    "the web application /fileserver permits clients to write files to each directory that the "
+                    "the web application /fileserver permits clients to write files to any directory that the "
                     "broker can write to"
                 )

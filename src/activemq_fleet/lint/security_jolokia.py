@@ -26,7 +26,8 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
     Fix: if <commands> of jolokia-access.xml does not list exec, replace <operation>*</operation> in <allow> with the
         names of the operations that users need, such as browse*. If <commands> lists exec or does not exist, add
         addConnector and addNetworkConnector to <deny>.
-    Cannot see: policies of releases up to 5.17.0, which are inside the web application.
+    Cannot see: the policy of releases up to 5.17.0, webapps/api/WEB-INF/classes/jolokia-access.xml. Change it manually
+        in the same way.
     Source: CVE-2026-34197; measured with Jolokia 1.7.1, 1.7.2 and 2.6.0
 
     Fires on 5.18.3, as jolokia-access.xml::

@@ -19,7 +19,8 @@ def remote_code_execution_over_openwire(facts: InstalledReleaseFacts) -> Iterato
     """The release executes code sent by any client that reaches an OpenWire port (CVE-2023-46604).
 
     Why: the attack requires no authentication, and scanners search for such brokers continuously.
-    Fix: upgrade the broker. Until then, permit connections to its ports only from brokers and clients.
+    Fix: upgrade the broker to the release that the finding names. Until then, permit connections to its ports only from
+        brokers and clients.
     Cannot see: who can reach the ports. The rule does not report a file without a broker, or without OpenWire
         connectors. The finding is a warning if the release line has no fixed release (before 5.15). It is also a
         warning for a package of a Linux distribution, which may contain the fix without a new version number.

@@ -49,8 +49,8 @@ def _is_clear_text_secret(value: str) -> bool:
 def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]:
     """activemq.xml contains a password in clear text.
 
-    Why: every administrator reads the file, and copies of it are on every node and often in a repository. The password
-        exposes an account of a broker, a database, a directory or a key store.
+    Why: every administrator can read the file, and copies of it are on every node and often in a repository. The
+        password exposes an account of a broker, a database, a directory or a key store.
     Fix: write a placeholder such as ${network.password} and define the value in a properties file that only the broker
         can read (mode 0640), loaded by a PropertyPlaceholderConfigurer.
     Cannot see: secrets in attributes with unrelated names, and the files next to activemq.xml.
@@ -119,11 +119,12 @@ def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
     Why: jasypt's default, PBEWithMD5AndDES, derives the key from the encryption password with only 1,000 rounds of MD5,
         and DES keys have only 56 bits. An attacker who has the file can therefore try very many encryption passwords
         per second.
-    Fix: encrypt the value again with PBEWITHHMACSHA256ANDAES_256 and a RandomIvGenerator, name both in the
-        EnvironmentStringPBEConfig of activemq.xml, and store the key separately from the value.
-    Cannot see: the algorithm, which the value does not name. The rule reports values whose length is impossible for
-        AES and possible for ciphers with blocks of 8 bytes; values of 32 to 39 characters are ambiguous and not
-        reported.
+    Fix: encrypt the value again with `bin/activemq encrypt --algorithm PBEWITHHMACSHA256ANDAES_256 --input VALUE` and
+        the encryption password in the environment variable ACTIVEMQ_ENCRYPTION_PASSWORD. Name this algorithm and a
+        RandomIvGenerator in the EnvironmentStringPBEConfig of activemq.xml, and store the key separately from the
+        value.
+    Cannot see: the algorithm, which the value does not name. The rule reports values whose length is impossible for AES
+        and possible for ciphers with blocks of 8 bytes; values of 32 to 39 characters are ambiguous and not reported.
     Source: jasypt 1.9.3 of ActiveMQ 5.18.3, whose command line was run with both algorithms
 
     Fires on 5.18.3::

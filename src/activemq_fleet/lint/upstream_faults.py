@@ -117,7 +117,8 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
         useInactivityMonitor=false) the link never connects again, and the broker logs nothing. The link also does not
         detect a peer that vanished without closing the connection.
     Fix: remove the option that disables the inactivity monitor. If the option must stay, install 5.19.10, 6.2.9, 6.3.1
-        or later, monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
+        or later, which end a handshake without an answer. The link still does not detect a peer that vanishes later:
+        monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
     Source: apache/activemq#2398, DemandForwardingBridgeSupport.FutureBrokerInfo of the release tags; measured on 5.18.3
         and 6.3.1. A handshake that breaks (apache/activemq#1864) led to a new attempt on 5.8.0, 5.11.4, 5.15.16,
@@ -151,8 +152,8 @@ def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
     Why: cachedLDAPAuthorizationMap reads all entries when the broker creates it, and the broker does not start if it
         cannot connect. While the LDAP server is down, a standby therefore cannot take over. Without a connection
         timeout, the start blocks.
-    Fix: write several servers into connectionURL, separated by spaces, and let systemd restart the service
-        (Restart=always), or use authorizationMap, which requires no LDAP server.
+    Fix: write several servers into connectionURL, separated by spaces (connectionURL="ldap://a:389 ldap://b:389"), and
+        let systemd restart the service (Restart=always). Or use authorizationMap, which requires no LDAP server.
     Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
         6.3.1
 

@@ -68,7 +68,8 @@ def element_or_attribute_not_in_schema(document: Document) -> Iterator[Problem]:
     """The file has an element or attribute that the release's schema does not have, or is not XML.
 
     Why: the broker checks activemq.xml against its schema when it starts, and does not start with such a file.
-    Fix: remove the element or attribute, correct its spelling, or run a release that has it.
+    Fix: remove the element or attribute, correct its spelling, or run a release that has it. If the file is not XML,
+        correct its syntax in the line that the finding names.
     Source: the XSD in the release's own jar; measured
 
     Fires on 5.18.3::
@@ -145,7 +146,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
 
 @rule("V004", "error", each="broker", releases="5.8.0")
 def ignored_pure_master_slave_attribute(broker: Element) -> Iterator[Problem]:
-    """An attribute of pure master/slave is valid by the schema, but the release ignores it.
+    """The release accepts an attribute of pure master/slave, but ignores it.
 
     Why: since 5.8.0 the broker ignores the attributes of pure master/slave, and starts without the intended protection.
     Fix: remove the attribute. On this release a standby protects messages if both nodes have the same <kahaDB>
@@ -235,9 +236,10 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """The file of a broker before 5.7 has a <locker>, useLock, or lockKeepAlivePeriod on a kahaDB.
 
     Why: lockers were added in 5.7.0; an older broker rejects the element and does not start.
-    Fix: on kahaDB, set databaseLockedWaitDelay (in ms) instead, from 5.4 on. On a JDBC store, use <databaseLocker> and
-        useDatabaseLock instead. Before 5.7, kahaDB acquires its lock at the start and never checks it again: use 5.12
-        or later for a shared store.
+    Fix: remove lockKeepAlivePeriod, and <locker> or useLock on a kahaDB. From 5.4 on, set databaseLockedWaitDelay (in
+        ms) on <kahaDB>: the interval at which a standby tries to acquire the lock. On a JDBC store, write
+        <databaseLocker> in place of <locker>, and useDatabaseLock in place of useLock. Before 5.7, kahaDB acquires its
+        lock at the start and never checks it again: upgrade to 5.12 or later for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::

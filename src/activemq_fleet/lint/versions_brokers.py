@@ -19,8 +19,8 @@ _CLIENT = re.compile(r"\.ActiveMQ(?:XA|Ssl)*ConnectionFactory$|\.PooledConnectio
 def file_is_not_activemq_xml(document: Document) -> Iterator[Problem]:
     """The file is not an activemq.xml.
 
-    Why: the broker reads one XML file of Spring, and does not start if it reads another kind of file. Configuration
-        files of Apache Artemis, a different broker, can have the same names, but they have different elements.
+    Why: the broker reads a Spring XML file, and does not start with a file of another kind. Configuration files of
+        Apache Artemis, a different broker, can have the same names, but they have different elements.
     Fix: find the activemq.xml that the broker reads, and check that file instead.
     Source: XBeanBrokerFactory; measured on 5.18.3
 
@@ -89,7 +89,8 @@ def imported_file_that_was_not_checked(document: Document) -> Iterator[Problem]:
 
     Why: the broker reads activemq.xml and the files that it imports as one configuration. A mistake in the imported
         file stops the broker as well.
-    Fix: put the imported file into the directory of this file, and check again.
+    Fix: copy this file and the imported file into one directory. In the copy, write the name of the imported file
+        without a path in <import resource="FILE"/>, and check the copy.
     Source: Spring's <import>, which reads the resource before the broker starts
 
     Fires on 5.18.3::

@@ -55,8 +55,8 @@ def xml_validation_disabled(document: Document) -> Iterator[Problem]:
         for attribute, value in node.attributes.items():
             if "validate=false" in value and "xbean:" in value:
                 yield node.problem(
-                    f"{attribute} of <{node.name}> starts an embedded broker with validate=false: this broker does not "
-                    "validate the configuration file that follows xbean:",
+                    f"{attribute} of <{node.name}> starts an embedded broker with validate=false: this broker reads "
+                    "the file of its xbean: URI without validation",
                     attribute,
                     "validate=false",
                 )

@@ -126,12 +126,12 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
 
 @rule("V026", "warning", each="transportConnector")
 def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
-    """A connector with a scheme that ends in nio+ssl may never answer over TLS 1.3 before 5.14.1.
+    """Before ActiveMQ 5.14.1, a connector with a scheme that ends in nio+ssl may never answer over TLS 1.3.
 
     Why: over TLS 1.3 a client's first data arrives together with the end of its handshake, and this listener reads it
         only when more data arrives. A bridge hangs then, because both of its ends wait. The broker logs nothing.
     Fix: in the connector's URI, write the scheme ssl in place of nio+ssl, or stomp+ssl in place of stomp+nio+ssl.
-        Clients need no change.
+        Clients need no change. Or upgrade to 5.14.1 or later.
     Cannot see: the Java version. TLS 1.3 was added in Java 11, and in update 261 of Java 8.
     Source: AMQ-6414; measured: of four links to 5.11.4 three did not come up in 45 s, nor did one of 5.8.0's two
 

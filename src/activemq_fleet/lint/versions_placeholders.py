@@ -122,12 +122,12 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
     Fix: if the file has no PropertyPlaceholderConfigurer, add one, or replace each placeholder with its value. Without
         a properties file, the configurer uses only defaults (${name:default}), system properties and environment
         variables. Define each other name in a properties file that the configurer reads, or write a default.
-    Cannot see: the file that imports this one. The rule therefore does not check a file that has neither a broker nor a
-        configurer. The rule does not see the command line, the environment and properties files in other directories.
-        With a configurer, the finding is therefore an info. In the same directory the rule reads only properties files
-        that a configurer names. It treats activemq.base and similar names as set if the release's start script sets
-        them (activemq.conf and activemq.data from 5.6 on). It assumes that a name in capitals is an environment
-        variable. In an inventory it also reads the -D options of activemq_java_options.
+    Cannot see: the command line, the environment, properties files in other directories, and the file that imports this
+        one. With a configurer, the finding is therefore an info. The rule does not check a file that has neither a
+        broker nor a configurer. In the same directory it reads only properties files that a configurer names. In an
+        inventory it also reads the -D options of activemq_java_options. It treats activemq.base and similar names as
+        set if the release's start script sets them (activemq.conf and activemq.data from 5.6 on). It assumes that a
+        name in capitals is an environment variable.
     Source: PropertyPlaceholderConfigurer of Spring 3.0 to 7.0; measured on 5.18.3
 
     Fires on 5.18.3::

@@ -17,8 +17,8 @@ def spring_start_prevents_configuration_reload(document: Document) -> Iterator[P
     Why: Spring starts a broker before the broker knows the location of its file. The plugin searches for the file only
         at that start, logs "Null BrokerContext", and watches nothing: changes of activemq.xml have no effect until a
         restart, and the JMX operation updateNow() does nothing.
-    Fix: write start="false" on <broker>, so that the start command starts the broker. Where the playbook site writes
-        the file, set activemq_runtime_configuration: true instead.
+    Fix: write start="false" on <broker>, so that the start command starts the broker. In a fleet, set
+        activemq_runtime_configuration: true instead.
     Cannot see: a program that creates the broker and passes the context to it.
     Source: RuntimeConfigurationBroker.start, XBeanBrokerFactory.createBroker of the release tags; measured on 5.18.3
 

@@ -142,12 +142,13 @@ _KEY_STORES = frozenset(
 
 @rule("V050", "error", refuses=True)
 def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
-    """The broker cannot convert the value of an attribute to a size, boolean or name.
+    """The broker cannot convert the value of an attribute to a size, a boolean or one of the permitted names.
 
     Why: the schema accepts any text as the value. The broker converts the text when it creates the element, fails, and
         does not start.
-    Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true
-        or false without spaces.
+    Fix: write a size as a whole number with the optional unit kb, mb or gb: limit="1536 mb". Write a boolean as true or
+        false without spaces. If only fixed names are permitted, write one that the finding lists, such as
+        journalDiskSyncStrategy="ALWAYS".
     Cannot see: values that contain a placeholder.
     Source: XBeanByteConverterUtil, BooleanEditor and MessageDatabase of the release tags; measured on 5.5.1, 5.8.0,
         5.18.3 and 6.3.1
