@@ -36,7 +36,7 @@ def _layer(directory: Path, sockets: Path) -> Path:
     agents: dict[str, dict[str, object]] = {SHOP: {}, LEDGER: {}}
     for host, (group, other) in MORE.items():
         pairs = [f"{group}-mq01", f"{group}-mq02"]
-        pairs.remove(topology.default_home_pair(other, pairs))
+        pairs.remove(topology.default_home_pair_of_agent(other, pairs))
         agents[host] = {"activemq_agent_group": group, "activemq_agent_pair": pairs[0]}
     for host, own in agents.items():
         own["activemq_agent_options"] = {"socket": str(sockets / host)}

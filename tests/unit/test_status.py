@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_html_page
-from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, read_host_states
+from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, parse_states_and_findings
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines
@@ -363,12 +363,12 @@ def test_a_finding_about_the_pair_is_one_of_each_node() -> None:
 
 def test_the_json_is_read_back_for_the_picture() -> None:
     text = json.dumps(status(a={"release": "5.5.1"}).to_dict())
-    states, findings = read_host_states(text, "s.json")
+    states, findings = parse_states_and_findings(text, "s.json")
     assert states == {A: "active", B: "standby"}
     assert [(one.rule, one.severity, one.host) for one in findings] == [("wrong-release", "error", A)]
     for wrong in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
         with pytest.raises(InputError, match=r"s\.json: the file is not a status"):
-            read_host_states(wrong, "s.json")
+            parse_states_and_findings(wrong, "s.json")
 
 
 def test_the_page_names_findings_and_escapes_what_hosts_say() -> None:

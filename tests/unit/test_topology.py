@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.render import render_broker
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
-from activemq_fleet.topology import build_fleet, default_home_pair
+from activemq_fleet.topology import build_fleet, default_home_pair_of_agent
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 
@@ -201,7 +201,7 @@ def test_agents_get_their_home_pair_preferred_master_first() -> None:
 
 @given(st.lists(st.from_regex(r"o-mq[0-9]{2}", fullmatch=True), min_size=2, unique=True), st.text("ab", min_size=1))
 def test_a_pair_that_comes_moves_only_agents_that_move_to_it(pairs: list[str], host: str) -> None:
-    before, after = default_home_pair(host, pairs[:-1]), default_home_pair(host, pairs)
+    before, after = default_home_pair_of_agent(host, pairs[:-1]), default_home_pair_of_agent(host, pairs)
 
     assert after in (before, pairs[-1])
 

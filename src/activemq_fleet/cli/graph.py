@@ -34,7 +34,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     from activemq_fleet.atomic_files import write_file_atomically
     from activemq_fleet.cli.fleet_checks import print_warnings_and_inventory_findings
     from activemq_fleet.diagram import to_mermaid, to_svg
-    from activemq_fleet.topology import pair_and_broker_counts
+    from activemq_fleet.topology import pair_and_single_broker_count_texts
 
     writers = {".svg": to_svg, ".mmd": to_mermaid}
     if output.suffix not in writers:
@@ -53,9 +53,9 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         with ACTIVITY.show_activity("Checking the fleet"):
             shown = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
     else:
-        from activemq_fleet.status import read_host_states
+        from activemq_fleet.status import parse_states_and_findings
 
-        states, findings = read_host_states(status.read_text(encoding="utf-8", errors="replace"), str(status))
+        states, findings = parse_states_and_findings(status.read_text(encoding="utf-8", errors="replace"), str(status))
         if states and not any(broker.host in states for broker in fleet.brokers):
             raise InputError(
                 f"the file {status} contains no broker of this inventory: set --status to the output of "
@@ -64,7 +64,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         shown = replace(fleet, findings=findings)
     with ACTIVITY.show_activity("Drawing the fleet"):
         write_file_atomically(output, writers[output.suffix](shown, states).encode())
-    numbers = pair_and_broker_counts(fleet.brokers)
+    numbers = pair_and_single_broker_count_texts(fleet.brokers)
     if any(broker.profile.has_peer for broker in fleet.brokers):
         numbers.insert(0, count_with_noun(len(fleet.brokers), "broker"))
     print_escaped(f"{output}: {', '.join(numbers)}")

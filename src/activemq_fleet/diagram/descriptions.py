@@ -19,7 +19,7 @@ from activemq_fleet.diagram.scene import (
 )
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.topology import Broker, pair_and_broker_counts
+from activemq_fleet.topology import Broker, pair_and_single_broker_count_texts
 
 MOST_FULL = 12
 """Pairs of a picture with detailed cards; with more pairs, cards show only what differs within a group."""
@@ -80,7 +80,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
     """
     kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes_of_all_pairs)
     brokers = [node.broker for node in view.nodes_of_all_pairs]
-    facts = [join_words(pair_and_broker_counts(brokers)), _releases_phrase(brokers), join_words(kinds)]
+    facts = [join_words(pair_and_single_broker_count_texts(brokers)), _releases_phrase(brokers), join_words(kinds)]
     if shape := _network_shape_phrase(view):
         facts.append(shape)
     if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
@@ -199,7 +199,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     """
     brokers = [node.broker for group in scene.groups for node in group.nodes_of_all_pairs]
     agents = sum(len(pair.agents) for pair in scene.pairs)
-    parts = [count_with_noun(len(scene.groups), "group"), *pair_and_broker_counts(brokers)]
+    parts = [count_with_noun(len(scene.groups), "group"), *pair_and_single_broker_count_texts(brokers)]
     if any(broker.profile.has_peer for broker in brokers):
         parts.append(count_with_noun(len(brokers), "broker"))
     if agents:

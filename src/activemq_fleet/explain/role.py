@@ -12,7 +12,7 @@ from activemq_fleet.explain.explanation import (
 )
 from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX
 from activemq_fleet.routes.bridges import has_network_connector_fragments
-from activemq_fleet.topology import Broker, Fleet, pair_and_broker_counts
+from activemq_fleet.topology import Broker, Fleet, pair_and_single_broker_count_texts
 
 _FOUND_OUT = "`activemq-fleet status` (in a lab: `activemq-fleet lab status`) shows which node is active now"
 
@@ -96,7 +96,9 @@ def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
 
 
 def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
-    units = " and ".join(pair_and_broker_counts(other for other in fleet.brokers if other.group == broker.group))
+    units = " and ".join(
+        pair_and_single_broker_count_texts(other for other in fleet.brokers if other.group == broker.group)
+    )
     data = {"group": broker.group, "pairs": pair_count(fleet, broker.group), "topology": broker.settings.topology}
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"

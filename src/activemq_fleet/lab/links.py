@@ -14,7 +14,7 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.log.log_records import Record
 from activemq_fleet.status.link_states import (
     bridge_carries_both_ways,
-    expected_peers,
+    connectors_with_expected_peers,
     is_certificate_refused,
     missing_link_reason,
     planned_network,
@@ -77,7 +77,7 @@ class ExpectedLinks:
             bridges = bridges_of_broker_run(self._hosts, broker, snapshots[broker.host].broker_run)
             dialled = {bridge.remote_host for bridge in bridges}
             answered = {bridge.peer for bridge in bridges if bridge.responder}
-            for connector, peers in expected_peers(self._network, broker, active):
+            for connector, peers in connectors_with_expected_peers(self._network, broker, active):
                 if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
                     yield MissingLink(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
 

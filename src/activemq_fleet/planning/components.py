@@ -22,7 +22,7 @@ from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, GroupListing
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
-from activemq_fleet.topology.links import connected_component_by_name, unknown_link_end_finding
+from activemq_fleet.topology.links import component_representative_by_name, unknown_link_end_finding
 from activemq_fleet.topology.roster import common_naming_pattern, fleet_without_brokers_error
 
 LinkEntry = tuple[LinkSettings, str, int]
@@ -106,7 +106,7 @@ def divide_into_components(
         edges_of_roles,
         *(product(ends.get(link.source, ()), ends.get(link.to, ())) for link, _, _ in links),
     )
-    joined = connected_component_by_name(edges)
+    joined = component_representative_by_name(edges)
     releases = tuple(sorted({broker.release for broker in brokers if broker.release}))
     waivers, expired = _waivers_in_force(facts, today)
     asks_for_groups = any(host.agent or host.balancer for host in facts)

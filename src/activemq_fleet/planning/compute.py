@@ -22,9 +22,9 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
-from activemq_fleet.topology.brokers import BrokerHost, build_broker
+from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links
 from activemq_fleet.topology.build import apply_waivers
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 
 DATASETS = ("brokers", "links", "findings", "files", "components")
 _MOST_NAMED = 4
@@ -183,7 +183,7 @@ def _compute_rows(
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), context.compiled_xml_schema)
+    fleet = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), context.compiled_xml_schema)
     computed.add_broker_and_link_rows(fleet.brokers)
     computed.add_finding_rows(fleet.findings)
     if computed.blocking:
@@ -234,7 +234,7 @@ def _list_brokers_only(
         identity = naming.identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
-            broker, findings = build_broker(BrokerHost(identity, variables.settings, variables.release))
+            broker, findings = build_broker_without_links(BrokerHost(identity, variables.settings, variables.release))
             computed.add_broker_and_link_rows([broker])
             computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)

@@ -64,18 +64,17 @@ def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
     return FleetNetworkConnectors(fleet, connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
 
 
-def expected_peers(
-    network: FleetNetworkConnectors, broker: Broker, active: Collection[str]
+def connectors_with_expected_peers(
+    network: FleetNetworkConnectors, broker: Broker, active_hosts: Collection[str]
 ) -> Iterator[tuple[NetworkConnector, tuple[Broker, ...]]]:
-    """Yield for each network connector of an active broker the peers to which a bridge is expected now.
+    """Yield (network connector, peers) for each bridge that an active broker should have now.
 
-    An item is (networkConnector, brokers): a bridge to one of these active brokers must be up. ``masterslave:`` and
-    ``failover:`` have one bridge, to whichever node answers; the others have one to each. ``active`` are the hosts of
-    active brokers.
+    A bridge to one of these peers, which are active brokers, must be up. ``masterslave:`` and ``failover:`` have one
+    bridge, to whichever node answers; the others have one to each. ``active_hosts`` are the hosts of active brokers.
     """
     for connector, candidates in network.connectors_to_other_pairs(broker.host):
         serving = tuple(
-            peer for peer in candidates if peer.host in active and peer.link_end_name != broker.link_end_name
+            peer for peer in candidates if peer.host in active_hosts and peer.link_end_name != broker.link_end_name
         )
         for peers in [serving] if connector.way == "one" and serving else [(peer,) for peer in serving]:
             yield connector, peers
@@ -164,7 +163,7 @@ def link_statuses_of_broker(
     ``breaking`` are the brokerNames of peers whose bridges to this broker break repeatedly.
     """
     links = []
-    for connector, peers in expected_peers(network, broker, usages):
+    for connector, peers in connectors_with_expected_peers(network, broker, usages):
         at_peer = next((peer for peer in peers if peer.broker_name in breaking), None)
         if at_peer is not None:
             reason = _frame_refused_by(records.get(at_peer.host, ()))

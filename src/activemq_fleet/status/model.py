@@ -189,8 +189,8 @@ class FleetStatus:
         rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
         return {row.host: row.state for row in rows}
 
-    def findings_of_host(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings of a fleet's status about one host, and about its pair as a whole."""
+    def findings_of_host_and_pair(self, host: str) -> tuple[Finding, ...]:
+        """Return the findings of a fleet's status about one host, and those about its pair as a whole."""
         pair = next((row.pair for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
         return tuple(
@@ -204,7 +204,7 @@ class FleetStatus:
 
         The findings about them and about their pairs are included.
         """
-        about = {finding for host in hosts for finding in self.findings_of_host(host)}
+        about = {finding for host in hosts for finding in self.findings_of_host_and_pair(host)}
         return replace(
             self,
             brokers=tuple(row for row in self.brokers if row.host in hosts),
@@ -240,13 +240,13 @@ def rfc3339(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def read_host_states(text: str, file_name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """Read the states of hosts from a status in JSON, as ``status --format json`` prints it.
+def parse_states_and_findings(status_json: str, file_name: str) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    """Parse the JSON that ``status --format json`` prints, and return (states by host, findings).
 
-    Returns (states by host, findings). ``file_name`` is for errors. Raises InputError for anything else.
+    ``file_name`` is for errors. Raises InputError for any other text.
     """
     try:
-        status = parse_json(text)
+        status = parse_json(status_json)
         if status["format"] != FORMAT:
             raise ValueError
         rows = [*status["brokers"], *status["agents"], *status["balancers"]]

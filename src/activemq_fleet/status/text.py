@@ -105,9 +105,9 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
 
 
 def common_domain(status: FleetStatus) -> str:
-    """Return the DNS domain that all hosts of a status have in common.
+    """Return the DNS domain that all hosts of a status have in common; an empty text if there is none.
 
-    It is empty for several domains. It begins with its dot.
+    It begins with a dot, such as ``.example.com``.
     """
     hosts = [row.host for row in status.brokers]
     hosts += [row.host for row in status.agents]

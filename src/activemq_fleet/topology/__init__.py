@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.topology.agents import default_home_pair
+from activemq_fleet.topology.agents import default_home_pair_of_agent
 from activemq_fleet.topology.build import build_fleet
 from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
@@ -15,7 +15,7 @@ from activemq_fleet.topology.model.fleet import (
     LinkEnd,
     Pair,
     WholeInventoryFacts,
-    pair_and_broker_counts,
+    pair_and_single_broker_count_texts,
 )
 from activemq_fleet.topology.roster import AGENTS, BALANCERS, BROKERS
 
@@ -42,6 +42,6 @@ __all__ = [
     "VirtualPort",
     "WholeInventoryFacts",
     "build_fleet",
-    "default_home_pair",
-    "pair_and_broker_counts",
+    "default_home_pair_of_agent",
+    "pair_and_single_broker_count_texts",
 ]

@@ -55,8 +55,11 @@ def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
             )
 
 
-def missing_account_findings(broker: Broker) -> Iterator[Finding]:
-    """Yield a warning if the accounts of a broker are missing, although it requires a login (T016)."""
+def login_without_account_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield a warning if a broker requires a login, but the inventory has no account for its clients (T016).
+
+    For a custom login plugin, the warning is about the account of the health checks.
+    """
     if broker.settings.authentication == "none":
         return
     if broker.settings.authentication == "custom":

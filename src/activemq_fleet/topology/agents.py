@@ -18,21 +18,21 @@ from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
 _NO_DELIVERY = "the agent delivers the events of its host through the brokers of one pair"
 
 
-def default_home_pair(host: str, pairs: Sequence[str]) -> str:
-    """Return the default home pair of a failover agent: the pair to which the agent connects.
+def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
+    """Return the name of the pair to which a failover agent connects by default, chosen by a hash of the names.
 
-    It is for an agent without ``activemq_agent_pair``, and chosen by a hash of host and pair names. The choice uses
-    highest random weight hashing: a new pair changes only the home pair of agents that move to it.
+    It is for an agent without ``activemq_agent_pair``. ``pairs`` are the names of the pairs to choose from. The choice
+    uses highest random weight hashing: a new pair changes only the home pair of agents that move to it.
     """
-    return max(pairs, key=lambda pair: (hashlib.sha256(f"{host}\0{pair}".encode()).digest(), pair))
+    return max(pairs, key=lambda pair: (hashlib.sha256(f"{agent_host}\0{pair}".encode()).digest(), pair))
 
 
 def assign_agents_to_pairs(
     names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], all_groups: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Assign each failover agent to the pair to which it connects (its home pair).
+    """Assign each failover agent to its home pair, to which it connects, and return (agents, findings).
 
-    Return the agents and findings. Agents are sorted by name; the findings are T010 and T015.
+    Agents are sorted by name; the findings are T010 and T015.
     """
     groups_by_name = {group.name: group for group in groups}
     agents: list[Agent] = []
@@ -70,7 +70,7 @@ def _assign_agent_to_pair(
                 why=_NO_DELIVERY,
             )
         ]
-    pair = names[settings.agent_pair or default_home_pair(host, sorted(names))]
+    pair = names[settings.agent_pair or default_home_pair_of_agent(host, sorted(names))]
     return _connect_agent(host, settings, pair)
 
 

@@ -285,10 +285,10 @@ class PlannedNetwork:
         return {broker.host: tuple(_links(broker, self)) for unit in self.units.values() for broker in unit.brokers}
 
 
-def connected_component_by_name(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the connected component of each name in a graph, as the first name of the component.
+def component_representative_by_name(edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return for each name in a graph the representative of its connected component, as a dictionary.
 
-    The names of a component are in alphabetical order.
+    The representative is the component's first name in alphabetical order. The dictionary is sorted by name.
     """
     parent: dict[str, str] = {}
 
@@ -310,7 +310,7 @@ def network_components(onward: Mapping[str, Iterable[str]]) -> list[tuple[str, .
 
     The direction of links is ignored. ``onward`` maps each unit to those that its links lead to.
     """
-    least = connected_component_by_name((name, target) for name, targets in onward.items() for target in targets)
+    least = component_representative_by_name((name, target) for name, targets in onward.items() for target in targets)
     members: dict[str, list[str]] = defaultdict(list)
     for name in onward:
         members[least.get(name, name)].append(name)

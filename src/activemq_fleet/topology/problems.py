@@ -15,7 +15,7 @@ from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.account_problems import (
     conflicting_account_password_findings,
     conflicting_agent_password_findings,
-    missing_account_findings,
+    login_without_account_findings,
     shared_agent_account_findings,
 )
 from activemq_fleet.topology.links import PlannedNetwork
@@ -192,7 +192,7 @@ def topology_findings(
         agents_by_group[agent.group].append(agent)
     for broker in brokers:
         in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
-        yield from missing_account_findings(broker)
+        yield from login_without_account_findings(broker)
         yield from _duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)

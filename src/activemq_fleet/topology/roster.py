@@ -111,9 +111,9 @@ def classify_hosts_by_role(
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
-    """Return the pattern of host names (``activemq_naming_pattern``) that is common to all hosts.
+    """Return the pattern of host names that all hosts share; raise InputError if they set different patterns.
 
-    Raise InputError where the hosts set different patterns. Returns the default where none is set.
+    ``patterns`` are the values of ``activemq_naming_pattern``. Returns the default pattern where no host sets one.
     """
     different = set(patterns)
     if len(different) > 1:

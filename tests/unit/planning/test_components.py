@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import FleetError, InputError, ReleaseError, SettingsError
-from activemq_fleet.topology.links import connected_component_by_name
+from activemq_fleet.topology.links import component_representative_by_name
 from tests.unit.planning.components import divided
 from tests.unit.planning.planned import AGENT, VIP, pairs, tangled
 
@@ -90,7 +90,7 @@ def test_connected_names_are_those_that_edges_lead_to_each_other() -> None:
     for _ in range(50):
         names = [f"n{number}" for number in range(dice.randint(2, 12))]
         edges = [(dice.choice(names), dice.choice(names)) for _ in range(dice.randint(0, 14))]
-        names_by_node = connected_component_by_name(edges)
+        names_by_node = component_representative_by_name(edges)
         for one in names_by_node:
             reached = {one}
             for _ in names:

@@ -81,12 +81,12 @@ class LinkEnd:
         """
         return self.brokers[0]
 
-    def active_broker_without(self, down: str | None) -> Broker | None:
-        """Return the active broker of the pair while another broker is down, or None.
+    def active_broker_without(self, down_host: str | None) -> Broker | None:
+        """Return the broker that is expected to be active while one host is down; None if no broker is left.
 
-        ``down`` is the broker that is down.
+        ``down_host`` is the host that is down; None if all hosts are up.
         """
-        if self.brokers[0].host != down:
+        if self.brokers[0].host != down_host:
             return self.brokers[0]
         return self.brokers[1] if len(self.brokers) > 1 else None
 
@@ -121,8 +121,8 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
     return tuple(Group(name, tuple(pairs)) for name, pairs in sorted(by_group.items()))
 
 
-def pair_and_broker_counts(brokers: Iterable[Broker]) -> list[str]:
-    """Return the numbers of pairs and of single brokers as texts, such as ``["2 pairs", "1 single broker"]``."""
+def pair_and_single_broker_count_texts(brokers: Iterable[Broker]) -> list[str]:
+    """Return the numbers of pairs and single brokers as a list of texts, such as ``["2 pairs", "1 single broker"]``."""
     has_peer = {broker.link_end_name: broker.profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
@@ -227,11 +227,9 @@ class Fleet:
         return {pair.name: pair for group in self.groups for pair in group.pairs}
 
     def broker(self, host: str) -> Broker:
-        """Return a broker of the fleet by its host name.
+        """Return the broker of the fleet on a host; raise InputError if the name is not that of exactly one broker.
 
-        The first label is enough where only one host has it.
-
-        Raises InputError for a name that is no broker's, or a label that several hosts have.
+        The first label of the host name is sufficient where only one host has it.
         """
         if host in self._by_host:
             return self._by_host[host]
