@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.deployment import BrokerFacts, CompiledFleet, StoreFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
-    persistence_adapter_of,
+    message_store_facts,
     read_deployed_configuration,
 )
 from activemq_fleet.node.config.versions import ConfigurationPaths
@@ -137,8 +137,8 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
 def test_another_store_is_known_by_its_element(kind: str) -> None:
     store = f"<persistenceAdapter><{kind}/></persistenceAdapter>"
     document = f'<beans><broker xmlns="x" storeOpenWireVersion="6">{store}</broker></beans>'
-    assert persistence_adapter_of(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
+    assert message_store_facts(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
 
 
 def test_a_configuration_without_a_store_has_none() -> None:
-    assert persistence_adapter_of(b'<beans><broker persistent="false"/></beans>')["kind"] is None
+    assert message_store_facts(b'<beans><broker persistent="false"/></beans>')["kind"] is None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet import uris
-from activemq_fleet.node.config.broker_configuration import persistence_adapter_of
+from activemq_fleet.node.config.broker_configuration import message_store_facts
 from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.releases import Release
@@ -215,7 +215,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
     directory = None if broker.profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
-        persistence = StoreFacts(**persistence_adapter_of(activemq_xml), directory=directory)
+        persistence = StoreFacts(**message_store_facts(activemq_xml), directory=directory)
     return BrokerFacts(
         host=broker.host,
         release=broker.release,

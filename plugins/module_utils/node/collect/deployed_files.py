@@ -67,10 +67,11 @@ def _filled(masked: str, secrets: list[KnownSecret]) -> str:
     return text
 
 
-def read_masked_tree(path: str, known: KnownSecrets, bundle: EvidenceArchive, prefix: str) -> MaskedTree:
-    """Read the tree of files below a directory, and return it with secrets masked.
+def read_masked_tree(path: str, secrets: KnownSecrets, archive: EvidenceArchive, archive_prefix: str) -> MaskedTree:
+    """Read the tree of files below a directory, and return it with secrets masked; add no file to the archive.
 
-    Each file has a status. The files of an installed version are compared with its manifest.
+    ``archive`` records which files are left out and why, with ``archive_prefix`` before their names; ``add_tree`` adds
+    the files later. Each file has a status. The files of an installed version are compared with its manifest.
     """
     version, tree = read_installed_version(path), MaskedTree()
     deployed = version.manifest if version else {}
@@ -79,9 +80,9 @@ def read_masked_tree(path: str, known: KnownSecrets, bundle: EvidenceArchive, pr
             for directory, name in top.walk():
                 file = os.path.relpath(os.path.join(directory.path, name), top.path)
                 if file not in PRIVATE:
-                    _read_file(directory, name, file, version, known, bundle, prefix, tree)
+                    _read_file(directory, name, file, version, secrets, archive, archive_prefix, tree)
     except (UntrustedPathError, OSError) as error:
-        bundle.leave_out(prefix, 0, str(error))
+        archive.leave_out(archive_prefix, 0, str(error))
     if version is not None:
         for file in sorted({*deployed} - PRIVATE - {*tree.found}):
             tree.found[file] = {"status": "removed"}
@@ -102,14 +103,14 @@ def _read_file(
     name: str,
     path: str,
     version: InstalledVersion | None,
-    known: KnownSecrets,
-    bundle: EvidenceArchive,
-    prefix: str,
+    secrets: KnownSecrets,
+    archive: EvidenceArchive,
+    archive_prefix: str,
     tree: MaskedTree,
 ) -> None:
     deployed = version.manifest.get(path) if version else None
-    if bundle.is_time_over():
-        bundle.leave_out(prefix + path, 0, TIME_IS_OVER)
+    if archive.is_time_over():
+        archive.leave_out(archive_prefix + path, 0, TIME_IS_OVER)
         tree.found[path] = {"status": "unreadable"}
         return
     try:
@@ -118,7 +119,7 @@ def _read_file(
     except FileNotFoundError:
         return  # it was removed in the meantime
     except (UntrustedPathError, OSError) as error:
-        bundle.leave_out(prefix + path, 0, str(error))
+        archive.leave_out(archive_prefix + path, 0, str(error))
         tree.found[path] = {"status": "unreadable"}
         content = None
     if deployed and version:
@@ -134,14 +135,14 @@ def _read_file(
         else masking.omission_reason(path, content)
     )
     if why:
-        bundle.leave_out(prefix + path, len(content), why)
+        archive.leave_out(archive_prefix + path, len(content), why)
         tree.found[path] = {"status": status, "why": why, **({} if "MiB" in why else {"sha256": digest})}
         return
     planned = version.masked.get(path) if version and same == "same" else None
     text = (
         masking.mask_configuration_file(path, planned)
         if planned is not None
-        else masking.mask_configuration_file(path, content.decode(), known)
+        else masking.mask_configuration_file(path, content.decode(), secrets)
     )
     if same == "same" and planned is None:
         tree.manifest[path] = _sha256(text)

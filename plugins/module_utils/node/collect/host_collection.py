@@ -245,11 +245,10 @@ class _Work:
             self.bundle.add_file(name, masking.mask_text(text, self.known).encode(errors="replace"))
 
 
-def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
-    """Return the time zone of a broker.
+def broker_timezone(process: Process | None, etc_directory: str = "/etc") -> str:
+    """Return the time zone in which a broker writes its log: a name, or an offset such as ``+02:00``.
 
-    It is that in which the broker writes its log. It is that of the JVM, or else that of the host: a name, or an offset
-    such as ``+02:00``.
+    It is the time zone of the JVM ``process``, or else that of the host, which ``etc_directory`` configures.
     """
     for word in process.command if process else ():
         if word.startswith("-Duser.timezone="):
@@ -258,8 +257,8 @@ def broker_timezone(process: Process | None, etc: str = "/etc") -> str:
     for entry in environment:
         if entry.startswith("TZ=") and entry[3:].lstrip(":"):
             return str(entry[3:].lstrip(":"))
-    name = read_system_file(f"{etc}/timezone").strip()
-    target = os.path.realpath(f"{etc}/localtime")
+    name = read_system_file(f"{etc_directory}/timezone").strip()
+    target = os.path.realpath(f"{etc_directory}/localtime")
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
     offset = time.strftime("%z")

@@ -108,14 +108,14 @@ def deployed_pair_name(layout: ConfigurationPaths) -> str | None:
     return pair_comment[1].decode(errors="replace") if pair_comment else None
 
 
-def persistence_adapter_of(document: bytes) -> dict[str, Any]:
-    """Return the persistence adapter that an activemq.xml configures, and where it keeps messages.
+def message_store_facts(activemq_xml: bytes) -> dict[str, Any]:
+    """Return facts about the message store that an activemq.xml configures, as a dictionary.
 
-    The result is a dict. ``kind`` is the element of the store, None without a store or without persistence.
+    ``kind`` is the element of the store, None without a store or without persistence.
     ``openwire`` is the value of ``storeOpenWireVersion``, or None. ``pure``: the broker is a node of a pure
     master/slave pair.
     """
-    return _persistence(ElementTree.fromstring(document))  # noqa: S314 -- root's own file
+    return _persistence(ElementTree.fromstring(activemq_xml))  # noqa: S314 -- root's own file
 
 
 def _persistence(root: ElementTree.Element) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _read_properties_file(path: str) -> dict[str, str]:
     """Return the entries of a properties file; none without the file."""
     try:
         with open(path, encoding="latin-1") as file:
-            return dict(parse_properties(file.read()))
+            return dict(parse_property_entries(file.read()))
     except OSError:
         return {}
 
@@ -241,8 +241,8 @@ _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<char>.))")
 _CHARS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 
 
-def parse_properties(text: str) -> list[tuple[str, str]]:
-    """Parse the text of a properties file, and return its (key, value) entries.
+def parse_property_entries(text: str) -> list[tuple[str, str]]:
+    """Parse the text of a properties file, and return the list of its (key, value) entries.
 
     Each line has one ``key=value``, as ``render`` writes it.
     """

@@ -31,7 +31,7 @@ _MONITORED = re.compile(rb"^\s*monitorInterval\s*=\s*[1-9]", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PendingRestart:
-    """The record of a pending restart of a broker, which must read its changed configuration.
+    """The record that a broker needs a restart, because its configuration changed while it was running.
 
     It contains the reasons. A broker that was started before ``uptime`` (seconds since boot ``boot``) must be
     restarted. ``uptime`` is None until the link is switched. ``previous`` is the last version that a broker was started
@@ -127,9 +127,9 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
 
 
 def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    """Record the present as the time at which the configuration of a pending restart was deployed.
+    """Record that the configuration of a pending restart is deployed now, and return the changed record.
 
-    A broker that is started later needs no restart. Returns the record of the pending restart.
+    A broker that is started later needs no restart.
     """
     return _write(layout, replace(pending, uptime=seconds_since_boot(), boot=boot_id()))
 

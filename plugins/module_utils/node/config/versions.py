@@ -152,12 +152,12 @@ class ConfigurationPaths:
     def directory(self, name: str) -> str:
         return os.path.join(self.versions, name)
 
-    def current_link_target(self, name: str) -> str:
-        """Return the target of the symbolic link ``current`` that puts a version of a configuration in force.
+    def current_link_target_for(self, version_name: str) -> str:
+        """Return the relative target of the link ``current`` that puts a version of the configuration in force.
 
-        The target is relative. ``name`` is the name of the version.
+        The link itself is not read.
         """
-        return os.path.relpath(self.directory(name), os.path.dirname(self.current))
+        return os.path.relpath(self.directory(version_name), os.path.dirname(self.current))
 
     def current_version_name(self) -> str | None:
         """Return the name of the current version of a configuration; None if there is none.
@@ -175,7 +175,7 @@ class ConfigurationPaths:
                 "playbook site"
             ) from None
         directory, name = os.path.split(target)
-        if directory != os.path.dirname(self.current_link_target("x")) or not name or name.startswith("."):
+        if directory != os.path.dirname(self.current_link_target_for("x")) or not name or name.startswith("."):
             raise NodeError(
                 f"the link {self.current} leads to {target}, which is not a configuration version of "
                 "activemq.fleet, so the configuration in use is not known. Remove this link, and run the "

@@ -48,10 +48,10 @@ def print_to_unit_log(text: str) -> None:
         sys.stdout.flush()
 
 
-def guard_start_command() -> list[str]:
-    """Return the command that starts the guard, the process that starts a broker and fences its store.
+def command_to_start_guard() -> list[str]:
+    """Return the command, without options, that starts the guard: the process that starts and fences a broker.
 
-    The options are left out: it is Python with a module, or with the packed file.
+    It is Python with a module, or with the packed file.
     """
     spec = sys.modules["__main__"].__spec__
     return [sys.executable, "-m", spec.name] if spec and spec.parent else [sys.executable, "-I", sys.argv[0]]

@@ -51,7 +51,7 @@ from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, exit_status_of_return_code, guard_start_command, print_to_unit_log, start_broker
+from .broker_process import ENDED, command_to_start_guard, exit_status_of_return_code, print_to_unit_log, start_broker
 from .decision import (
     CommandFenceState,
     CopyFenceState,
@@ -332,7 +332,7 @@ class Guard:
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
-                f"now command. Stop the brokers of both nodes, and run {' '.join(guard_start_command())} --store "
+                f"now command. Stop the brokers of both nodes, and run {' '.join(command_to_start_guard())} --store "
                 f"{self._store.directory} --unfence"
             )
 
@@ -417,7 +417,7 @@ class Guard:
                 f"the newest copy of the store {store} (generation {number}) has no usable index, and no saved copy of "
                 "the index exists. A broker that builds its index from the store journal loses messages of these "
                 f"durable subscriptions: {made.risk.describe_subscriptions()}. Restore the store from a backup, or "
-                f"accept this loss: {' '.join(guard_start_command())} --store {store} --accept-loss"
+                f"accept this loss: {' '.join(command_to_start_guard())} --store {store} --accept-loss"
             )
         claim = StoreClaim(number + 1, self._node, f"{number + 1}-{secrets.token_hex(16)}")
         self._built = claim, {**made.to_dict(), "host": socket.gethostname(), "made": time.time()}, made.risk
@@ -456,7 +456,7 @@ class Guard:
             raise FenceError(
                 f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard "
                 "of this node runs the fence command again. If you are sure that this broker is dead, confirm it: "
-                f"{' '.join(guard_start_command())} --store {self._store.directory} --confirm {number}"
+                f"{' '.join(command_to_start_guard())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
         print_to_unit_log(
@@ -550,14 +550,14 @@ class Guard:
         if is_idle and now >= self._tidy_at:
             self._tidy_at = now + TIDY_INTERVAL
             with contextlib.suppress(OSError):
-                self._tidier = subprocess.Popen([*guard_start_command(), "--store", self._store.directory, "--tidy"])
+                self._tidier = subprocess.Popen([*command_to_start_guard(), "--store", self._store.directory, "--tidy"])
 
     def _start_keeper(self, path: str) -> None:
         """Start another process that keeps a copy of the store's index, so that no check waits for it."""
         if self._keeps_index and self._broker:
             with contextlib.suppress(OSError):
                 self._keeper = subprocess.Popen(
-                    [*guard_start_command(), "--store", path, "--keep-index", str(self._broker.pid)]
+                    [*command_to_start_guard(), "--store", path, "--keep-index", str(self._broker.pid)]
                 )
 
     # -- the broker ---------------------------------------------------------------------------

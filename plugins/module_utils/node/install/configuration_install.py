@@ -287,7 +287,7 @@ def _switch(
     pending = pending_restart.record_pending_restart(layout, previous, reasons) if reasons and previous else None
     if not live:
         runtime_configuration.suppress_configuration_reload(layout, version, previous)
-    disk.set_symlink_target(layout.current, layout.current_link_target(version))
+    disk.set_symlink_target(layout.current, layout.current_link_target_for(version))
     if pending:
         pending_restart.record_deployment_time(layout, pending)
     elif pending_restart.was_broker_started_with(layout, version):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from ..config import pending_restart
-from ..config.broker_configuration import elements_with_local_name, parse_properties
+from ..config.broker_configuration import elements_with_local_name, parse_property_entries
 from ..config.configuration_archive import ConfigurationFile
 from ..config.versions import ConfigurationPaths, InstalledVersion
 from ..files.untrusted_paths import UntrustedPathError, open_file
@@ -90,8 +90,8 @@ def live_change_of_configuration(
 
 
 def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
-    before = dict(parse_properties((old or b"").decode("latin-1")))
-    after = dict(parse_properties((new.content if new else b"").decode("latin-1")))
+    before = dict(parse_property_entries((old or b"").decode("latin-1")))
+    after = dict(parse_property_entries((new.content if new else b"").decode("latin-1")))
     return all(after.get(name, value) == value for name, value in before.items())
 
 
