@@ -71,7 +71,7 @@ class ActionModule(FleetAction):
         validation = import_library_module("validation")
         kinds = {"broker": fleet.brokers, "agent": fleet.agents, "balancer": fleet.balancers}
         nodes = [(kind, node) for kind, of_kind in kinds.items() for node in of_kind]
-        rendered = validation.make_for_each_host([node for _unused, node in nodes], deployment.files_to_deploy)
+        rendered = validation.map_hosts_and_join_errors([node for _unused, node in nodes], deployment.files_to_deploy)
         files = {(kind, node.host): files for (kind, node), files in zip(nodes, rendered, strict=True)}
         documents = {
             broker.host: import_library_module("schema").XmlDocument(
@@ -80,7 +80,7 @@ class ActionModule(FleetAction):
             for broker in fleet.brokers
         }
         load_schema = import_library_module("artifacts").load_schema
-        fleet = validation.check_rendered_fleet(fleet, documents, load_schema, for_site=True)
+        fleet = validation.fleet_with_check_findings(fleet, documents, load_schema, for_site=True)
         lines_of = import_library_module("inventory").finding_lines_with_positions
         is_refused = import_library_module("site_refusals").reports_site_playbook_refusal
         refused = [finding for finding in fleet.findings if installs and is_refused(finding)]

@@ -93,9 +93,7 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
 
 
 def cached_schema(release: Release) -> Schema:
-    """Return the compiled XML schema (``activemq.xsd``) of a release from the cache.
-
-    Maven fetches it where the cache has none.
+    """Return the compiled XML schema (``activemq.xsd``) of a release from the cache, into which Maven fetches it.
 
     Raises SchemaUnavailableError or ArtifactError where no schema of the release's line can be obtained.
     """
@@ -133,9 +131,9 @@ def check_fleet(
     T030 warning orders-mq01-a None
     """
     selection = select_rules(select, ignore)
-    rendered = make_for_each_host(fleet.brokers, render_activemq_xml)
+    rendered = map_hosts_and_join_errors(fleet.brokers, render_activemq_xml)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
-    return check_rendered_fleet(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
+    return fleet_with_check_findings(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
 
 
 def lint_file(
@@ -209,7 +207,7 @@ def repair_file(
 
     def check(edited: bytes) -> tuple[Finding, ...]:
         findings = lint_file(edited, release, file=file, other_files=other_files, schema_of=schema_of)
-        return suppress_findings_by_comments(findings, {file: edited})
+        return waive_findings_by_comments(findings, {file: edited})
 
     def is_selected(finding: Finding) -> bool:
         return finding.file == file and finding.waived is None and selection.includes_rule(finding.rule)
@@ -261,14 +259,14 @@ def lint_links_between_files(
     )
 
 
-def suppress_findings_by_comments(
+def waive_findings_by_comments(
     findings: Sequence[Finding],
     contents: Mapping[str, bytes],
     *,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return findings about files, marked as waived where a comment in the file suppresses them.
+    """Return all findings about files, marked as waived where a comment in the file suppresses them.
 
     Findings about the comments are added. ``contents`` are the XML files by the path that findings have.
     """
@@ -289,7 +287,7 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
             )
 
 
-def check_rendered_fleet(
+def fleet_with_check_findings(
     fleet: Fleet,
     documents: Mapping[str, XmlDocument],
     schema_of: SchemaSource | None,
@@ -298,7 +296,7 @@ def check_rendered_fleet(
     for_site: bool = False,
     files_here: bool = False,
 ) -> Fleet:
-    """Check a fleet with its rendered files, and return the fleet with all findings.
+    """Check a fleet with its rendered files, and return the fleet with the findings of ``activemq-fleet check``.
 
     They are about topology, schema, rules and routes, in the order of a report. ``documents`` are rendered activemq.xml
     by inventory name, each of which is parsed once; their trees are forgotten. ``schema_of`` is called once per
@@ -338,13 +336,14 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
 
     Only schema findings are missing, which would need downloaded schemas.
     """
-    return check_rendered_fleet(fleet, documents, None)
+    return fleet_with_check_findings(fleet, documents, None)
 
 
-def make_for_each_host(hosts: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Call ``make`` for each host of a fleet, such as to render its files, and return the results in order.
+def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
+    """Return the results of a function for each host of a fleet, such as rendered files, in the order of the hosts.
 
-    A host is a broker, agent or load balancer. Raises one SettingsError with the problems of all.
+    A host is a broker, agent or load balancer. ``make`` is called for all hosts; if it raised SettingsError, one
+    SettingsError with the problems of all hosts is raised.
     """
     made: list[_Made] = []
     problems: list[str] = []

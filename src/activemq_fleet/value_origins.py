@@ -123,8 +123,8 @@ def _section_of(path: XmlPath) -> tuple[int, _Section]:
     )
 
 
-class FragmentMatch(NamedTuple):
-    """A start tag of an XML fragment that contains the attribute or element that a finding reports.
+class MatchingStartTag(NamedTuple):
+    """A start tag in an XML fragment from which a rendered element, reported by a finding, may originate.
 
     ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
     ``line_offset`` the number of lines before the attribute, or before the tag of a whole element.
@@ -134,8 +134,11 @@ class FragmentMatch(NamedTuple):
     line_offset: int
 
 
-def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[FragmentMatch]:
-    """Yield the start tags of an XML fragment that contain the attribute or element that a finding reports."""
+def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Iterator[MatchingStartTag]:
+    """Yield the start tags in an XML fragment that have the element name and the attributes of a value's origin.
+
+    ``origin`` describes the rendered element or attribute that a finding reports.
+    """
     element = {*origin.attributes, *origin.other_attributes}
     text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), fragment)
     for tag in _START_TAG.finditer(text):
@@ -144,7 +147,7 @@ def matching_start_tags(fragment: str, origin: InventoryVariablesOfValue) -> Ite
         if tag["name"] != origin.element or not attributes.issuperset(origin.attributes):
             continue
         begin = matches[origin.attributes[0][0]].start() if origin.is_attribute else tag.start()
-        yield FragmentMatch(len(attributes & element), text.count("\n", 0, begin))
+        yield MatchingStartTag(len(attributes & element), text.count("\n", 0, begin))
 
 
 def _attribute_value(quoted: str) -> str:

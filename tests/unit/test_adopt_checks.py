@@ -11,7 +11,7 @@ from activemq_fleet.adopt import AdoptedInventory, adopt_files
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render.activemq_xml import activemq_xml
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 from tests.situations import some_situations
 from tests.unit.adopt_files import document, write_files, written
 
@@ -79,7 +79,7 @@ def adopted_inventory(
         (inventory / ".secrets" / label).write_text("current-password\n")
     fleet = load_fleet([str(inventory)])
     documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
-    findings = check_rendered_fleet(fleet, documents, None, for_site=True).findings
+    findings = fleet_with_check_findings(fleet, documents, None, for_site=True).findings
     warnings = [finding for finding in findings if finding.waived is None and finding.severity != "info"]
     return adoption, {(finding.rule, finding.host) for finding in warnings}
 

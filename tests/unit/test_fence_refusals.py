@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import fleet
 
 
@@ -14,7 +14,7 @@ def refusals(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
     made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
     documents = {broker.host: XmlDocument(render_broker(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
-    checked_fleet = check_rendered_fleet(made, documents, None)
+    checked_fleet = fleet_with_check_findings(made, documents, None)
     return [f"{finding.host}: {finding.message}" for finding in checked_fleet.findings if finding.rule == "T032"]
 
 

@@ -46,7 +46,7 @@ from activemq_fleet.render.credentials import credentials_file
 from activemq_fleet.render.secrets import SecretSource as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
-from activemq_fleet.validation import SchemaSource, cached_schema, check_rendered_fleet
+from activemq_fleet.validation import SchemaSource, cached_schema, fleet_with_check_findings
 
 _OF_THE_JVM = frozenset(
     {"activemq.base", "activemq.home", "activemq.conf", "activemq.data", "java.io.tmpdir", "user.home"}
@@ -124,7 +124,7 @@ def adopt_files(
 
     def findings_of(fleet: Fleet, rendered: Mapping[str, XmlDocument]) -> Iterable[Finding]:
         try:
-            return check_rendered_fleet(fleet, rendered, schema_of).findings
+            return fleet_with_check_findings(fleet, rendered, schema_of).findings
         except (SchemaUnavailableError, ArtifactError) as error:
             if str(error) not in unavailable:
                 warn(

@@ -39,7 +39,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     )
     from activemq_fleet.diagram import to_svg
     from activemq_fleet.render import activemq_xml_by_host, render_hosts
-    from activemq_fleet.validation import check_rendered_fleet
+    from activemq_fleet.validation import fleet_with_check_findings
 
     check_output_directory(output)
     fleet = inventory.load_fleet()
@@ -48,7 +48,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
         return 1
     with ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}"):
         trees = render_hosts(fleet)
-        checked = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
+        checked = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
     if checked.blocking_findings:
         print_warnings_and_findings(checked)
         return 1

@@ -12,7 +12,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.topology import build_fleet
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 from tests.hostile_files import document
 from tests.unit.fleets import hosts
 
@@ -20,7 +20,7 @@ from tests.unit.fleets import hosts
 def test_waiver_of_unknown_rule_is_an_error_that_names_host_and_variable() -> None:
     fleet = build_fleet(hosts("orders-mq01", waivers=[{"rule": "T999", "reason": "none"}]), {})
     with pytest.raises(InputError, match=r"orders-mq01-a\S*: activemq_waivers has a waiver of T999"):
-        check_rendered_fleet(fleet, {}, None)
+        fleet_with_check_findings(fleet, {}, None)
 
 
 def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from activemq_fleet.render import render_agent, render_broker
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import hosts
 
 STORES = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
@@ -119,7 +119,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
 def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
     inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
     fleet = build_fleet(inventory, {})
-    rule_ids = {finding.rule for finding in check_rendered_fleet(fleet, documents(fleet), None).findings}
+    rule_ids = {finding.rule for finding in fleet_with_check_findings(fleet, documents(fleet), None).findings}
     assert "N045" in rule_ids
     assert not {rule for rule in rule_ids if rule.startswith("R")}
 

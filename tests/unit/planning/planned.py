@@ -14,7 +14,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
-from activemq_fleet.validation import check_rendered_fleet
+from activemq_fleet.validation import fleet_with_check_findings
 
 Hosts = dict[str, dict[str, Any]]
 Groups = dict[str, list[str]]
@@ -101,7 +101,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
-    fleet = check_rendered_fleet(fleet, activemq_xml_by_host(fleet, trees), schema_of)
+    fleet = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
     files: list[tuple[str | None, str, bytes]] = [
