@@ -22,12 +22,12 @@ class SystemdNotifier:
         self._environment = os.environ if environment is None else environment
         self.interval = _interval(self._environment)
 
-    def send_to_systemd(self, *lines: str) -> bool:
+    def send_to_systemd(self, *assignments: str) -> bool:
         """Send assignments such as ``READY=1`` to systemd; return whether they were sent.
 
         Errors of systemd's socket are ignored.
         """
-        return notify_systemd(*lines, environment=self._environment)
+        return notify_systemd(*assignments, environment=self._environment)
 
 
 def _interval(environment: Mapping[str, str]) -> float | None:

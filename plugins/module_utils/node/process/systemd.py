@@ -20,11 +20,11 @@ def watchdog_service_name(instance: str) -> str:
     return f"{instance}{WATCHDOG_SUFFIX}"
 
 
-def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Notify systemd with lines such as ``READY=1`` (sd_notify(3)).
+def notify_systemd(*assignments: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Send assignments such as ``READY=1`` to systemd (sd_notify(3)); return whether they were sent.
 
-    Returns whether they were sent. ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's
-    socket. Without systemd nothing is sent, and errors of its socket are ignored.
+    ``NOTIFY_SOCKET`` of ``environment``, by default of this process, names systemd's socket. Without systemd nothing is
+    sent, and errors of its socket are ignored.
     """
     path = (os.environ if environment is None else environment).get("NOTIFY_SOCKET", "")
     # "@" represents the zero byte of an abstract address; other values are not socket paths.
@@ -34,7 +34,7 @@ def notify_systemd(*lines: str, environment: Mapping[str, str] | None = None) ->
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.settimeout(1.0)
-            sender.sendto("\n".join(lines).encode(), address)
+            sender.sendto("\n".join(assignments).encode(), address)
     except OSError:
         return False
     return True
