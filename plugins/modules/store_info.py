@@ -147,7 +147,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.kahadb import 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.log import pure_log
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.proc import boot_id, find_broker_process
 from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system_accounts import (
-    account_for_path,
+    account_to_access_path_as,
     run_as,
 )
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
@@ -170,8 +170,8 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "unfinished": store_copy.is_replacement_unfinished(directory, user),
         "obstacle": store_copy.replacement_obstacle(directory, user=user),
         "free": free,
-        "runs": run_as(account_for_path(data, user), pure_log.read_pure_master_slave_runs, data),
-        **run_as(account_for_path(directory, user), _read_store_evidence, directory, read),
+        "runs": run_as(account_to_access_path_as(data, user), pure_log.read_pure_master_slave_runs, data),
+        **run_as(account_to_access_path_as(directory, user), _read_store_evidence, directory, read),
     }
 
 

@@ -18,7 +18,7 @@ from activemq_fleet.node.fence.store_access import (
     two_masters_message,
     writable_generation_number,
 )
-from activemq_fleet.node.process.proc import open_files
+from activemq_fleet.node.process.proc import open_files_with_descriptors
 
 OLD, NEW = "1-0123456789abcdef", "2-fedcba9876543210"
 
@@ -70,7 +70,7 @@ def test_different_store_directories_are_named_with_their_hosts(stores: dict[str
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
     assert newest_claimed_generation_number(store.directory) == 2
     with open(f"{store.generation_path(OLD)}/db.data", "w"):
-        paths = [path for _, path in open_files(os.getpid())]
+        paths = [path for _, path in open_files_with_descriptors(os.getpid())]
         assert writable_generation_number(paths, store.directory) == 1
     assert writable_generation_number([f"{store.directory}/fence/lock"], store.directory) is None
 
@@ -87,7 +87,10 @@ def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore
         aside = f"{store.generations}/1-00000000"
         os.mkdir(aside)
         os.rename(f"{store.directory}/db-1.log", f"{aside}/db-1.log")
-        assert writable_generation_number([path for _, path in open_files(os.getpid())], store.directory) == 1
+        assert (
+            writable_generation_number([path for _, path in open_files_with_descriptors(os.getpid())], store.directory)
+            == 1
+        )
 
 
 def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from activemq_fleet.node.process.system_accounts import (
     AccountError,
     SystemAccount,
     account_by_name,
-    account_for_path,
+    account_to_access_path_as,
     current_account,
     run_as,
 )
@@ -144,26 +144,26 @@ def test_a_child_that_takes_too_long_is_ended() -> None:
 @needs_root
 def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> None:
     data = owned_directory(common / "data")
-    assert account_for_path(str(data / "kahadb")) == ACCOUNT
-    assert account_for_path(str(common)).is_current_account
-    assert account_for_path(str(data), "daemon") == account_by_name("daemon")
+    assert account_to_access_path_as(str(data / "kahadb")) == ACCOUNT
+    assert account_to_access_path_as(str(common)).is_current_account
+    assert account_to_access_path_as(str(data), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="because a directory above it belongs to account"):
-        account_for_path(str(data), "root")
+        account_to_access_path_as(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
         AccountError, match=r"is writable for accounts other than root\. In an inventory, set activemq_user"
     ):
-        account_for_path(str(common / "shared" / "kahadb"))
+        account_to_access_path_as(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.
-    assert account_for_path(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
+    assert account_to_access_path_as(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="the user missing-user does not exist"):
-        account_for_path(str(data), "missing-user")
+        account_to_access_path_as(str(data), "missing-user")
 
 
 @needs_root
 def test_who_is_not_root_acts_as_itself_and_as_nobody_else(common: Path) -> None:
     def attempt() -> list[Any]:
-        assert account_for_path("/etc", "daemon").uid == os.geteuid()
+        assert account_to_access_path_as("/etc", "daemon").uid == os.geteuid()
         run_as(account_by_name("daemon"), os.getpid)
         return []
 

@@ -175,7 +175,7 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
     """
     from activemq_fleet.node.errors import NodeError
     from activemq_fleet.node.fence.shared_store import FenceError
-    from activemq_fleet.node.process.system_accounts import account_for_path, run_as
+    from activemq_fleet.node.process.system_accounts import account_to_access_path_as, run_as
 
     def call() -> _T:
         try:
@@ -184,7 +184,7 @@ def _run_as_owner(directory: Path, function: Callable[[], _T], failure: type[Fle
             raise NodeError(str(error)) from None
 
     try:
-        return run_as(account_for_path(str(directory / "fence" / "claims")), call)
+        return run_as(account_to_access_path_as(str(directory / "fence" / "claims")), call)
     except NodeError as error:
         raise failure(f"{directory}: {error}") from None
     except OSError as error:

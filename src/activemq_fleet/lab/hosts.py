@@ -34,7 +34,7 @@ from activemq_fleet.node.judge import BrokerState, conclude_state
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import listens_on_one_of_addresses
-from activemq_fleet.node.process.proc import Process, open_files, read_process
+from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.render import service
 from activemq_fleet.topology import Broker, Fleet
@@ -143,7 +143,7 @@ class LabBrokers:
         if process and broker.has_guard:
             process = processes.guarded_broker_process(process)
         try:
-            paths = [path for _, path in open_files(process.pid)] if process else []
+            paths = [path for _, path in open_files_with_descriptors(process.pid)] if process else []
         except OSError:
             paths = []  # It has just ended.
         return StoreAccess(writable_generation_number(paths, shared), newest_claimed_generation_number(shared))

@@ -29,11 +29,11 @@ from ..process.proc import (
     Process,
     boot_id,
     find_broker_process,
-    owner_of_broker_data,
     read_proc_file,
     read_process,
     read_system_file,
     seconds_since_boot,
+    uid_of_broker_data_owner,
 )
 from ..state import machine, operation_record
 from ..state.broker_state import gather_broker_state
@@ -179,7 +179,7 @@ class _Work:
             deployed_files.add_tree(tree, self.bundle, "running/")
         for name, place in (("store", broker_state.get("store") or broker.get("store")), ("data", home.data)):
             if place:
-                self._listing(name, place, owner_of_broker_data(home.base))
+                self._listing(name, place, uid_of_broker_data_owner(home.base))
         return broker_state
 
     def _process(self, process: Process, state: str | None) -> None:

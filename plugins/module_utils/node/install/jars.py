@@ -14,7 +14,7 @@ from typing import IO
 
 from ..errors import NodeError
 from ..files.untrusted_paths import UntrustedPathError, open_file_of_process
-from ..process.proc import open_files, process_ids
+from ..process.proc import open_files_with_descriptors, process_ids
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
 _VERSION_LINE = re.compile(r"^version=(\d[\w.+-]{0,60})\s*$", re.MULTILINE)
@@ -134,6 +134,9 @@ def processes_with_open_files_below(home: str) -> list[int]:
     pids = []
     for pid in process_ids():
         with contextlib.suppress(OSError):
-            if any(path.startswith(inside) and not path.endswith(" (deleted)") for _unused, path in open_files(pid)):
+            if any(
+                path.startswith(inside) and not path.endswith(" (deleted)")
+                for _unused, path in open_files_with_descriptors(pid)
+            ):
                 pids.append(pid)
     return pids

@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..foreign_data import decompress_base64_text
-from ..process.system_accounts import SystemAccount, account_for_path, account_for_rename_in, run_as
+from ..process.system_accounts import SystemAccount, account_or_current_for_rename, account_to_access_path_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import ResyncPlan
 from .store_files import Manifest, store_fingerprint
@@ -71,18 +71,18 @@ def locate_store_and_accounts(store: str, user: str | None = None) -> _StoreLoca
     can exchange files; OSError.
     """
     store = os.path.abspath(store)
-    owner = account_for_path(store, user)
-    return _StoreLocation(store, owner, account_for_rename_in(os.path.dirname(store), owner))
+    owner = account_to_access_path_as(store, user)
+    return _StoreLocation(store, owner, account_or_current_for_rename(os.path.dirname(store), owner))
 
 
 def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
     """Return the size, SHA-256 and mode of each file of a kahaDB store, read as the account of the store.
 
-    The files are returned by path. The lock is left out. The account is ``user``, or the one that ``account_for_path``
-    determines. Raises NodeError, OSError.
+    The files are returned by path. The lock is left out. The account is ``user``, or the one that
+    ``account_to_access_path_as`` determines. Raises NodeError, OSError.
     """
     file_attributes: dict[str, dict[str, Any]] = run_as(
-        account_for_path(store, user), store_files.store_manifest, store
+        account_to_access_path_as(store, user), store_files.store_manifest, store
     )
     return file_attributes
 
@@ -92,7 +92,7 @@ def check_store_not_locked(store: str, user: str | None = None) -> None:
 
     Raises OSError if the store cannot be read.
     """
-    run_as(account_for_path(store, user), store_files.check_store_not_locked, store)
+    run_as(account_to_access_path_as(store, user), store_files.check_store_not_locked, store)
 
 
 def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -> str:
@@ -119,7 +119,7 @@ def replacement_obstacle(store: str, needed: int = 0, user: str | None = None) -
                 f"the file system of {path} has {free >> 20} MiB free, but the copy of the store requires "
                 f"{(needed + _SPARE) >> 20} MiB: delete other files, or enlarge the file system"
             )
-        return str(resync_plans.untrusted_plan_message(store, account_for_path(store, user)))
+        return str(resync_plans.untrusted_plan_message(store, account_to_access_path_as(store, user)))
     except FileNotFoundError:
         return (
             f"the directory {path}, which must contain the store, does not exist: run the playbook site, which "
@@ -139,7 +139,7 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
     Raises NodeError, OSError.
     """
     try:
-        return bool(resync_plans.has_resync_plan(store, account_for_path(store, user)))
+        return bool(resync_plans.has_resync_plan(store, account_to_access_path_as(store, user)))
     except UntrustedPathError:
         return False
 
@@ -198,7 +198,8 @@ def read_packed_chunk(store: str, name: str, offset: int, file_size: int, user: 
     It has up to 8 MiB. Raises NodeError when the file has changed.
     """
     return run_as(
-        account_for_path(store, user), lambda: pack_chunk(store_files.read_piece(store, name, offset, file_size, CHUNK))
+        account_to_access_path_as(store, user),
+        lambda: pack_chunk(store_files.read_piece(store, name, offset, file_size, CHUNK)),
     )
 
 

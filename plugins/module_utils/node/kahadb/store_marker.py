@@ -14,8 +14,8 @@ from ..files.untrusted_paths import Directory, open_directory
 from ..process.denied_access import explain_denied_access
 from ..process.system_accounts import (
     SystemAccount,
-    account_for_path,
-    account_for_rename_in,
+    account_or_current_for_rename,
+    account_to_access_path_as,
     current_account,
     is_existing_account,
     run_as,
@@ -37,7 +37,7 @@ def read_store_and_marker_state(directory: str, user: str | None = None) -> dict
     is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
     invalid store or marker; OSError, for instance if the server of the share is unreachable.
     """
-    account = account_for_path(directory, user if user and is_existing_account(user) else None)
+    account = account_to_access_path_as(directory, user if user and is_existing_account(user) else None)
     try:
         store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
     except PermissionError:
@@ -94,7 +94,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
             f"the store directory {directory} does not exist and is not on a mounted file system, so it was not "
             "created: mount the shared file system of this store on this host, and run the playbook again"
         )
-    account = account_for_path(directory, user)
+    account = account_to_access_path_as(directory, user)
     _make_missing(os.path.abspath(directory), account, 0o750, account)
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
@@ -108,7 +108,7 @@ def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAcc
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
         _make_missing(parent, account, 0o755, current_account())
-    keeper = account_for_rename_in(parent, account)
+    keeper = account_or_current_for_rename(parent, account)
     ids = (owner.uid, owner.gid) if keeper.is_current_account and not owner.is_current_account else (-1, -1)
     run_as(keeper, _make_or_give, parent, name, mode, *ids)
 
@@ -136,7 +136,7 @@ def _write_marker(directory: str, text: str) -> None:
 
 def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -> bool:
     """Remove the marker file of a shared store if playbook run ``run_id`` wrote it; return whether it was removed."""
-    return bool(run_as(account_for_path(directory, user), _remove_marker, directory, run_id))
+    return bool(run_as(account_to_access_path_as(directory, user), _remove_marker, directory, run_id))
 
 
 def _remove_marker(directory: str, run_id: str) -> bool:

@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 
 from ..config.probe_account import Login
-from ..process.peer_account import is_local_address, local_peer_account
-from ..process.proc import Process, find_broker_process, owner_of_broker_data, uid_of_process
+from ..process.peer_account import is_local_address, local_peer_uid
+from ..process.proc import Process, find_broker_process, uid_of_broker_data_owner, uid_of_process
 from ..protocols import is_encrypted
 from .deadline_socket import DeadlineSocket
 
@@ -60,7 +60,7 @@ def expected_broker_of_directory(base: str) -> ExpectedBroker:
     process = find_broker_process(base)
     if process is not None:
         return expected_broker_of_process(process)
-    account = owner_of_broker_data(base)
+    account = uid_of_broker_data_owner(base)
     return ExpectedBroker(NO_ACCOUNT if account is None else account, is_local=True)
 
 
@@ -152,7 +152,7 @@ def require_owner_of_local_listener(connection: socket.socket, account: int, tim
 
 
 def _require_owner(connection: socket.socket, expected: int, timeout: float, pid: int | None) -> None:
-    account = local_peer_account(connection, expected, timeout, pid)
+    account = local_peer_uid(connection, expected, timeout, pid)
     if account == expected:
         return
     who = "a process of an unknown account"

@@ -25,7 +25,7 @@ from ..process.proc import (
     gid_of_process,
     handles_sigquit,
     open_process_handle,
-    proc_status_field,
+    proc_status_field_words,
     send_signal,
     uid_of_process,
 )
@@ -107,7 +107,7 @@ class _Jvm:
 
         Both the directory and the pid are those within the JVM's container.
         """
-        inside = (proc_status_field(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
+        inside = (proc_status_field_words(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
         return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
 
 

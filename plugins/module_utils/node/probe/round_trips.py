@@ -15,7 +15,7 @@ from ..config.broker_configuration import read_deployed_configuration, scheme_ho
 from ..config.probe_account import Login
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..process.proc import owner_of_broker_data
+from ..process.proc import uid_of_broker_data_owner
 from . import connector_probe
 from .broker_connection import ExpectedBroker
 
@@ -52,7 +52,7 @@ def watch_addresses(
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
-    expected = ExpectedBroker(owner_of_broker_data(os.path.abspath(base)) if base else None, ca_file=ca_file)
+    expected = ExpectedBroker(uid_of_broker_data_owner(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
     end, flagged = time.monotonic() + seconds, False

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..text_lines import split_lines
-from .proc import open_files, process_ids, read_proc_file
+from .proc import open_files_with_descriptors, process_ids, read_proc_file
 
 LISTENING, _ESTABLISHED = "0A", "01"
 """States of a socket in /proc/net/tcp."""
@@ -33,7 +33,7 @@ def listens_on_one_of_addresses(pid: int, addresses: Collection[tuple[str, int]]
     except OSError:
         return False
     return any(
-        owner == uid and any(socket_listens_on_address(host, port, wanted) for wanted in addresses)
+        owner == uid and any(socket_accepts_connections_to(host, port, wanted) for wanted in addresses)
         for owner, host, port in _listeners(pid)
     )
 
@@ -49,7 +49,7 @@ def holds_store_lock(pid: int, store: str) -> bool | None:
     wanted = [os.path.basename(os.path.normpath(store)), "lock"]
     try:
         # This does not access the file system, which may be a share whose server is unreachable.
-        numbers = [number for number, path in open_files(pid) if path.split("/")[-2:] == wanted]
+        numbers = [number for number, path in open_files_with_descriptors(pid) if path.split("/")[-2:] == wanted]
     except OSError:
         return False
     lines = [line for number in numbers for line in split_lines(read_proc_file(pid, f"fdinfo/{number}"))]
@@ -133,7 +133,7 @@ def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
     holders: dict[str, list[int]] = {}
     for pid in process_ids() if wanted else []:
         with contextlib.suppress(OSError):
-            for inode in {wanted[path] for _number, path in open_files(pid) if path in wanted}:
+            for inode in {wanted[path] for _number, path in open_files_with_descriptors(pid) if path in wanted}:
                 holders.setdefault(inode, []).append(pid)
     return holders
 
@@ -163,17 +163,17 @@ def parse_kernel_address(text: str) -> str:
     return str(mapped or address)
 
 
-def socket_listens_on_address(text: str, port: int, wanted: tuple[str, int]) -> bool:
+def socket_accepts_connections_to(kernel_address: str, port: int, wanted_address: tuple[str, int]) -> bool:
     """Return whether a listening socket, by its own address and port, accepts connections to a wanted address.
 
-    It has the same port, and the same or any IP address, if both are IPs. ``text`` is the socket's IP address as
-    /proc/net/tcp has it.
+    It has the same port, and the same or any IP address, if both are IPs. ``kernel_address`` is the socket's IP address
+    as /proc/net/tcp has it. ``wanted_address`` is host and port.
     """
-    if port != wanted[1]:
+    if port != wanted_address[1]:
         return False
-    host = parse_kernel_address(text)
+    host = parse_kernel_address(kernel_address)
     try:
-        same = ipaddress.ip_address(wanted[0]) == ipaddress.ip_address(host)
+        same = ipaddress.ip_address(wanted_address[0]) == ipaddress.ip_address(host)
     except ValueError:
         return True  # a name: only the broker knows its resolution
     return same or ipaddress.ip_address(host).is_unspecified

@@ -14,7 +14,7 @@ import socket
 import time
 
 from ..text_lines import split_lines
-from .held_by_process import LISTENING, parse_kernel_address, socket_listens_on_address, tcp_socket_rows
+from .held_by_process import LISTENING, parse_kernel_address, socket_accepts_connections_to, tcp_socket_rows
 from .proc import read_system_file
 
 _CLOSED = ("04", "05", "06", "07", "09", "0B")
@@ -42,12 +42,13 @@ def is_local_address(host: str) -> bool:
     return any(address in network for network in _local_networks())
 
 
-def local_peer_account(connection: socket.socket, expected: int, timeout: float, pid: int | None = None) -> int | None:
-    """Return the account (uid) of the peer of a TCP connection within this machine; None if unknown.
+def local_peer_uid(connection: socket.socket, expected_uid: int, timeout: float, pid: int | None = None) -> int | None:
+    """Return the uid that owns the other end of a TCP connection within this machine; None if unknown.
 
-    It owns the socket. A connection that no process has accepted yet belongs to the account that listens: immediately
-    if that is ``expected``, else after ``timeout`` seconds. ``pid``: a process in the network namespace of the other
-    end, by default this process. Raises ConnectionResetError if the other end was closed in the meantime.
+    It may differ from ``expected_uid``: the caller compares them. If no process has accepted the connection yet, the
+    uid of the listening socket is returned: immediately if it is ``expected_uid``, else after ``timeout`` seconds.
+    ``pid``: a process in the network namespace of the other end, by default this process. Raises ConnectionResetError
+    if the other end was closed in the meantime.
     """
     ours, theirs = _end_of(connection.getsockname()), _end_of(connection.getpeername())
     namespace = pid or os.getpid()
@@ -63,7 +64,7 @@ def local_peer_account(connection: socket.socket, expected: int, timeout: float,
         waited = time.monotonic() - began
         is_over = waited >= (min(_SETTLING, timeout) if row is None else timeout)
         listeners = _listeners_of(theirs, namespace) if row is not None else set()
-        if len(listeners) == 1 and (is_over or listeners == {expected}):
+        if len(listeners) == 1 and (is_over or listeners == {expected_uid}):
             return _distinguishable(listeners.pop())
         if is_over:
             return None
@@ -103,7 +104,7 @@ def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
     return {
         int(row[7])
         for row in tcp_socket_rows(pid)
-        if row[3] == LISTENING and socket_listens_on_address(row[1].partition(":")[0], _port_of(row[1]), address)
+        if row[3] == LISTENING and socket_accepts_connections_to(row[1].partition(":")[0], _port_of(row[1]), address)
     }
 
 

@@ -87,8 +87,8 @@ def process_ids() -> list[int]:
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def open_files(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield the open files of a process: the number and the path of each.
+def open_files_with_descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield a pair (descriptor number, path) for each open file of a process.
 
     They are read from /proc/PID/fd. Raises OSError if they are hidden.
     """
@@ -105,7 +105,7 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
     """
     wanted = f"{BASE}{base}"
     unit = unit or f"{os.path.basename(base)}.service"
-    accounts = {0, owner_of_broker_data(base)} - {None}
+    accounts = {0, uid_of_broker_data_owner(base)} - {None}
     patterns = _unit_patterns(unit)
     inside, outside = [], []
     for pid in process_ids() if pids is None else pids:
@@ -121,7 +121,7 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
         else:
             outside.append((_holds_files(pid, base), process))
     if len(inside) > 1:
-        main = [shown.get("MainPID") for shown in systemd_unit_properties("MainPID", unit)]
+        main = [shown.get("MainPID") for shown in properties_of_systemd_units("MainPID", unit)]
         inside = [process for process in inside if str(process.pid) in main] or inside
     if inside:
         return min(inside, key=lambda process: process.started)
@@ -148,8 +148,8 @@ def guard_pid_of_broker(broker: Process) -> int | None:
     return parent.pid if parent and is_guarded else None
 
 
-def owner_of_broker_data(base: str) -> int | None:
-    """Return the owner of a broker's data directory, as a uid.
+def uid_of_broker_data_owner(base: str) -> int | None:
+    """Return the uid of the owner of a broker's data directory.
 
     Without a data directory it is the owner of the broker's directory; None if neither exists.
     """
@@ -178,11 +178,11 @@ def gid_of_process(pid: int) -> int | None:
 
 
 def _id_in_status(pid: int, field: str) -> int | None:
-    real_effective_saved = set(proc_status_field(pid, field)[:3])
+    real_effective_saved = set(proc_status_field_words(pid, field)[:3])
     return int(real_effective_saved.pop()) if len(real_effective_saved) == 1 else None
 
 
-def proc_status_field(pid: int, field: str) -> list[str]:
+def proc_status_field_words(pid: int, field: str) -> list[str]:
     """Return a field of /proc/PID/status, such as ``Uid``, as a list of words.
 
     Returns [] if the process has ended or is hidden.
@@ -196,7 +196,7 @@ def handles_sigquit(pid: int) -> bool:
 
     A JVM does so for thread dumps, so that the signal does not end it.
     """
-    caught = proc_status_field(pid, "SigCgt")
+    caught = proc_status_field_words(pid, "SigCgt")
     return bool(caught) and bool(int(caught[0], 16) & (1 << (signal.SIGQUIT - 1)))
 
 
@@ -231,13 +231,15 @@ def _cgroups(pid: int) -> Iterator[tuple[str, str]]:
 def _holds_files(pid: int, base: str) -> int:
     """Return 2 if a process has files below ``base`` or a broker's jars open, 0 if not, 1 if that cannot be seen."""
     try:
-        is_holder = any(path.startswith(f"{base}/") or _JAR.search(path) for _unused, path in open_files(pid))
+        is_holder = any(
+            path.startswith(f"{base}/") or _JAR.search(path) for _unused, path in open_files_with_descriptors(pid)
+        )
     except OSError:
         return 1
     return 2 if is_holder else 0
 
 
-def systemd_unit_properties(properties: str, *units: str) -> list[dict[str, str]]:
+def properties_of_systemd_units(properties: str, *units: str) -> list[dict[str, str]]:
     """Return the properties of the given systemd units, as ``systemctl show`` prints them: one dict per unit.
 
     An empty list if systemd does not answer. ``properties``: names, separated by commas.

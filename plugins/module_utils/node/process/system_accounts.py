@@ -93,13 +93,13 @@ def is_existing_account(name: str) -> bool:
     return True
 
 
-def account_for_path(path: str, user: str | None = None) -> SystemAccount:
+def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccount:
     """Return the operating-system account as which this process must read or write a path.
 
-    It is ``user``, or the account that can change the directories above the path. ``user`` is the account in the
-    inventory. Root uses its own account only if no other account can change a directory above the path; without
-    ``user`` it uses the account that can. A process of another account uses its own account. Raises AccountError if
-    root would have to use a path that others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
+    A process of root must do so as ``user``, the account in the inventory. Without ``user`` it must do so as the
+    account that can change a directory above the path, or as root if no other account can. A process of another account
+    must do so as its own account, whatever ``user`` is. Raises AccountError if root would have to use a path that
+    others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
     """
     if os.geteuid() != 0:
         return current_account()
@@ -120,7 +120,7 @@ def account_for_path(path: str, user: str | None = None) -> SystemAccount:
     return account
 
 
-def account_for_rename_in(directory: str, account: SystemAccount) -> SystemAccount:
+def account_or_current_for_rename(directory: str, account: SystemAccount) -> SystemAccount:
     """Return the account to rename files in a directory as: ``account``, or the current one if only it can write there.
 
     ``account`` is also returned for a directory that is missing or denies access.

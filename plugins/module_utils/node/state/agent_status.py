@@ -14,7 +14,7 @@ from ..foreign_data import parse_json
 from ..printable import escape_unprintable
 from ..probe.certificates import first_expiring_certificate
 from ..probe.deadline_socket import DeadlineSocket
-from ..process.proc import systemd_unit_properties
+from ..process.proc import properties_of_systemd_units
 from .broker_status import deployed_file_hashes
 
 _TIMEOUT = 5.0
@@ -34,7 +34,9 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
     evidence: dict[str, Any] = {
         "deployed": deployed_file_hashes(home),
         "certificates": [row for file in agent.get("certificates") or () for row in first_expiring_certificate(file)],
-        "unit": next(iter(systemd_unit_properties("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None)
+        "unit": next(
+            iter(properties_of_systemd_units("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None
+        )
         if agent.get("unit")
         else None,
     }

@@ -22,7 +22,7 @@ from ..fence.store_access import current_store_directory
 from ..kahadb import remaining_messages
 from ..probe import management
 from ..process.proc import Process, find_broker_process
-from ..process.system_accounts import SystemAccount, account_for_path, run_as
+from ..process.system_accounts import SystemAccount, account_to_access_path_as, run_as
 
 _ATTRIBUTES = (
     *("Type", "Destination", "QueueSize", "Connection", "RemoteAddress", "ConnectorName", "RemoteBrokerName"),
@@ -44,9 +44,10 @@ class ManagementView:
 
 
 def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
-    """Count the backlog of a broker: the messages that it holds.
+    """Count the backlog of a broker, and return a dictionary with the messages by queue and by durable subscription.
 
-    ``base`` is its directory. Returned as the result of the module store_backlog. The store is read as ``user``, the
+    It is the result of the module store_backlog, and also has the total, the clients and the bridges. ``base`` is the
+    directory of the broker. The store is read as ``user``, the
     broker's account, or as the account that owns it. Raises NodeError for what cannot be counted.
     """
     layout = ConfigurationPaths(os.path.abspath(base))
@@ -58,7 +59,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
             "or more than one: count the messages in the broker's web console"
         )
     # The broker's account controls the target of a guard's link, so the account is determined first.
-    account = account_for_path(os.path.dirname(store) if os.path.islink(store) else store, user)
+    account = account_to_access_path_as(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker_process(layout.base)
     return combine_message_counts(_view(process) if process else None, store, account)

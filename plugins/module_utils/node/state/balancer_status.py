@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from ..process.proc import systemd_unit_properties
+from ..process.proc import properties_of_systemd_units
 from ..text_lines import split_lines
 
 _TIMEOUT = 5.0
@@ -25,7 +25,7 @@ def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
     group. In the result each program has ``state``, the state of its systemd unit (None without systemd); ``haproxy``
     also has ``answers``. ``addresses`` is, by group, whether this host currently has the address; None if unknown.
     """
-    shown = systemd_unit_properties("Id,ActiveState,SubState", *_UNITS)
+    shown = properties_of_systemd_units("Id,ActiveState,SubState", *_UNITS)
     states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}
     held = _own_addresses()
     return {

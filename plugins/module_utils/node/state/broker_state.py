@@ -26,7 +26,7 @@ from ..masking import mask_text
 from ..observer import observe_broker, probe_until_silent_connector
 from ..printable import escape_unprintable
 from ..probe.settling import READY, ReadinessDetector
-from ..process.proc import find_broker_process, guard_pid_of_broker, systemd_unit_properties
+from ..process.proc import find_broker_process, guard_pid_of_broker, properties_of_systemd_units
 from ..process.systemd import watchdog_service_name
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
@@ -212,7 +212,7 @@ def _properties_of_units(unit: str) -> tuple[dict[str, str] | None, dict[str, st
     """
     instance = unit.removesuffix(".service")
     names = unit, f"{instance}-fleet-return.service", f"{watchdog_service_name(instance)}.service"
-    shown = systemd_unit_properties(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
+    shown = properties_of_systemd_units(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
     if not shown:
         return None, {}
     broker, returning, watchdog = (*shown, {}, {})[: len(names)]

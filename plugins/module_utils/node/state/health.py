@@ -32,7 +32,7 @@ from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records
 from ..kahadb.store_marker import read_marker_lines
 from ..process.denied_access import explain_denied_access
-from ..process.proc import Process, open_files, proc_status_field, seconds_since_boot
+from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
 from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 
 MIN_FREE_BYTES = 256 << 20
@@ -94,7 +94,7 @@ def running_release_or_reason(process: Process) -> tuple[str | None, str]:
     """
     place = f"/proc/{process.pid}/fd"
     try:
-        files = list(open_files(process.pid))
+        files = list(open_files_with_descriptors(process.pid))
     except OSError as error:
         return None, f"{place} cannot be read: {os.strerror(error.errno or 0).lower()}"
     silent = ""
@@ -141,7 +141,7 @@ def _free(path: str) -> int | None:
 def _generation(process: Process, store: str) -> int | None:
     try:
         return writable_generation_number(
-            [path for _unused, path in open_files(process.pid)], shared_store_directory(store)
+            [path for _unused, path in open_files_with_descriptors(process.pid)], shared_store_directory(store)
         )
     except OSError:
         return None
@@ -157,8 +157,8 @@ def _store_evidence(store: str, process: Process | None) -> dict[str, Any]:
         if process and os.geteuid() == 0:
             # Opened as root, because the broker's account may lack the permission to inspect its process.
             root = os.open(f"/proc/{process.pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            uid, gid = (int(proc_status_field(process.pid, name)[1]) for name in ("Uid", "Gid"))
-            account = SystemAccount(uid, gid, tuple(map(int, proc_status_field(process.pid, "Groups"))))
+            uid, gid = (int(proc_status_field_words(process.pid, name)[1]) for name in ("Uid", "Gid"))
+            account = SystemAccount(uid, gid, tuple(map(int, proc_status_field_words(process.pid, "Groups"))))
         try:
             return run_as(account, _read_store_evidence, store, root, patience=_PATIENCE, in_child=True)
         finally:
