@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         arguments = self.validate_argument_spec(_ARGUMENTS)[1]
-        directory = collected.prepare_evidence_directory(arguments["to"])
+        directory = collected.create_or_reuse_evidence_directory(arguments["to"])
         if arguments["state"] == "opened":
             return {"changed": False, "directory": directory}
         host = str((task_vars or {})["inventory_hostname"])
@@ -51,7 +51,9 @@ class ActionModule(ActionBase):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
             facts = self._facts(host, arguments["about"], result)
             target = os.path.join(directory, host)
-            collected.unpack_evidence(f"{place}/archive", facts, place, target, arguments["megabytes"] << 20)
+            collected.replace_evidence_from_archive(
+                f"{place}/archive", facts, place, target, arguments["megabytes"] << 20
+            )
         for line in result["warnings_of_host"]:
             self._display.warning(f"{host}: {escape_unprintable(line[:_LONGEST])}")
         keep = ("files", "left_out", "notes")

@@ -16,7 +16,7 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.library import (
     import_from_public_api,
     import_library_module,
 )
-from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import release_archive_facts
 
 # Ansible loads an action in the process from which it forks a worker for every task. Importing the library in each
 # worker took 0.4 s per step of an operation. If the library is missing, the task reports the error.
@@ -44,7 +44,7 @@ class ActionModule(FleetAction):
                 progress=progress,
                 fleet=read_compiled_fleet(),
                 warn=self._display.warning,
-                inspect_release_archive=self._inspect_release_archive,
+                release_archive_facts=self._release_archive_facts,
             )
             return {"changed": False, **operations.decide_operation(name, request)}
         except operations.RefusalError as error:
@@ -52,8 +52,8 @@ class ActionModule(FleetAction):
         except import_from_public_api("FleetError") as error:
             raise AnsibleActionFail(str(error)) from None
 
-    def _inspect_release_archive(self, path: str, install: str) -> dict[str, Any] | None:
-        archive: dict[str, Any] | None = inspect_release_archive(path, install, self._find)
+    def _release_archive_facts(self, path: str, install: str) -> dict[str, Any] | None:
+        archive: dict[str, Any] | None = release_archive_facts(path, install, self._find)
         return archive
 
     def _find(self, path: str) -> str | None:

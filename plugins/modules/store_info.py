@@ -153,10 +153,13 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.process.system
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
-def gather_store_evidence(base: str, directory: str, read: bool, user: str | None = None) -> dict[str, Any]:
-    """Return facts about the KahaDB store of a broker with pure master/slave replication, and about its last runs.
+def gather_store_and_run_facts(
+    base: str, directory: str, read_journal: bool, user: str | None = None
+) -> dict[str, Any]:
+    """Return facts about a broker's KahaDB store, and about the broker's last runs, as the module store_info does.
 
-    The broker's log is read, too. Raises NodeError, OSError.
+    The broker has pure master/slave replication. Its runs are those that its log shows. The journal of the store is
+    only read with ``read_journal``. Raises NodeError, OSError.
     """
     process = find_broker_process(base)
     free = 0
@@ -171,17 +174,17 @@ def gather_store_evidence(base: str, directory: str, read: bool, user: str | Non
         "obstacle": store_copy.replacement_obstacle(directory, user=user),
         "free": free,
         "runs": run_as(account_to_access_path_as(data, user), pure_log.read_pure_master_slave_runs, data),
-        **run_as(account_to_access_path_as(directory, user), _read_store_evidence, directory, read),
+        **run_as(account_to_access_path_as(directory, user), _read_store_evidence, directory, read_journal),
     }
 
 
-def _read_store_evidence(directory: str, read: bool) -> dict[str, Any]:
+def _read_store_evidence(directory: str, read_journal: bool) -> dict[str, Any]:
     """Return the existence, lock, size and messages of a store; called as the account that owns it."""
     return {
         "exists": store_files.store_directory_mode(directory) is not None,
         "locked": store_files.is_store_locked(directory),
         "allocated": store_files.allocated_bytes(directory),
-        **(messages.read_store_contents(directory) if read else messages.UNSEEN),
+        **(messages.read_store_contents(directory) if read_journal else messages.UNSEEN),
     }
 
 
@@ -194,7 +197,7 @@ def main() -> None:
     }
     run_module(
         spec,
-        lambda given, _check: gather_store_evidence(*(given[name] for name in spec)),
+        lambda given, _check: gather_store_and_run_facts(*(given[name] for name in spec)),
         "the store {directory} of this host cannot be read ({error}). Correct the cause, and run the playbook again",
     )
 

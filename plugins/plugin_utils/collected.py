@@ -23,7 +23,7 @@ HOST = "host.json"
 _SLACK = 64 << 20
 
 
-def prepare_evidence_directory(path: str) -> str:
+def create_or_reuse_evidence_directory(path: str) -> str:
     """Create or reuse the controller's directory for evidence collected from hosts, and return its absolute path.
 
     A new directory is private to its owner. Raises AnsibleActionFail for a directory that holds anything else.
@@ -68,14 +68,16 @@ def staging_directory(directory: str, host: str) -> Iterator[str]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def unpack_evidence(archive: str, facts: Mapping[str, Any], place: str, target: str, limit: int) -> None:
-    """Unpack an archive of a host's evidence, and replace the content of the host's evidence directory.
+def replace_evidence_from_archive(
+    archive: str, facts: Mapping[str, Any], staging: str, target: str, limit: int
+) -> None:
+    """Replace the content of a host's evidence directory by the files of an archive that the host sent.
 
-    It is unpacked in the staging directory ``place``; ``target`` is the host's directory. Adds ``host.json``. Raises
+    The archive is unpacked in the directory ``staging``; ``target`` is the host's directory. Adds ``host.json``. Raises
     AnsibleActionFail for an archive that ``read_host_archive`` refuses, or that holds far more than ``limit`` bytes,
     and for a disk that has no room for them.
     """
-    tree = os.path.join(place, "tree")
+    tree = os.path.join(staging, "tree")
     host = os.path.basename(target)
     try:
         os.mkdir(tree, 0o700)

@@ -46,7 +46,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
         source = _Bounded(gzip.GzipFile(fileobj=packed), limit)
         extended: dict[str, str] = {}
         count = 0
-        while any(block := source.read(_BLOCK)):
+        while any(block := source.read_exactly(_BLOCK)):
             header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
             if header.type == tarfile.XHDTYPE:
                 extended = _extended_header(source, header.size)
@@ -68,7 +68,7 @@ def read_host_archive(path: str, limit: int) -> Iterator[ArchivedFile]:
             yield ArchivedFile(_checked_name(name), header.size, _checked_time(name, mtime), content)
             for _unused in content:
                 pass
-            source.read(-header.size % _BLOCK)
+            source.read_exactly(-header.size % _BLOCK)
             extended = {}
 
 
@@ -78,7 +78,7 @@ class _Bounded:
     def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int) -> None:
         self._stream, self._limit, self._rest = stream, limit, limit
 
-    def read(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
         """Read and return exactly ``size`` bytes of an archive.
 
         Raises ValueError at the end of the data, for damaged data, and beyond the limit.
@@ -124,7 +124,7 @@ class _Content:
             raise StopIteration
         size = min(self._rest, _CHUNK)
         self._rest -= size
-        return self._source.read(size)
+        return self._source.read_exactly(size)
 
 
 def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _extended_header(source: _Bounded, size: int) -> dict[str, str]:
             f"{LONGEST_HEADER} are permitted. Run the playbook collect again. If this error occurs again, check "
             "whether the host is compromised"
         )
-    content = source.read(size + -size % _BLOCK)[:size]
+    content = source.read_exactly(size + -size % _BLOCK)[:size]
     records: dict[str, str] = {}
     while content:
         digits, _separator, rest = content[:20].partition(b" ")

@@ -18,18 +18,21 @@ releases_in_directory = import_host_module("install.jars").releases_in_directory
 _CHUNK = 1 << 20
 
 
-def inspect_release_archive(path: str, install: str, find: Callable[[str], str | None]) -> dict[str, Any] | None:
-    """Inspect an archive from which ActiveMQ is installed, and return the releases in it.
+def release_archive_facts(
+    path: str, install_method: str, find_on_controller: Callable[[str], str | None]
+) -> dict[str, Any] | None:
+    """Return facts about an archive from which ActiveMQ is installed: the releases in it and its SHA-512.
 
-    It may also be a directory. They are returned as the fields of ``operations.Archive``; None for a URL. ``install``
-    is ``archive`` or ``jars``. ``find`` returns the file to which Ansible resolves a relative path, None if it does not
-    exist. The result has ``found`` (releases) and ``sha512``, or ``problem``, a sentence about the error.
+    The archive may also be a directory. The facts are a dictionary of the fields of ``operations.ReleaseArchive``:
+    ``found`` (releases) and ``sha512``, or ``problem``, a sentence about the error; None for a URL. ``install_method``
+    is ``archive`` or ``jars``. ``find_on_controller`` returns the file to which Ansible resolves a relative path, None
+    if it does not exist.
     """
     if "://" in path:
         return None
     file = os.path.expanduser(path)
-    if not os.path.isabs(file) and not (install == "jars" and os.path.isdir(file)):
-        controller_file = find(file)
+    if not os.path.isabs(file) and not (install_method == "jars" and os.path.isdir(file)):
+        controller_file = find_on_controller(file)
         if controller_file is None:
             problem = (
                 f"the file {path} does not exist on the controller. Ansible searches relative paths next to the "
@@ -39,11 +42,11 @@ def inspect_release_archive(path: str, install: str, find: Callable[[str], str |
         file = controller_file
     if not os.path.exists(file):
         return {"problem": f"the file {path} does not exist on the controller. Copy it there, or correct the path"}
-    if os.path.isdir(file) and install == "jars":
+    if os.path.isdir(file) and install_method == "jars":
         return {"found": tuple(releases_in_directory(file))}
     sha512 = _sha512(file)
     try:
-        return {"found": tuple(releases_in_archive(file, depth=0 if install == "jars" else 1)), "sha512": sha512}
+        return {"found": tuple(releases_in_archive(file, depth=0 if install_method == "jars" else 1)), "sha512": sha512}
     except NodeError as error:
         return {"problem": str(error), "sha512": sha512}
 

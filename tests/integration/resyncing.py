@@ -74,7 +74,7 @@ class Controller:
         module = importlib.import_module("ansible_collections.activemq.fleet.plugins.modules.store_info")
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
             broker = gather_broker_state(self.base(host), None)
-        store = module.gather_store_evidence(self.base(host), self.store(host), read=True)
+        store = module.gather_store_and_run_facts(self.base(host), self.store(host), read_journal=True)
         needed = allocated_bytes(self.store(peer))
         return PurePairNode.from_node_store(
             PurePairNodeStore.from_evidence(host, role, store),

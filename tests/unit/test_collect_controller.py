@@ -40,23 +40,23 @@ def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
 
 def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
     with collected.staging_directory(str(directory), "one") as place:
-        collected.unpack_evidence(packed, facts or {}, place, str(directory / "one"), 1 << 20)
+        collected.replace_evidence_from_archive(packed, facts or {}, place, str(directory / "one"), 1 << 20)
 
 
 def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
     with pytest.raises(AnsibleActionFail, match="contains files that the playbook collect did not write"):
-        collected.prepare_evidence_directory(str(tmp_path))
+        collected.create_or_reuse_evidence_directory(str(tmp_path))
 
     assert os.listdir(tmp_path) == ["mine"]
 
 
 def test_a_directory_of_an_earlier_run_is_taken_and_is_private(tmp_path: Path) -> None:
-    path = collected.prepare_evidence_directory(str(tmp_path / "new"))
+    path = collected.create_or_reuse_evidence_directory(str(tmp_path / "new"))
     (tmp_path / "new" / "one").mkdir()
 
-    assert collected.prepare_evidence_directory(path) == path
+    assert collected.create_or_reuse_evidence_directory(path) == path
     assert os.stat(path).st_mode & 0o777 == 0o700
 
 

@@ -12,7 +12,7 @@ from ansible.playbook import Playbook
 from ansible_collections.activemq.fleet.plugins.action import decide as decide_action
 from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars import processes_with_open_files_below
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
-from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import inspect_release_archive
+from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import release_archive_facts
 
 from activemq_fleet.deployment import CompiledFleet, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
@@ -47,7 +47,7 @@ def ask(
         fleet=CompiledFleet(brokers=brokers),
         evidence={host: MachineFacts.from_module_result(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
-        inspect_release_archive=lambda path, install: inspect_release_archive(path, install, find),
+        release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
     )
     raise_for_unexpected_releases(request)
 
@@ -110,7 +110,7 @@ def test_a_url_is_left_to_the_host() -> None:
 
 
 def test_a_path_of_the_home_directory_is_looked_for() -> None:
-    inspection = inspect_release_archive("~/files/x.tar.gz", "archive", nowhere)
+    inspection = release_archive_facts("~/files/x.tar.gz", "archive", nowhere)
     assert inspection
     assert inspection["problem"].startswith("the file ~/files/x.tar.gz does not exist on the controller")
 
@@ -139,12 +139,12 @@ def test_a_relative_archive_is_the_one_that_copy_takes(tmp_path: Path) -> None:
 
 def test_jars_may_be_a_directory_or_an_archive(tmp_path: Path) -> None:
     jars = lay_out(tmp_path / "home", "5.18.3") / "lib"
-    assert inspect_release_archive(str(jars), "jars", nowhere) == {"found": ("5.18.3",)}
+    assert release_archive_facts(str(jars), "jars", nowhere) == {"found": ("5.18.3",)}
     packed = pack(tmp_path / "jars.tar.gz", {"./activemq-broker-5.18.6.jar": jar(record="5.18.6")})
-    found = inspect_release_archive(str(packed), "jars", nowhere)
+    found = release_archive_facts(str(packed), "jars", nowhere)
     assert found
     assert found["found"] == ("5.18.6",)
-    directory = inspect_release_archive(str(jars), "archive", nowhere)
+    directory = release_archive_facts(str(jars), "archive", nowhere)
     assert directory
     assert "cannot be read as a tar archive: Is a directory" in directory["problem"]
 

@@ -196,12 +196,12 @@ def test_the_module_tells_of_lock_log_and_store_without_touching_them(tmp_path: 
     write(store, trace(), add("m1"))
     log(base / "data", ("2026-11-21 13:46:33", BEGAN))
     before = sorted(os.listdir(store))
-    found = store_info.gather_store_evidence(str(base), str(store), read=True)
+    found = store_info.gather_store_and_run_facts(str(base), str(store), read_journal=True)
     assert (found["exists"], found["locked"], found["pid"], found["unfinished"]) == (True, False, None, False)
     assert (found["messages"], found["loads"], len(found["runs"])) == (1, [LOADED], 1)
     assert sorted(os.listdir(store)) == before
 
 
 def test_a_store_that_is_not_read_is_told_as_such(tmp_path: Path) -> None:
-    found = store_info.gather_store_evidence(str(tmp_path), str(tmp_path / "kahadb"), read=False)
+    found = store_info.gather_store_and_run_facts(str(tmp_path), str(tmp_path / "kahadb"), read_journal=False)
     assert (found["seen"], found["messages"]) == (False, None)

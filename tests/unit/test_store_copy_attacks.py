@@ -362,7 +362,7 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
                 store_copy.store_manifest(str(host.store))
         if name != "sub/db":
             with pytest.raises(UntrustedPathError, match=f"{name} is {kind}, not a regular file"):
-                store_info.gather_store_evidence(str(host.parent), str(host.store), read=True)
+                store_info.gather_store_and_run_facts(str(host.parent), str(host.store), read_journal=True)
 
     do_as(BROKER, plant)
     within(PATIENCE, read_everything)
@@ -371,7 +371,7 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
 def test_a_device_in_a_store_is_not_opened(host: Host) -> None:
     os.mknod(host.store / "db-2.log", 0o666 | 0o020000, os.makedev(1, 5))
     with pytest.raises(UntrustedPathError, match=r"db-2\.log is a device"):
-        store_info.gather_store_evidence(str(host.parent), str(host.store), read=True)
+        store_info.gather_store_and_run_facts(str(host.parent), str(host.store), read_journal=True)
 
 
 def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Host) -> None:
@@ -381,7 +381,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
     with pytest.raises(PermissionError):
         store_copy.store_manifest(store)
     with pytest.raises(PermissionError):
-        store_info.gather_store_evidence(str(host.parent), store, read=True)
+        store_info.gather_store_and_run_facts(str(host.parent), store, read_journal=True)
     with pytest.raises(PermissionError):
         store_copy.read_packed_chunk(store, "db-2.log", 0, len(SECRET))
 

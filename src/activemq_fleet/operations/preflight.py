@@ -335,7 +335,7 @@ def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | Non
     brokers = request.broker_facts_by_host
     homes = [_observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
     wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
-    seen = {path: request.inspect_release_archive(path, install) for path, install in wanted}
+    seen = {path: request.release_archive_facts(path, install) for path, install in wanted}
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
     if unusable := unusable_archive_messages(homes, archives, sums):

@@ -146,7 +146,7 @@ class OperationRequest:
     the operation; the functions of operations get it as typed objects. ``configured``: by host the result of
     ``configure``. ``target``: what the operation ``target`` returned. ``progress``: what the run has done so far.
     ``options``: the values that only one operation uses, by name. ``warn`` shows a line to the operator.
-    ``inspect_release_archive`` returns what the controller sees of the archive of a release, as the fields of
+    ``release_archive_facts`` returns what the controller sees of the archive of a release, as the fields of
     ``ReleaseArchive``, or None if it cannot see the archive.
     """
 
@@ -157,7 +157,7 @@ class OperationRequest:
     progress: RunProgress = field(default_factory=RunProgress)
     options: Mapping[str, Any] = field(default_factory=dict)
     warn: Callable[[str], None] = print
-    inspect_release_archive: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
+    release_archive_facts: Callable[[str, str], Mapping[str, Any] | None] = lambda _path, _install: None
 
     @property
     def broker_facts_by_host(self) -> Mapping[str, BrokerFacts]:
