@@ -168,11 +168,11 @@ def test_the_lab_tells_what_the_judge_concludes(
 
 @TABLE
 def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
-    hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
-    assert hang_state.state == expected
-    if hang_state.kind == hang_detection.HUNG:
+    diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
+    assert diagnosis.state == expected
+    if diagnosis.kind == hang_detection.HUNG:
         assert expected == "hung"
-    if hang_state.kind == hang_detection.FINE:
+    if diagnosis.kind == hang_detection.FINE:
         assert expected in ("active", "starting")
 
 

@@ -55,9 +55,9 @@ def kind(
     named = {f"connector{number}": answer for number, answer in enumerate(answers)}
     said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
     evidence = Evidence(process, said, named, listens=listens, has_answered=known)
-    hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
-    assert hang_state.text
-    return str(hang_state.kind)
+    diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
+    assert diagnosis.text
+    return str(diagnosis.kind)
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         ("started", 0),
     ):
         evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
-        hang_state = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
-        assert (hang_state.kind, hang_state.patience) == ("hung", patience)
+        diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
+        assert (diagnosis.kind, diagnosis.patience) == ("hung", patience)
     count = counted(*[("hung", ALIVE)] * 4)
     assert count.is_action_due(4.0)
     assert not count.is_action_due(4.0, 60.0)
@@ -154,7 +154,7 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
 def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleStreak:
     count = hang_detection.SampleStreak()
     for moment, (kind, process) in enumerate(looks):
-        count = count.with_sample(hang_detection.HangState("active", kind, ""), process, float(moment))
+        count = count.with_sample(hang_detection.HangDiagnosis("active", kind, ""), process, float(moment))
     return count
 
 

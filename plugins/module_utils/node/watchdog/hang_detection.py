@@ -47,8 +47,8 @@ class WatchdogSample:
 
 
 @dataclass(frozen=True)
-class HangState:
-    """The hang state of a broker at one check of its watchdog, with the reason: fine, idle, odd or hung.
+class HangDiagnosis:
+    """A watchdog's diagnosis of a broker at one check: fine, idle, odd or hung, with the reason.
 
     ``state`` is the state that ``conclude_state`` concludes. ``kind``: fine, idle (nothing to watch), odd (worth a
     warning, but the broker is not killed) or hung. ``patience``: seconds that the state must persist before the
@@ -61,29 +61,29 @@ class HangState:
     patience: float = 0.0
 
 
-def classify_sample(sample: WatchdogSample) -> HangState:
-    """Classify a watchdog's sample of a broker: it is fine, idle, odd or hung.
+def classify_sample(sample: WatchdogSample) -> HangDiagnosis:
+    """Classify a watchdog's sample of a broker, and return the diagnosis: fine, idle, odd or hung, with the reason.
 
-    Idle means that there is nothing to watch, odd that a warning is due. A reason is returned, too.
+    Idle means that there is nothing to watch, odd that a warning is due.
     """
     evidence, state = sample.evidence, conclude_state(sample.evidence).state
     process, silent = evidence.process, evidence.silent_connector_descriptions
     if process is None:
-        return HangState(state, IDLE, "the broker is not running")
+        return HangDiagnosis(state, IDLE, "the broker is not running")
     who = f"process {process.pid}"
     greeting = [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.greeted]
     if evidence.is_stopped_by_signal:
-        return HangState(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
+        return HangDiagnosis(state, *_unanswered(sample, state, f"{who} was stopped by a signal"))
     if greeting and not silent:
-        return HangState(state, FINE, f"{who} answers: {greeting[0]}")
+        return HangDiagnosis(state, FINE, f"{who} answers: {greeting[0]}")
     if greeting:
         details = ", ".join(dict.fromkeys([*silent, *greeting]))
-        return HangState(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
+        return HangDiagnosis(state, ODD, f"{who} is running but unhealthy: {details}. {_NOT_WELL}")
     if failing := [describe_probe_answer(name, answer) for name, answer in evidence.answers.items() if answer.failed]:
-        return HangState(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
+        return HangDiagnosis(state, ODD, f"{who} is running but unhealthy: {', '.join(failing)}. {_NOT_WELL}")
     if silent:
-        return HangState(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
-    return HangState(
+        return HangDiagnosis(state, *_unanswered(sample, state, f"{who}: {', '.join(silent)}"))
+    return HangDiagnosis(
         state,
         IDLE,
         f"{who} is running and no connector answers, so the broker is a standby, is starting or is stopping",
@@ -145,15 +145,15 @@ class SampleStreak:
     since: float = 0.0
     told: float | None = None
 
-    def with_sample(self, hang_state: HangState, process: Process | None, now: float) -> SampleStreak:
+    def with_sample(self, diagnosis: HangDiagnosis, process: Process | None, now: float) -> SampleStreak:
         """Return the streak of a watchdog's samples of a broker after one more sample.
 
-        Its count is increased if the kind of hang state and the process are the same, else reset to 1. ``now``: seconds
-        of a monotonic clock.
+        Its count is increased if the kind of the diagnosis and the process are the same, else reset to 1. ``now``:
+        seconds of a monotonic clock.
         """
         who = (process.pid, process.started) if process else None
-        if who != self.who or hang_state.kind != self.kind:
-            return SampleStreak(who, hang_state.kind, 1, now)
+        if who != self.who or diagnosis.kind != self.kind:
+            return SampleStreak(who, diagnosis.kind, 1, now)
         return replace(self, times=self.times + 1)
 
     def is_action_due(self, now: float, patience: float = 0.0) -> bool:

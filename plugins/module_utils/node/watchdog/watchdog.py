@@ -87,23 +87,23 @@ class Watchdog:
         The watchdog acts only if the state of the broker was wrong for long enough.
         """
         sample = self._sample()
-        hang_state, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
+        diagnosis, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._count
-        self._count = before.with_sample(hang_state, process, now)
-        notify_systemd(f"STATUS={hang_state.text}", "WATCHDOG=1")
+        self._count = before.with_sample(diagnosis, process, now)
+        notify_systemd(f"STATUS={diagnosis.text}", "WATCHDOG=1")
         if self._options.metrics:
-            self._write_metrics(hang_state, now)
-        if before.told is not None and hang_state.kind == hang_detection.FINE:
-            _print_log_line(_INFO, f"the broker is healthy again: {hang_state.text}")
-        if hang_state.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_action_due(
-            now, hang_state.patience
+            self._write_metrics(diagnosis, now)
+        if before.told is not None and diagnosis.kind == hang_detection.FINE:
+            _print_log_line(_INFO, f"the broker is healthy again: {diagnosis.text}")
+        if diagnosis.kind in (hang_detection.FINE, hang_detection.IDLE) or not self._count.is_action_due(
+            now, diagnosis.patience
         ):
             return
         self._count = replace(self._count, told=now)
-        if hang_state.kind == hang_detection.ODD:
-            _print_log_line(_WARNING, hang_state.text)
+        if diagnosis.kind == hang_detection.ODD:
+            _print_log_line(_WARNING, diagnosis.text)
         elif process is not None:
-            self._act(hang_state, process, now)
+            self._act(diagnosis, process, now)
 
     def _sample(self) -> hang_detection.WatchdogSample:
         process = self._find()
@@ -167,12 +167,12 @@ class Watchdog:
     def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
         return next((listener for listener in deployed.listeners if listener.name == _REPLICATION), None)
 
-    def _act(self, hang_state: hang_detection.HangState, process: Process, now: float) -> None:
+    def _act(self, diagnosis: hang_detection.HangDiagnosis, process: Process, now: float) -> None:
         options = self._options
         kills = read_kill_times(self._kills)
         allowed = hang_detection.can_kill_again(kills, now)
         line = hang_detection.hung_broker_message(
-            hang_state.text,
+            diagnosis.text,
             action=options.action,
             ha=options.ha,
             unit=options.unit,
@@ -195,7 +195,7 @@ class Watchdog:
                 "already ended",
             )
 
-    def _write_metrics(self, hang_state: hang_detection.HangState, now: float) -> None:
+    def _write_metrics(self, diagnosis: hang_detection.HangDiagnosis, now: float) -> None:
         """Replace the metrics file, for the textfile collector of the host's node exporter."""
         if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
             self._certificates_read = now
@@ -204,7 +204,7 @@ class Watchdog:
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
         count = self._count
         is_hung = (
-            count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= hang_state.patience
+            count.kind == hang_detection.HUNG and count.times >= MISSES and now - count.since >= diagnosis.patience
         )
         samples = [
             MetricSample("activemq_watchdog_hung", "gauge", "1 while the broker is hung", int(is_hung)),
@@ -221,7 +221,9 @@ class Watchdog:
                 time.time(),
             ),
         ]
-        subscriptions = self._risks.count_subscriptions_at_risk(self._read[1].store if self._read else "", now)
+        subscriptions = self._risks.count_subscriptions_with_possible_loss(
+            self._read[1].store if self._read else "", now
+        )
         if subscriptions is not None:
             meaning = (
                 "number of durable subscriptions that may have lost messages, because a broker started without a "
@@ -255,8 +257,8 @@ class _StoreRisks:
         self._reader: threading.Thread | None = None
         self._due = 0.0
 
-    def count_subscriptions_at_risk(self, store: str, now: float) -> int | None:
-        """Return the number of durable subscriptions that may have lost messages, by the records in a broker's store.
+    def count_subscriptions_with_possible_loss(self, store: str, now: float) -> int | None:
+        """Return the last known number of durable subscriptions that may have lost messages, by the records in a store.
 
         The broker started without a usable index. The number is the last one that was read from the records, None
         before the first read has ended. Start another read if the last one has ended and is older than a minute.
