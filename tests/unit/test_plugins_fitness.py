@@ -58,7 +58,7 @@ def base(tmp_path: Path) -> ConfigurationPaths:
 def gather(
     layout: ConfigurationPaths, running: Process | None = None, owed: PendingRestart | None = None, store: str = ""
 ) -> dict[str, object]:
-    found: dict[str, object] = health.gather_health(layout, running, owed, store)
+    found: dict[str, object] = health.gather_broker_health(layout, running, owed, store)
     return found
 
 
@@ -91,19 +91,19 @@ def test_a_jar_without_a_number_is_of_the_release_that_it_says_inside(tmp_path: 
     path = tmp_path / "activemq-broker.jar"
     path.write_bytes(jar(record="5.17.2"))
     with process(path) as running:
-        assert health.running_release_or_reason(running) == ("5.17.2", "")
+        assert health.running_release_and_unknown_reason(running) == ("5.17.2", "")
 
 
 def test_why_no_release_is_seen_is_said(tmp_path: Path) -> None:
     path = tmp_path / "activemq-broker.jar"
     path.touch()
     with process(path) as running:
-        assert health.running_release_or_reason(running) == (
+        assert health.running_release_and_unknown_reason(running) == (
             None,
             "neither the content nor the name of the broker's jar activemq-broker.jar contains a release",
         )
     with process() as running:
-        release, why = health.running_release_or_reason(running)
+        release, why = health.running_release_and_unknown_reason(running)
     assert release is None
     assert why.endswith("is a jar of the broker (activemq-broker, activemq-core or activemq-all)")
 

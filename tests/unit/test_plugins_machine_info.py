@@ -56,18 +56,18 @@ def test_java_says_its_feature_release(tmp_path: Path, said: str, version: int |
     java = tmp_path / "java"
     java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
     java.chmod(0o755)
-    assert machine.java_version(str(java)) == version
+    assert machine.java_feature_release(str(java)) == version
 
 
 def test_a_java_that_has_no_internal_version_is_asked_for_the_plain_one(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"21.0.2\"' >&2\n")
     java.chmod(0o755)
-    assert machine.java_version(str(java)) == 21
+    assert machine.java_feature_release(str(java)) == 21
 
 
 def test_a_java_that_is_not_there_has_no_version(tmp_path: Path) -> None:
-    assert machine.java_version(str(tmp_path / "java")) is None
+    assert machine.java_feature_release(str(tmp_path / "java")) is None
 
 
 def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
     store.mkdir()
     (store / "db-1.log").write_bytes(b"x" * 4_000_000)
     free = os.statvfs(tmp_path)
-    there = machine.store_capacity(str(store))
+    there = machine.bytes_usable_by_store(str(store))
     assert there is not None
     # others write to the same disk
     assert abs(there - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
@@ -83,7 +83,7 @@ def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) -> None:
-    assert machine.store_capacity(str(tmp_path / "not" / "yet")) is not None
+    assert machine.bytes_usable_by_store(str(tmp_path / "not" / "yet")) is not None
 
 
 def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
@@ -144,10 +144,10 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:
     account = pwd.getpwuid(os.getuid())
-    shown = machine.account_ids_and_processes(account.pw_name, 0, 0)
+    shown = machine.broker_account_facts(account.pw_name, 0, 0)
     assert (shown["account_exists"], shown["account_uid"]) == (True, account.pw_uid)
-    missing = machine.account_ids_and_processes("no-such-account", account.pw_uid, account.pw_gid)
+    missing = machine.broker_account_facts("no-such-account", account.pw_uid, account.pw_gid)
     assert (missing["account_exists"], missing["account_uid"], missing["account_gid"]) == (False, None, None)
     assert missing["uid_holder"] == account.pw_name
     assert missing["account_processes"] == []
-    assert machine.account_ids_and_processes("no-such-account", None, None)["uid_holder"] is None
+    assert machine.broker_account_facts("no-such-account", None, None)["uid_holder"] is None

@@ -188,7 +188,7 @@ def _gather_now(
 
     def gather_rest() -> dict[str, Any]:
         return {
-            **health.gather_health(layout, process, pending, deployed.store),
+            **health.gather_broker_health(layout, process, pending, deployed.store),
             "taken_ports": taken_ports(ports, process, unit, layout.base),
         }
 

@@ -66,12 +66,12 @@ def cancel_recovery_timer(unit: str) -> None:
     _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
-def wait_for_start(base: str, wait: float) -> dict[str, Any]:
-    """Wait until a broker has started, and return the time at which its log reports the start.
+def wait_for_logged_start_time(base: str, timeout: float) -> dict[str, Any]:
+    """Wait until a broker has started, and return the dictionary {"at": the time at which its log reports the start}.
 
-    The result has the time as ``at``, by the host's clock (epoch seconds); None after ``wait`` seconds without a start.
+    The time is by the host's clock, in epoch seconds; None after ``timeout`` seconds without a start.
     """
-    layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + wait
+    layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + timeout
     while True:
         process = find_broker_process(layout.base)
         phase = broker_log.read_broker_phase(layout.data, process.start_time) if process else UNKNOWN

@@ -42,12 +42,13 @@ _HOME = "-Dactivemq.home="
 _PATIENCE = 10.0
 
 
-def gather_health(
-    layout: ConfigurationPaths, process: Process | None, pending: PendingRestart | None, store: str
+def gather_broker_health(
+    layout: ConfigurationPaths, process: Process | None, pending_restart: PendingRestart | None, store: str
 ) -> dict[str, Any]:
     """Gather facts about a broker's health on its host: release, changed files, store access, free space and others.
 
-    They are the facts of ``broker_info`` other than the state. ``pending`` is a pending restart, or None.
+    They are returned as a dictionary: the values of ``broker_info`` other than the state. ``pending_restart`` decides
+    only ``previous_intact``: whether the configuration before the pending restart is unchanged, or None without one.
     """
     name = layout.current_version_name()
     current = read_installed_version(layout.directory(name)) if name else None
@@ -55,7 +56,7 @@ def gather_health(
     free = {layout.base: _free(layout.base)}
     if store:
         free[store] = shown.get("free")
-    release, unseen = running_release_or_reason(process) if process else (None, "")
+    release, unseen = running_release_and_unknown_reason(process) if process else (None, "")
     return {
         "release": release,
         "release_unseen": unseen,
@@ -64,7 +65,7 @@ def gather_health(
         "clock": time.time(),
         "complete": current is not None,
         "drift": _drift(current) if current else [],
-        "previous_intact": _is_intact(layout, pending.previous) if pending else None,
+        "previous_intact": _is_intact(layout, pending_restart.previous) if pending_restart else None,
         "store_access": shown.get("access") if store else None,
         "store_marker": shown.get("marker"),
         "store_used": shown.get("used") if store else None,
@@ -84,13 +85,13 @@ def running_release(process: Process) -> str | None:
 
     The release is read from the content of the jar, else from its name; None if no jar is visible.
     """
-    return running_release_or_reason(process)[0]
+    return running_release_and_unknown_reason(process)[0]
 
 
-def running_release_or_reason(process: Process) -> tuple[str | None, str]:
-    """Return the ActiveMQ release that a broker's process is running, or the reason why it is unknown.
+def running_release_and_unknown_reason(process: Process) -> tuple[str | None, str]:
+    """Return a pair: the ActiveMQ release that a broker's process is running, and the reason why it is unknown.
 
-    The result is (release, "") or (None, reason).
+    It is (release, "") or (None, reason).
     """
     place = f"/proc/{process.pid}/fd"
     try:

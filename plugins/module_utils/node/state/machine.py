@@ -91,14 +91,14 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
         mount = mount_of(directory, file.read()) if directory else None
     process = find_broker_process(parameters["base"])
-    java = java_version(parameters["java"])
+    java = java_feature_release(parameters["java"])
     return {
         "is_root": os.geteuid() == 0,
         "java": java,
         "java_failure": None if java else java_version_failure(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
-        "store_capacity": store_capacity(directory) if directory else None,
+        "store_capacity": bytes_usable_by_store(directory) if directory else None,
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         # only options that a rule reads, because others may contain passwords
         "java_options": [word for word in process.command if "FileLock" in word] if process else [],
@@ -113,7 +113,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             f"{os.path.basename(parameters['base'])}.service",
             parameters["base"],
         ),
-        **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
+        **broker_account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "home_exists": os.path.lexists(parameters["home"]),
@@ -127,14 +127,15 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def account_ids_and_processes(user: str, uid: int | None, gid: int | None) -> dict[str, Any]:
-    """Return the uid of a user of this machine, the gid of the group with the same name, and the user's processes.
+def broker_account_facts(user: str, wanted_uid: int | None, wanted_gid: int | None) -> dict[str, Any]:
+    """Return a dictionary of facts about the account of a broker: its uid, the gid of its group, and its processes.
 
-    The result also has the names of other accounts to which ``uid`` and ``gid`` belong.
+    The account has the name ``user``, as has the group. The dictionary also has the names of another account and
+    another group that already have the ids ``wanted_uid`` and ``wanted_gid``.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
-    holders = (_entry(pwd.getpwuid, uid), _entry(grp.getgrgid, gid))
+    holders = (_entry(pwd.getpwuid, wanted_uid), _entry(grp.getgrgid, wanted_gid))
     uid_holder, gid_holder = (entry[0] if entry and entry[0] != user else None for entry in holders)
     processes = [pid for pid in process_ids() if uid_of_process(pid) == account_uid] if account_uid else []
     return {
@@ -169,11 +170,10 @@ def _deployed_pair(base: str) -> str | None:
         return None
 
 
-def java_version(java: str) -> int | None:
-    """Return the version of a java executable: the feature release, such as 8 or 17.
+def java_feature_release(java: str) -> int | None:
+    """Return the feature release of a java executable, such as 8 or 17; None if it does not run or prints none.
 
-    Returns None if it does not run or names none. ``-Xinternalversion`` of HotSpot takes a tenth of the time of
-    ``-version``, which every Java supports.
+    ``-Xinternalversion`` of HotSpot takes a tenth of the time of ``-version``, which every Java supports.
     """
     for option in ("-Xinternalversion", "-version"):
         try:
@@ -202,14 +202,14 @@ def java_version_failure(java: str) -> str:
     return f"the command {java} -version prints {'no version: ' + text if text else 'nothing'}"
 
 
-def mount_of(path: str, mounts: str) -> Mount | None:
-    """Return the mount on which a path is located, by the text of /proc/self/mounts.
+def mount_of(path: str, mounts_text: str) -> Mount | None:
+    """Return the mount on which a path is located, by the text of /proc/self/mounts; None if none contains the path.
 
     The path need not exist.
     """
     wanted = os.path.abspath(path)
     mount = None
-    for line in split_lines(mounts):
+    for line in split_lines(mounts_text):
         _device, point, kind, options, *_numbers = line.split(" ")
         point = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
         inside = wanted == point or wanted.startswith(point.rstrip("/") + "/")
@@ -219,8 +219,8 @@ def mount_of(path: str, mounts: str) -> Mount | None:
     return mount
 
 
-def store_capacity(directory: str) -> int | None:
-    """Return the capacity that a broker's store can use, in bytes: its present size and the free space of its disk.
+def bytes_usable_by_store(directory: str) -> int | None:
+    """Return the number of bytes that a broker's store can use: its present size and the free space of its disk.
 
     Returns None if unknown.
     """
