@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 
 if TYPE_CHECKING:
-    from activemq_agent.logs import Log
+    from activemq_agent.logs import LogInterface
     from activemq_agent.store import Store
 
 CALLERS = 128
@@ -69,7 +69,7 @@ class ControlServer:
         store: Store,
         status: Callable[[], dict[str, Any]],
         *,
-        log: Log,
+        log: LogInterface,
         on_accepted: Callable[[], None] = lambda: None,
     ) -> None:
         self._path, self._store, self._status, self._log, self._on_accepted = path, store, status, log, on_accepted

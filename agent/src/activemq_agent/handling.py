@@ -29,7 +29,7 @@ from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config
-    from activemq_agent.logs import Log
+    from activemq_agent.logs import LogInterface
     from activemq_agent.store import Store
 
 GROUP = "activemq_fleet.agent.handlers"
@@ -64,7 +64,7 @@ class HandlerRunner:
         config: Config,
         store: Store,
         *,
-        log: Log,
+        log: LogInterface,
         installed: Mapping[str, Sequence[Handler]] | None = None,
         observe: Callable[[str, float], None] = lambda _name, _seconds: None,
         clock: Callable[[], float] = time.monotonic,

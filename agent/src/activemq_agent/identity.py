@@ -20,10 +20,10 @@ LONGEST = 512
 _OPENING = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*")
 
 
-def check_event_id(text: str) -> str:
-    """Check that a text is a valid event id, and return it.
+def validated_event_id(text: str) -> str:
+    """Return a text if it is a valid event id; raise RequestRefusedError if not.
 
-    An event id has 1 to 512 printable characters. Raises RequestRefusedError.
+    An event id has 1 to 512 printable characters.
     """
     if not text or len(text) > LONGEST or not text.isprintable():
         raise RequestRefusedError(f"the event id {text[:40]!r} is not valid: use 1 to {LONGEST} printable characters")

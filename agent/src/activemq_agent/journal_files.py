@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store import Clock, Store
+from activemq_agent.store import MachineClocks, Store
 from activemq_agent.store.state_directory import sync_to_disk
 
 DIRECTORY = "agent"
@@ -24,7 +24,7 @@ AT_ONCE = 32
 _NAME = re.compile(r"journal-([0-9]{9})\.jsonl")
 
 
-class JournalFiles:
+class ExportedJournalFiles:
     """The files to which the event journal of an agent's store is exported.
 
     They are in ``directory``, and for use by one thread. ``size``: bytes after which the next file is begun. ``keep``:
@@ -32,13 +32,13 @@ class JournalFiles:
     """
 
     def __init__(
-        self, store: Store, directory: Path, *, size: int = SIZE, keep: float = KEEP, clock: Clock | None = None
+        self, store: Store, directory: Path, *, size: int = SIZE, keep: float = KEEP, clock: MachineClocks | None = None
     ) -> None:
         self._store = store
         self._directory = directory
         self._size = size
         self._keep = keep
-        self._clock = clock or Clock()
+        self._clock = clock or MachineClocks()
         self._mended = False
 
     def append_new_records(self) -> int:
@@ -94,7 +94,7 @@ class JournalFiles:
         return self._directory / f"journal-{number:09}.jsonl", True
 
     def _remove_old(self) -> None:
-        oldest = self._clock.wall_clock_time().timestamp() - self._keep
+        oldest = self._clock.utc_now().timestamp() - self._keep
         for path in self.files()[:-1]:
             if path.stat().st_mtime >= oldest:
                 break

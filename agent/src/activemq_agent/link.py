@@ -2,7 +2,7 @@
 
 An ``AgentConnection`` carries out the actions of the state machine in ``connecting`` with sessions and a clock. The
 publisher and the subscriber each use one, from a single thread. Sessions put their events into its queue, and
-``run_once`` yields the events that the connection does not process.
+``run_once_and_yield_events`` yields the events that the connection does not process.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from activemq_agent.connection_events import (
     Suback,
     TransportUp,
 )
-from activemq_agent.logs import DroppedMessageCounters, Log
+from activemq_agent.logs import DroppedMessageCounters, LogInterface
 from activemq_agent.packet_limits import ReceiveMemoryLimit
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from activemq_agent.store import Store
 
 MOST_EVENTS = 500
-"""Largest number of events that ``run_once`` processes in one call, so that its caller can do its other work."""
+"""Largest number of events that one call of ``run_once_and_yield_events`` processes, so that its caller can do its
+other work."""
 MOST_CANARIES = 8
 """Number of unanswered canaries that are remembered, so that a late answer counts; two misses end a connection."""
 PUBLISHERS_PACKET = 1 << 17
@@ -64,8 +65,8 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 """(index of the broker in the list, number of the connection, callback of events) -> a connection being opened."""
 
 
-class ConnectionOptions(TypedDict, total=False):
-    """Options of an agent's MQTT connection, such as its source of random numbers.
+class ConnectionDependencies(TypedDict, total=False):
+    """The dependencies of an agent's MQTT connection: random numbers, numbers of connections, and the network.
 
     ``draw`` returns the random numbers in [0, 1) that vary its pauses, and ``numbers`` yields the number of each
     connection in the journal. The connections of an agent share ``numbers``, because they write to one event journal.
@@ -95,9 +96,9 @@ class AgentConnection:
         role: Literal["publisher", "subscriber"],
         *,
         store: Store,
-        log: Log,
+        log: LogInterface,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[ConnectionOptions],
+        **dependencies: Unpack[ConnectionDependencies],
     ) -> None:
         self.names = tuple(broker.name for broker in config.urls)
         self.session: Session | None = None
@@ -116,9 +117,9 @@ class AgentConnection:
         """Seconds of the last canary's round trip; None before the first."""
         self.dropped = DroppedMessageCounters(log, clock)
         """Messages from brokers that were discarded, by reason."""
-        draw, numbers = options.get("draw", random.random), options.get("numbers") or itertools.count(1)
+        draw, numbers = dependencies.get("draw", random.random), dependencies.get("numbers") or itertools.count(1)
         self._machine = ConnectionStateMachine(len(config.urls), config.policy, draw, numbers)
-        self._open_session = options.get("open_session") or _sessions(config, role)
+        self._open_session = dependencies.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
         self._login = config.login_text
         # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
@@ -139,7 +140,7 @@ class AgentConnection:
     def put_in_queue(self, item: Any) -> None:
         """Queue an object, such as a callback, which the next iteration of the agent's connection loop yields.
 
-        That is the next ``run_once``. This method may be called from any thread.
+        That is the next ``run_once_and_yield_events``. This method may be called from any thread.
         """
         self._queue.put(item)
 
@@ -173,7 +174,7 @@ class AgentConnection:
         if message.qos and self.session is not None:
             self.session.acknowledge(message.mid)
 
-    def run_once(self, wait: float) -> Iterator[Any]:
+    def run_once_and_yield_events(self, wait: float) -> Iterator[Any]:
         """Run one iteration of the loop of the agent's connection; yield its state changes, events and queued objects.
 
         It waits at most ``wait`` s for activity. Queued objects were passed to ``put_in_queue``. State changes are
@@ -199,11 +200,12 @@ class AgentConnection:
             self._step(Tick())
             yield from self._state_changes()
 
-    def handle_or_drop(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Handle a connection event by a function, or drop it after an error; return whether it was handled.
+    def handle_or_drop_on_error(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+        """Handle a connection event by a function, or drop it if the function fails; return whether it is finished.
 
-        An error on a packet that the broker sent is counted and logged as a dropped message, so that a broker's data
-        cannot end the thread. Errors on other events are raised.
+        It is finished if the function returns True, or if the event was dropped. Only a packet that the broker sent is
+        dropped: it is counted and logged as a dropped message, so that a broker's data cannot end the thread. Errors on
+        other events are raised.
         """
         try:
             return bool(handle(event))
@@ -218,7 +220,7 @@ class AgentConnection:
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
             case Puback() | MessageReceived() | Suback() if item.conn == self.conn and self.session is not None:
-                if not self.handle_or_drop(item, self._process_canary_event):
+                if not self.handle_or_drop_on_error(item, self._process_canary_event):
                     yield item
             case Puback() | MessageReceived() | Suback():
                 pass  # of a connection that is over

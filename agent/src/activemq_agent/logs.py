@@ -22,7 +22,7 @@ LONGEST_VALUE = 200
 """Characters of a value that are logged; the sender of a message chooses the length of its values."""
 
 
-class Log(Protocol):
+class LogInterface(Protocol):
     """The interface of an agent's log: the methods of a structlog logger that the agent calls."""
 
     def info(self, event: str, **fields: Any) -> Any: ...
@@ -82,7 +82,7 @@ class DroppedMessageCounters:
     A reason is one of the texts in this program, and never a text from a message.
     """
 
-    def __init__(self, log: Log, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, log: LogInterface, clock: Callable[[], float] = time.monotonic) -> None:
         self.counts: Counter[str] = Counter()
         self._log, self._clock = log, clock
         self._logged_at: dict[str, float] = {}

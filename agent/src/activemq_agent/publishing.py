@@ -23,8 +23,8 @@ from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_to
 from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import MessageReceived, Puback, Suback
 from activemq_agent.identity import add_event_id
-from activemq_agent.link import AgentConnection, ConnectionOptions
-from activemq_agent.logs import Log
+from activemq_agent.link import AgentConnection, ConnectionDependencies
+from activemq_agent.logs import LogInterface
 from activemq_agent.store import OutgoingEvent, SentEvent
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Publisher:
         config: Config,
         store: Store,
         *,
-        log: Log,
+        log: LogInterface,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[ConnectionOptions],
+        **dependencies: Unpack[ConnectionDependencies],
     ) -> None:
         self.acknowledged = 0
         """Number of events that brokers acknowledged since the start."""
@@ -100,7 +100,7 @@ class Publisher:
         self.last_loop_start = clock()
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
-        self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **options)
+        self.link = AgentConnection(config, "publisher", store=store, log=log, clock=clock, **dependencies)
         self._used: dict[str, None] = {}  # prefixes since the start, for barriers
         self._woken = False
         self._up = False
@@ -126,9 +126,9 @@ class Publisher:
 
     @property
     def unproved_topic_prefixes(self) -> tuple[str, ...]:
-        """The topic prefixes on which delivery is not proved, because no test message of the agent came back.
+        """The topic prefixes on which delivery is not proved, because no canary of the agent came back.
 
-        The test messages are canaries. Events with these prefixes stay unconfirmed.
+        A canary is a test message of the agent to itself. Events with these prefixes stay unconfirmed.
         """
         return tuple(name for name, prefix in list(self._prefixes.items()) if prefix.state == "unproved")
 
@@ -172,8 +172,8 @@ class Publisher:
 
         It processes connection events, sends events of the outbox, and records what was sent.
         """
-        for event in self.link.run_once(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.handle_or_drop(event, self._handle)
+        for event in self.link.run_once_and_yield_events(FLUSH if any(self._unrecorded.values()) else POLL):
+            self.link.handle_or_drop_on_error(event, self._handle)
         now = self.last_loop_start = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)

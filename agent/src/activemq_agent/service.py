@@ -21,8 +21,8 @@ from activemq_agent import __version__
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.control import ControlServer
 from activemq_agent.handling import HandlerRunner
-from activemq_agent.journal_files import DIRECTORY, JournalFiles
-from activemq_agent.logs import Log, make_log
+from activemq_agent.journal_files import DIRECTORY, ExportedJournalFiles
+from activemq_agent.logs import LogInterface, make_log
 from activemq_agent.metrics import Metrics
 from activemq_agent.notify import StallDetector, SystemdNotifier
 from activemq_agent.publishing import Publisher
@@ -48,9 +48,11 @@ class Service:
     SIGTERM.
     """
 
-    def __init__(self, config: Config, *, log: Log | None = None, notifier: SystemdNotifier | None = None) -> None:
+    def __init__(
+        self, config: Config, *, log: LogInterface | None = None, notifier: SystemdNotifier | None = None
+    ) -> None:
         self.config = config
-        self._log: Log = log or make_log(config)
+        self._log: LogInterface = log or make_log(config)
         self._notifier = notifier or SystemdNotifier()
         self._stop = threading.Event()
         self._look = threading.Event()
@@ -160,7 +162,7 @@ class Service:
         if config.metrics_address:
             metrics.serve(config.metrics_address)
             ends.callback(metrics.close)
-        self._journal = JournalFiles(self.store, config.state_directory / DIRECTORY)
+        self._journal = ExportedJournalFiles(self.store, config.state_directory / DIRECTORY)
 
     def _start(self) -> None:
         self._publisher_stop, self._subscriber_stop, self._journal_stop = (threading.Event() for _ in range(3))

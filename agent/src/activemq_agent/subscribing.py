@@ -31,9 +31,9 @@ from activemq_agent.agent_topics import (
 from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import MessageReceived, Suback
 from activemq_agent.identity import event_id_in
-from activemq_agent.link import AgentConnection, ConnectionOptions
-from activemq_agent.logs import Log
-from activemq_agent.store import StoredReceipt
+from activemq_agent.link import AgentConnection, ConnectionDependencies
+from activemq_agent.logs import LogInterface
+from activemq_agent.store import StorageReceipt
 from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ class Subscriber:
         config: Config,
         store: Store,
         *,
-        log: Log,
+        log: LogInterface,
         on_stored: Callable[[str], None] = lambda _lane: None,
         clock: Callable[[], float] = time.monotonic,
-        **options: Unpack[ConnectionOptions],
+        **dependencies: Unpack[ConnectionDependencies],
     ) -> None:
         self.received = 0
         """Messages stored since the start."""
@@ -93,7 +93,7 @@ class Subscriber:
         """Time of the loop's last turn, by ``clock``."""
         self._config, self._store, self._log, self._clock = config, store, log, clock
         self._on_stored = on_stored
-        self.link = AgentConnection(config, "subscriber", store=store, log=log, clock=clock, **options)
+        self.link = AgentConnection(config, "subscriber", store=store, log=log, clock=clock, **dependencies)
         self._pending_filters: dict[int, str] = {}  # filter by packet number
         self._lanes: dict[str, _Lane] = {}
         self._ask_at: float | None = None
@@ -122,8 +122,8 @@ class Subscriber:
 
         It processes connection events, stores messages, and subscribes again to refused topics.
         """
-        for event in self.link.run_once(IDLE):
-            self.link.handle_or_drop(event, self._handle)
+        for event in self.link.run_once_and_yield_events(IDLE):
+            self.link.handle_or_drop_on_error(event, self._handle)
         now = self.last_loop_start = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:
@@ -255,7 +255,7 @@ class Subscriber:
         """Call ``handle`` in the subscriber's thread when the store has answered."""
         future.add_done_callback(lambda done: self.link.put_in_queue(partial(handle, message, done)))
 
-    def _stored(self, message: MessageReceived, future: Future[StoredReceipt]) -> None:
+    def _stored(self, message: MessageReceived, future: Future[StorageReceipt]) -> None:
         """Process the store's answer for a received message.
 
         Answers come in the order in which messages were offered.
@@ -288,7 +288,7 @@ class Subscriber:
             self.received += 1
             self._on_stored(name)
 
-    def _receipt(self, future: Future[StoredReceipt]) -> StoredReceipt | None:
+    def _receipt(self, future: Future[StorageReceipt]) -> StorageReceipt | None:
         """Return the store's receipt for a message, or None if the store could not write."""
         try:
             return future.result()

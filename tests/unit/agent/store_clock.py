@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import Clock, IncomingMessage, SentEvent, Store, StoredReceipt, StoreLimits
+from activemq_agent.store import IncomingMessage, MachineClocks, SentEvent, StorageReceipt, Store, StoreLimits
 
 
 @dataclass
-class SimulatedClock(Clock):
+class SimulatedClock(MachineClocks):
     """Seconds since boot, the wall clock's error, and the boot's name, all to be set."""
 
     seconds: float = 1000.0
@@ -18,10 +18,10 @@ class SimulatedClock(Clock):
     boot: str = "boot-1"
     booted: float = 0.0
 
-    def monotonic(self) -> float:
+    def seconds_since_boot(self) -> float:
         return self.seconds - self.booted
 
-    def wall_clock_time(self) -> datetime:
+    def utc_now(self) -> datetime:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds + self.wall_error)
 
     def boot_id(self) -> str:
@@ -53,7 +53,7 @@ def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: in
     store.queue_acknowledgements([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
-def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StoredReceipt:
+def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StorageReceipt:
     """Store a message and return its receipt."""
     return store.queue_received_message(topic, payload, broker="b", conn=conn).result()
 

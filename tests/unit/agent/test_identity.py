@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_agent.agent_errors import RequestRefusedError
-from activemq_agent.identity import add_event_id, check_event_id, event_id_in
+from activemq_agent.identity import add_event_id, event_id_in, validated_event_id
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -65,4 +65,4 @@ def test_an_envelope_carries_any_payload_and_the_id(payload: bytes) -> None:
 @pytest.mark.parametrize("text", ["", "x" * 513, "a\nb", "\ud800"])
 def test_an_id_that_cannot_be_written_is_refused(text: str) -> None:
     with pytest.raises(RequestRefusedError, match="printable"):
-        check_event_id(text)
+        validated_event_id(text)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.journal_files import JournalFiles
+from activemq_agent.journal_files import ExportedJournalFiles
 from activemq_agent.store import Store
 from tests.unit.agent.store_clock import SimulatedClock, open_store
 
 
-def numbers(files: JournalFiles) -> list[int]:
+def numbers(files: ExportedJournalFiles) -> list[int]:
     return [json.loads(line)["jseq"] for path in files.files() for line in path.read_text().splitlines()]
 
 
@@ -25,7 +25,7 @@ def notes(store: Store, count: int) -> None:
 
 def test_every_record_is_written_once_and_forgotten_by_the_store(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        files = JournalFiles(store, tmp_path / "agent")
+        files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 500)
         assert files.append_new_records() == 500
         assert files.append_new_records() == 0
@@ -35,7 +35,7 @@ def test_every_record_is_written_once_and_forgotten_by_the_store(tmp_path: Path)
 
 def test_files_are_rolled_by_size(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        files = JournalFiles(store, tmp_path / "agent", size=1000)
+        files = ExportedJournalFiles(store, tmp_path / "agent", size=1000)
         for _ in range(20):
             notes(store, 3)
             files.append_new_records()
@@ -47,11 +47,11 @@ def test_files_are_rolled_by_size(tmp_path: Path) -> None:
 def test_a_file_is_kept_for_seven_days_after_its_last_record(tmp_path: Path) -> None:
     clock = SimulatedClock()
     with open_store(tmp_path, clock) as store:
-        files = JournalFiles(store, tmp_path / "agent", size=1, clock=clock)
+        files = ExportedJournalFiles(store, tmp_path / "agent", size=1, clock=clock)
         for _ in range(3):
             notes(store, 1)
             files.append_new_records()
-        now = clock.wall_clock_time().timestamp()
+        now = clock.utc_now().timestamp()
         for path, days in zip(files.files(), (7.1, 6.9, 30), strict=True):
             os.utime(path, (now, now - days * 86400))
         files.append_new_records()
@@ -60,7 +60,7 @@ def test_a_file_is_kept_for_seven_days_after_its_last_record(tmp_path: Path) -> 
 
 def test_records_that_were_written_but_not_forgotten_come_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        files = JournalFiles(store, tmp_path / "agent")
+        files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 2)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
@@ -68,19 +68,19 @@ def test_records_that_were_written_but_not_forgotten_come_again(tmp_path: Path) 
             )
             with pytest.raises(AgentError):
                 files.append_new_records()
-        JournalFiles(store, tmp_path / "agent").append_new_records()
+        ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
         assert sorted(set(numbers(files))) == [1, 2]
 
 
 def test_half_a_line_of_a_crash_goes_before_more_is_written(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        files = JournalFiles(store, tmp_path / "agent")
+        files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 1)
         files.append_new_records()
         with files.files()[0].open("a") as file:
             file.write('{"v":1,' + "x" * 100_000)
         notes(store, 1)
-        JournalFiles(store, tmp_path / "agent").append_new_records()
+        ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
         assert numbers(files) == [1, 2]
 
 
@@ -89,13 +89,13 @@ def test_a_disk_that_fails_is_an_error_and_loses_nothing(tmp_path: Path) -> None
         (tmp_path / "agent").write_text("in the way")
         notes(store, 1)
         with pytest.raises(AgentError, match="cannot be written"):
-            JournalFiles(store, tmp_path / "agent").append_new_records()
+            ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
         assert store.row_and_byte_counts().journal_rows == 1
 
 
 def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(tmp_path) as store:
-        files = JournalFiles(store, tmp_path / "agent")
+        files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 1)
         files.append_new_records()
         notes(store, 1)

@@ -248,7 +248,7 @@ def test_a_closed_store_refuses(tmp_path: Path) -> None:
 
 def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deleted, go_on = Event(), Event()
-    acknowledged = outbox.process_acknowledgements
+    acknowledged = outbox.remove_acknowledged_events
 
     def hold(transaction: Transaction, *arguments: Any) -> None:
         acknowledged(transaction, *arguments)
@@ -257,7 +257,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
 
     with open_store(tmp_path) as store:
         store.accept_event("instance/status/E", b"{}")
-        monkeypatch.setattr(outbox, "process_acknowledgements", hold)
+        monkeypatch.setattr(outbox, "remove_acknowledged_events", hold)
         future = store.queue_acknowledgements([SentEvent(1, 1, 1, "b")], proved=False)
         assert deleted.wait(10)
         during = store.row_and_byte_counts()

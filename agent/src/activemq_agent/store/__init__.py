@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_agent.store.clock import Clock
-from activemq_agent.store.rows import IncomingMessage, OutgoingEvent, SentEvent, StoredReceipt, StoreLimits
+from activemq_agent.store.clock import MachineClocks
+from activemq_agent.store.rows import IncomingMessage, OutgoingEvent, SentEvent, StorageReceipt, StoreLimits
 from activemq_agent.store.store import Store
 
-__all__ = ["Clock", "IncomingMessage", "OutgoingEvent", "SentEvent", "Store", "StoreLimits", "StoredReceipt"]
+__all__ = ["IncomingMessage", "MachineClocks", "OutgoingEvent", "SentEvent", "StorageReceipt", "Store", "StoreLimits"]

@@ -14,21 +14,21 @@ STEP = 60.0
 """Seconds by which the wall clock may drift from the monotonic one between two anchors without being a step."""
 
 
-class Clock:
+class MachineClocks:
     """The clocks of the machine: monotonic time, time of day and boot id.
 
     Tests replace them by simulated ones.
     """
 
-    def monotonic(self) -> float:
-        """Return the monotonic time in seconds since the boot, including suspended time.
+    def seconds_since_boot(self) -> float:
+        """Return the seconds since the boot of the machine, including suspended time.
 
-        It never jumps or goes back.
+        This monotonic time never jumps or goes back.
         """
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def wall_clock_time(self) -> datetime:
-        """Return the wall-clock time in UTC: the current date and time.
+    def utc_now(self) -> datetime:
+        """Return the current date and time as a datetime in UTC: the wall-clock time.
 
         Adjustments of the system clock make it jump.
         """
@@ -60,12 +60,12 @@ class ElapsedTimeCounter:
     while the machine ran, is logged and not counted as elapsed time.
     """
 
-    def __init__(self, clock: Clock, last: ClockReading | None) -> None:
+    def __init__(self, clock: MachineClocks, last: ClockReading | None) -> None:
         self._clock = clock
         self._boot = clock.boot_id()
         self._anchor = last or self._moment(0.0)
         if last and last.boot != self._boot:
-            passed = clock.wall_clock_time().timestamp() - last.wall
+            passed = clock.utc_now().timestamp() - last.wall
             if passed < 0:
                 _log_step(
                     f"after a reboot, the wall clock of this host is {-passed:.0f} s behind the time that the agent "
@@ -74,11 +74,11 @@ class ElapsedTimeCounter:
             self._anchor = self._moment(last.elapsed + max(0.0, passed))
 
     def _moment(self, elapsed: float) -> ClockReading:
-        return ClockReading(elapsed, self._boot, self._clock.monotonic(), self._clock.wall_clock_time().timestamp())
+        return ClockReading(elapsed, self._boot, self._clock.seconds_since_boot(), self._clock.utc_now().timestamp())
 
     def seconds_since_outbox_creation(self) -> float:
         """Return the elapsed seconds since the creation of an agent's outbox."""
-        return self._anchor.elapsed + max(0.0, self._clock.monotonic() - self._anchor.monotonic)
+        return self._anchor.elapsed + max(0.0, self._clock.seconds_since_boot() - self._anchor.monotonic)
 
     def has_wall_clock_stepped(self) -> bool:
         """Return whether the wall clock has stepped (jumped by more than 60 s) since the last stored clock reading.

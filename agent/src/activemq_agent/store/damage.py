@@ -88,10 +88,10 @@ def _wal_checksum(content: bytes, seed: bytes) -> bytes:
     return struct.pack(">II", first, second)
 
 
-def find_damage(directory: Path) -> list[str]:
-    """Find damage to the files of an agent's store, and return one line for each kind of damage.
+def store_damage_descriptions(directory: Path) -> list[str]:
+    """Check the files of an agent's store for damage, and return one line for each kind of damage.
 
-    The result is empty if it is undamaged or missing. Raises AgentError if the files cannot be read, or were made by a
+    The list is empty if it is undamaged or missing. Raises AgentError if the files cannot be read, or were made by a
     newer agent.
     """
     path = directory / FILE

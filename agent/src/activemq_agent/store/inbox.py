@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.identity import event_id_in
-from activemq_agent.store.rows import StoredReceipt, has_valid_checksum, size_in_bytes
+from activemq_agent.store.rows import StorageReceipt, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
@@ -43,27 +43,28 @@ def filter_matches(topic_filter: str, topic: str) -> bool:
 
 
 def lane_of(topic: str, filters: tuple[str, ...]) -> str:
-    """Return the lane of a topic: the part of an agent's inbox in which messages of the topic are stored.
+    """Return the name of the lane of a topic: the part of an agent's inbox in which messages of the topic are stored.
 
-    It has the name of the first topic filter that matches, else of the topic. A lane has a limit.
+    The name is the first of ``filters`` that matches the topic, or the topic if none matches. A lane has a limit.
     """
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
-def store_message(
+def try_to_store_message(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
-) -> StoredReceipt:
+) -> StorageReceipt:
     """Store a received message in an agent's inbox, and return the receipt: stored, duplicate or full.
 
-    A lane that was full accepts no message until its oldest message that was not stored is offered again with ``head``:
-    otherwise a later one of several offered messages could be stored before an earlier one.
+    ``head`` is true if no older message of the same lane is still being stored. A lane that was full accepts no message
+    until its oldest message that was not stored is offered again with ``head``: otherwise a later one of several
+    offered messages could be stored before an earlier one.
     """
     counters, limits = transaction.counters, transaction.limits
     event_id = event_id_in(payload)
     if event_id is not None and _is_known(transaction, event_id):
         transaction.add_journal_record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
-        return StoredReceipt(0, event_id, duplicate=True)
+        return StorageReceipt(0, event_id, duplicate=True)
     size, lane = size_in_bytes(topic, payload), lane_of(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
@@ -74,12 +75,12 @@ def store_message(
         or counters.lanes[lane] >= limits.topic_rows
     ):
         counters.barred.add(lane)
-        return StoredReceipt(0, event_id, full=True)
+        return StorageReceipt(0, event_id, full=True)
     counters.rx += 1
     transaction.insert_and_count_row("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
     _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
-    return StoredReceipt(counters.rx, event_id)
+    return StorageReceipt(counters.rx, event_id)
 
 
 def _is_known(transaction: Transaction, event_id: str) -> bool:

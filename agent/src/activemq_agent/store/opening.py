@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.store.clock import Clock, ClockReading, ElapsedTimeCounter
+from activemq_agent.store.clock import ClockReading, ElapsedTimeCounter, MachineClocks
 from activemq_agent.store.inbox import lane_of
 from activemq_agent.store.rows import StoreLimits
 from activemq_agent.store.schema import (
@@ -22,7 +22,7 @@ from activemq_agent.store.transaction import StoreCounters, Transaction
 
 
 def open_database(
-    path: Path, *, agent: str, limits: StoreLimits, clock: Clock, synchronous: str
+    path: Path, *, agent: str, limits: StoreLimits, clock: MachineClocks, synchronous: str
 ) -> tuple[sqlite3.Connection, StoreCounters, ElapsedTimeCounter]:
     """Open the database of an agent's store; create it if it is missing.
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.identity import check_event_id, event_id_in
+from activemq_agent.identity import event_id_in, validated_event_id
 from activemq_agent.printable import count_with_noun
 from activemq_agent.store.rows import SentEvent, size_in_bytes
 from activemq_agent.store.transaction import Transaction
@@ -38,7 +38,7 @@ def event_id_chosen_by_publisher(topic: str, payload: bytes, event_id: str | Non
         raise RequestRefusedError(
             f"the payload has the eventId {inside!r}, but the request has the id {event_id!r}: use the same id for both"
         )
-    return check_event_id(event_id)
+    return validated_event_id(event_id)
 
 
 def accept_event(
@@ -106,20 +106,21 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
             )
 
 
-def process_acknowledgements(transaction: Transaction, events: Sequence[SentEvent], proved: bool) -> None:
-    """Process a broker's acknowledgements of events that an agent sent from its outbox.
+def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool) -> None:
+    """Remove the events that a broker acknowledged from an agent's outbox: delete them, or keep them as unconfirmed.
 
-    The events are deleted, or marked as unconfirmed. Those whose topic prefix is proved to work are deleted.
+    They are deleted if ``is_delivery_proved``: a canary (a test message) proved that their topic prefix works. Others
+    are kept as unconfirmed, within the limits of unconfirmed events.
     """
     for event in events:
         row = transaction.take_row("outbox", event.seq) or transaction.take_row("expired", event.seq)
         if row is None:
             continue
-        kind = "acknowledged" if proved else "unconfirmed"
+        kind = "acknowledged" if is_delivery_proved else "unconfirmed"
         transaction.add_journal_record(
             kind, event_id=row[1], topic=row[2], broker=event.broker, conn=event.conn, mid=event.mid
         )
-        if not proved:
+        if not is_delivery_proved:
             transaction.insert_and_count_row("unconfirmed", row[:6], event.conn)
             _bound_unconfirmed(transaction)
 
@@ -157,9 +158,10 @@ def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int
 
 
 def expire_events(transaction: Transaction) -> int:
-    """Take the events that are past their deadline out of an agent's outbox, and keep them as expired or drop them.
+    """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
-    Returns their number. Without room among the expired ones, the rest stays in the outbox, unsent.
+    They are dropped if the limit ``drop_expired`` is set, else kept as expired. Without room among the expired ones,
+    the rest stays in the outbox, unsent.
     """
     expired = 0
     limits, counters = transaction.limits, transaction.counters

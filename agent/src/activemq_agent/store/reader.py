@@ -29,7 +29,7 @@ class StoreReader:
         self._bad: set[tuple[str, int]] = set()
 
     @property
-    def damaged_row_count(self) -> int:
+    def damaged_rows_read_count(self) -> int:
         """The number of damaged rows that were read from an agent's store, that is, rows that failed their checksum.
 
         Such rows are never returned, and are moved out of the store at the next start.

@@ -79,8 +79,8 @@ class SentEvent(NamedTuple):
     broker: str
 
 
-class StoredReceipt(NamedTuple):
-    """The receipt for a received message: whether an agent stored it in its inbox.
+class StorageReceipt(NamedTuple):
+    """The receipt for a received message: an agent stored it in its inbox, had stored it before, or had no room for it.
 
     ``rx`` is its position in the inbox, 0 if it was not stored. A ``duplicate`` was stored before and may be
     acknowledged; a message that found the inbox ``full`` must not be.
@@ -130,9 +130,9 @@ class StoreCounts:
 
 
 def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return the checksum of a row in an agent's store: eight bytes (BLAKE2b).
+    """Return the checksum of a row in an agent's store, over the row's values: eight bytes (BLAKE2b).
 
-    The checksum is over its table's name and its values, each with its type and length.
+    It is also over the name of the table, and over the type and length of each value.
     """
     digest = hashlib.blake2b(table.encode(), digest_size=8)
     for value in values:

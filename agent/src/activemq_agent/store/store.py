@@ -11,8 +11,8 @@ from typing import Any
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
 from activemq_agent.store import inbox, outbox
-from activemq_agent.store.clock import Clock
-from activemq_agent.store.damage import find_damage
+from activemq_agent.store.clock import MachineClocks
+from activemq_agent.store.damage import store_damage_descriptions
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import StoreReader
 from activemq_agent.store.rows import (
@@ -20,8 +20,8 @@ from activemq_agent.store.rows import (
     JournalRecord,
     OutgoingEvent,
     SentEvent,
+    StorageReceipt,
     StoreCounts,
-    StoredReceipt,
     StoreLimits,
 )
 from activemq_agent.store.salvage import StoreDamage, finish_interrupted_salvage, salvage_store
@@ -58,7 +58,7 @@ class Store:
 
     @classmethod
     def open(
-        cls, directory: Path, *, agent: str, limits: StoreLimits | None = None, clock: Clock | None = None,
+        cls, directory: Path, *, agent: str, limits: StoreLimits | None = None, clock: MachineClocks | None = None,
         synchronous: str = "FULL", sweep: float | None = SWEEP,
     ) -> Store:  # fmt: skip
         """Open the store in the state directory of an agent, and return it.
@@ -68,14 +68,12 @@ class Store:
         accepted event may be lost with the machine's power. Raises AgentError if another agent uses the directory, or
         if it cannot be used.
         """
-        limits, clock = limits or StoreLimits(), clock or Clock()
+        limits, clock = limits or StoreLimits(), clock or MachineClocks()
         descriptor = lock_state_directory(directory)
         try:
             finish_interrupted_salvage(directory)
-            reasons = find_damage(directory)
-            damage = (
-                salvage_store(directory, agent=agent, reasons=reasons, now=clock.wall_clock_time()) if reasons else None
-            )
+            reasons = store_damage_descriptions(directory)
+            damage = salvage_store(directory, agent=agent, reasons=reasons, now=clock.utc_now()) if reasons else None
             db, counters, elapsed = open_database(
                 directory / FILE, agent=agent, limits=limits, clock=clock, synchronous=synchronous
             )
@@ -174,12 +172,12 @@ class Store:
         return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, events))
 
     def queue_acknowledgements(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
-        """Queue a broker's acknowledgements of sent events, to be processed by the store's writer thread.
+        """Queue the removal of acknowledged events from the outbox by the store's writer thread, and return a future.
 
-        Returns a future. It is done after the commit. Events are deleted if their prefix is proved, else kept as
-        unconfirmed, within bounds.
+        It is done after the commit. The events are deleted if delivery below their topic prefix is ``proved`` by a
+        canary, else kept as unconfirmed, within limits.
         """
-        return self._writer.submit(lambda transaction: outbox.process_acknowledgements(transaction, events, proved))
+        return self._writer.submit(lambda transaction: outbox.remove_acknowledged_events(transaction, events, proved))
 
     def confirm_events_below_prefix(self, prefix: str, conn: int) -> int:
         """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
@@ -192,9 +190,10 @@ class Store:
         ).result()
 
     def expire_events(self) -> int:
-        """Take the events that are past their deadline out of an agent's outbox, and keep them as expired or drop them.
+        """Take the events that are past their deadline out of an agent's outbox, and return their number.
 
-        Returns their number. The store calls this automatically within 1 s of a deadline, unless ``sweep`` is None.
+        They are dropped if the limit ``drop_expired`` is set, else kept as expired. The store calls this automatically
+        within 1 s of a deadline, unless ``sweep`` is None.
         """
         return self._writer.submit(outbox.expire_events).result()
 
@@ -215,14 +214,14 @@ class Store:
 
     def queue_received_message(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
-    ) -> Future[StoredReceipt]:
-        """Queue a received message, so that the store's writer thread stores it in an agent's inbox.
+    ) -> Future[StorageReceipt]:
+        """Queue a received message for storing in an agent's inbox, and return a future of its receipt.
 
-        Returns a future of its receipt. Acknowledge the message to the broker unless the receipt is ``full``. ``head``
-        is false while an older message of the same topic filter is still being stored.
+        The store's writer thread stores it. Acknowledge the message to the broker unless the receipt is ``full``.
+        ``head`` is false while an older message of the same topic filter is still being stored.
         """
         return self._writer.submit(
-            lambda transaction: inbox.store_message(transaction, topic, payload, broker, conn, head)
+            lambda transaction: inbox.try_to_store_message(transaction, topic, payload, broker, conn, head)
         )
 
     def pending_messages(
@@ -333,6 +332,6 @@ class Store:
             duplicates=counters.duplicates,
             remembered=remembered,
             journal_rows=journal,
-            damaged=self._reader.damaged_row_count,
+            damaged=self._reader.damaged_rows_read_count,
             lanes=dict(counters.lanes),
         )

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from activemq_agent.store.clock import Clock, ElapsedTimeCounter
+from activemq_agent.store.clock import ElapsedTimeCounter, MachineClocks
 from activemq_agent.store.rows import StoreLimits, has_valid_checksum, row_checksum, size_in_bytes
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
@@ -46,9 +46,9 @@ class StoreCounters:
         return deepcopy(self)
 
     def make_received_message_id(self, rx: int) -> str:
-        """Make the id that an agent assigns to a received message without an event id.
+        """Make and return the agent's own id of a received message, ``AGENT:EPOCH:rxNUMBER``.
 
-        It is ``AGENT:EPOCH:rxNUMBER``.
+        Each message has one; it identifies a message that has no event id. ``rx`` is the position in the inbox.
         """
         return f"{self.agent}:{self.epoch}:rx{rx}"
 
@@ -64,7 +64,7 @@ class Transaction:
         db: sqlite3.Connection,
         counters: StoreCounters,
         limits: StoreLimits,
-        clock: Clock,
+        clock: MachineClocks,
         elapsed: ElapsedTimeCounter,
     ) -> None:
         self.db = db
@@ -114,7 +114,7 @@ class Transaction:
             "agent": self.counters.agent,
             "epoch": self.counters.epoch,
             "jseq": self.counters.jseq,
-            "ts": self._clock.wall_clock_time().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
+            "ts": self._clock.utc_now().isoformat(timespec="microseconds").removesuffix("+00:00") + "Z",
             "kind": kind,
         }
         content.update((name, value) for name, value in fields.items() if value is not None)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from activemq_agent.agent_errors import AgentError, OutboxFullError
 from activemq_agent.store import inbox, outbox
-from activemq_agent.store.clock import Clock, ElapsedTimeCounter
+from activemq_agent.store.clock import ElapsedTimeCounter, MachineClocks
 from activemq_agent.store.rows import StoreLimits
 from activemq_agent.store.schema import is_machine_failure
 from activemq_agent.store.transaction import StoreCounters, Transaction
@@ -47,14 +47,14 @@ class StoreWriter(threading.Thread):
         counters: StoreCounters,
         elapsed: ElapsedTimeCounter,
         limits: StoreLimits,
-        clock: Clock,
+        clock: MachineClocks,
         sweep: float | None,
     ) -> None:
         super().__init__(name="store-writer", daemon=True)
         self.elapsed = elapsed
         self.committed_counters = counters.copy_counters()
         """The counters as of the last commit."""
-        self.last_loop_start = clock.monotonic()
+        self.last_loop_start = clock.seconds_since_boot()
         """Monotonic time of the last transaction."""
         self._db, self._counters, self._limits, self._clock = db, counters, limits, clock
         self._sweep = sweep
@@ -128,7 +128,7 @@ class StoreWriter(threading.Thread):
         """
         if self._sweep is None or time.monotonic() - self._swept < self._sweep:
             return
-        self._swept, self.last_loop_start = time.monotonic(), self._clock.monotonic()
+        self._swept, self.last_loop_start = time.monotonic(), self._clock.seconds_since_boot()
         now = self.elapsed.seconds_since_outbox_creation()
         try:
             due = self._db.execute("SELECT 1 FROM outbox WHERE deadline <= ? LIMIT 1", (now,)).fetchone()
@@ -169,7 +169,7 @@ class StoreWriter(threading.Thread):
 
         Raises what other errors a job or the commit raises, after a rollback.
         """
-        self.last_loop_start = self._clock.monotonic()
+        self.last_loop_start = self._clock.seconds_since_boot()
         transaction = Transaction(self._db, self._counters, self._limits, self._clock, self.elapsed)
         try:
             self._db.execute("BEGIN IMMEDIATE")
