@@ -75,7 +75,7 @@ def is_barrier_topic(topic: str) -> bool:
 
 
 def is_barrier_topic_of(topic: str, agent: str) -> bool:
-    """Return whether an MQTT topic carries a given agent's barriers, messages that prove that earlier events arrived.
+    """Return whether an MQTT topic carries a given agent's barriers, which mark that all earlier events were sent.
 
     True also for the older form of the topic, which names no agent.
     """

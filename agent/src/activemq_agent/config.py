@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from activemq_agent import config_values as values
-from activemq_agent.config_values import CertificateName, Endpoint, Password
+from activemq_agent.config_values import Endpoint, HostCertificateName, Password
 from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.store import StoreLimits
 
@@ -49,7 +49,7 @@ class AgentTlsSettings:
     ca: Path | None = _key("tls.ca", Path)
     certificate: Path | None = _key("tls.certificate", Path)
     key: Path | None = _key("tls.key", Path)
-    names: tuple[CertificateName, ...] = _key("tls.certificate.names", values.parse_certificate_names, ())
+    names: tuple[HostCertificateName, ...] = _key("tls.certificate.names", values.parse_host_certificate_names, ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import KEYS, AgentTlsSettings, Config
 from activemq_agent.config_values import KEY, Password
 from activemq_agent.connecting import ConnectionPolicy
-from activemq_agent.ini import IniContent, read_ini
+from activemq_agent.ini import IniContent, read_agent_section
 from activemq_agent.similar_names import most_similar_name
 
 CREDENTIALS = "CREDENTIALS_DIRECTORY"
@@ -38,7 +38,7 @@ def read_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     line each: ``FILE:LINE: what is wrong: what to do``.
     """
     environment = os.environ if environment is None else environment
-    ini = read_ini(path)
+    ini = read_agent_section(path)
     problems = _Problems(path, ini)
     texts = {key: text for key, text in ini.values.items() if text.strip() or key == "mb.urls"}
     problems.add_problems(_key_problems(texts))

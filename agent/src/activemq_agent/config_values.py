@@ -41,8 +41,8 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class CertificateName:
-    """The name that the TLS certificate of one broker's host must contain.
+class HostCertificateName:
+    """A broker's host, and the name that the TLS certificate of this host must contain.
 
     It is one entry of ``tls.certificate.names``.
     """
@@ -94,8 +94,11 @@ def parse_listening_endpoint(text: str) -> Endpoint:
     return Endpoint(*parse_listening_address(text))
 
 
-def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
-    """Parse a comma-separated list of certificate names in agent.conf, ``HOST=NAME``, and return them."""
+def parse_host_certificate_names(text: str) -> tuple[HostCertificateName, ...]:
+    """Parse a comma-separated list of ``HOST=NAME`` in agent.conf, and return the names of the hosts' certificates.
+
+    Raises ValueError for any other text.
+    """
     pairs = [entry.partition("=") for entry in _words(text)]
     if not all(host and name for host, _, name in pairs):
         raise ValueError(
@@ -103,7 +106,7 @@ def parse_certificate_names(text: str) -> tuple[CertificateName, ...]:
             "names: write "
             "HOST=NAME,HOST=NAME, where NAME is a name in the certificate of HOST"
         )
-    return tuple(CertificateName(host, name) for host, _, name in pairs)
+    return tuple(HostCertificateName(host, name) for host, _, name in pairs)
 
 
 def _check_filter(text: str) -> None:

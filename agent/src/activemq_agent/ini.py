@@ -32,7 +32,7 @@ class IniContent:
     """The syntax errors as (line, reason); line 0 means the file as a whole."""
 
 
-def read_ini(path: Path) -> IniContent:
+def read_agent_section(path: Path) -> IniContent:
     """Read the section ``[agent]`` of an INI file, and return its content.
 
     Raises ConfigError if the file cannot be read as text at all.

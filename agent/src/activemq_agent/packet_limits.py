@@ -59,7 +59,10 @@ class ReceiveMemoryLimit:
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
     def hold_bytes(self, size: int) -> HeldBytes:
-        """Count bytes toward the budget of received messages, as long as the returned object is referenced."""
+        """Count bytes toward the budget of received messages, and return a ``HeldBytes`` object.
+
+        They count as long as this object is referenced, also beyond the limit: ``is_full`` then returns True.
+        """
         self._released.append(-size)
         return HeldBytes(size, self._released)
 

@@ -33,7 +33,9 @@ _OWN = re.compile(r"NOTIFY_SOCKET|WATCHDOG_.*|LISTEN_.*|CREDENTIALS_DIRECTORY|MA
 
 @dataclass(frozen=True, slots=True)
 class HandlerEvent:
-    """An event that a Python handler gets as its argument: topic, payload, attempt (from 1) and ids.
+    """An event as handlers get it: topic, payload, attempt (from 1) and ids.
+
+    It is the argument of a Python handler, and, as JSON, the input of an executable handler.
 
     ``event_id`` is None for a message that came without an id; ``rx_id``, the agent's own id of the message, is never
     None. ``statements`` holds what ``execute`` added.
@@ -170,10 +172,10 @@ class ProgramRunner:
         self._killed = False
 
     def run(self, path: Path, timeout: float, event: HandlerEvent) -> None:
-        """Run an executable that handles messages, with an event as its input.
+        """Run an executable that handles messages, with an event as its input, and wait for its successful end.
 
-        The event is JSON on the standard input. Its output goes to the agent's standard error. Raises AgentError if it
-        ends with an error, or does not end within ``timeout`` seconds and is killed.
+        Raises AgentError if it ends with an error, or does not end within ``timeout`` seconds and is killed. The event
+        is JSON on its standard input. Its output goes to the agent's standard error.
         """
         try:
             with self._lock:
