@@ -57,7 +57,7 @@ def agents(lab: Lab) -> Iterator[Mapping[str, Agent]]:
     """The running agents, by home pair."""
     with ExitStack() as stack:
         found = {agent.pair: stack.enter_context(Agent(lab, agent.host)) for agent in lab.client_fleet.agents}
-        assert set(found) == set(lab.fleet.pairs)
+        assert set(found) == set(lab.fleet.pairs_by_name)
         for agent in found.values():
             agent.wait_subscribed()
         yield found

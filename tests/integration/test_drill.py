@@ -142,7 +142,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     fleet = lab.client_fleet
     sockets = tmp_path / "s"
     sockets.mkdir()
-    spec = agent_spec(fleet, fleet.pairs[PAIR], RATE)
+    spec = agent_spec(fleet, fleet.pairs_by_name[PAIR], RATE)
     with AgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
         generator.start_load(120)
         until(

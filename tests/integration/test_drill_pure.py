@@ -32,7 +32,7 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
         lab.up()
 
         def resync(name: str) -> None:
-            pure = lab.fleet.pairs[name]
+            pure = lab.fleet.pairs_by_name[name]
             Controller(lab, pure.preferred_master.host, pure.brokers_in_dialling_order[1].host).run()
 
         result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)

@@ -102,7 +102,9 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEven
                     lab.start(host, wait=False)
         return states
 
-    with make_load_generator(make_load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets) as generator:
+    with make_load_generator(
+        make_load_spec(fleet, fleet.pairs_by_name[PAIR], RATE), directory / "load", sockets
+    ) as generator:
         generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
         subprocess.run(["fsfreeze", "--freeze", stores], check=True)
@@ -119,5 +121,5 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEven
         until(flows, 2 * PATIENCE, lambda: f"events flow again: {seen[-3:]}", pause=1)
         print(f"whole again {time.time() - since:.1f} s after the thaw")
         generator.finish_load()
-    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
+    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[PAIR]) else "STOMP"
     return pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])[0], seen

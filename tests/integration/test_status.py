@@ -59,7 +59,7 @@ def link_state(lab: Lab) -> str | None:
 
 def both_states(lab: Lab) -> tuple[dict[str, str], dict[str, str]]:
     """What ``lab status`` and ``status --dir`` show."""
-    return {row.host: row.state for row in lab.status()}, dict(read_lab_status(lab).states)
+    return {row.host: row.state for row in lab.status()}, dict(read_lab_status(lab).states_by_host)
 
 
 def comes_up_without_half_link(lab: Lab) -> bool:
@@ -115,7 +115,7 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
     lab.kill(A)
     until(lambda: lab.active("orders-mq01") == B, PATIENCE, "B active")
     found_now = read_lab_status(lab)
-    assert found_now.states == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
+    assert found_now.states_by_host == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
     assert ("standby-missing", A) in {(finding.rule, finding.host) for finding in found_now.findings}
     lab.start(A)
 

@@ -61,7 +61,8 @@ def test_a_broker_that_holds_producers_back_serves_and_its_limit_is_named(
     lab.up()
     fill(lab, f"/queue/full.{what}")
     fleet_status = read_lab_status(lab)
-    assert fleet_status.states[A] in SERVING  # unhealthy where the limit holds the message of the probe back, too
+    # unhealthy where the limit holds the message of the probe back, too
+    assert fleet_status.states_by_host[A] in SERVING
     assert (f"{what}-full", A) in {(finding.rule, finding.host) for finding in fleet_status.findings}
 
 
@@ -81,7 +82,7 @@ def test_a_disk_without_room_a_backlog_and_a_hung_broker(tmp_path: Path, lab_of:
 
         with standing_still(lab, A):
             fleet_status = read_lab_status(lab)
-        assert fleet_status.states == {A: "hung", B: "standby"}
+        assert fleet_status.states_by_host == {A: "hung", B: "standby"}
         assert {("hung", A), ("no-active", A)} <= {(finding.rule, finding.host) for finding in fleet_status.findings}
         until(lambda: lab.state(A) == "active", PATIENCE, "A goes on")
         lab.down()
@@ -119,7 +120,7 @@ def test_a_node_with_a_generation_that_is_not_in_force_is_named(tmp_path: Path, 
         assert {("frozen", A), ("stale-generation", A), ("standby-missing", A)} == finding_rules(lab)
     finally:
         lab.resume(A)
-    until(lambda: read_lab_status(lab).states[A] in ("stopped", "standby"), PATIENCE, "A gives up")
+    until(lambda: read_lab_status(lab).states_by_host[A] in ("stopped", "standby"), PATIENCE, "A gives up")
 
 
 def test_a_certificate_that_has_ended_is_named(tmp_path: Path, lab_of: LabOf) -> None:

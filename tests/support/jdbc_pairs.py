@@ -63,7 +63,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
                 for host in (host for host, state in states.items() if state == "stopped"):
                     lab.start(host, wait=False)
 
-    generator = make_load_generator(make_load_spec(fleet, fleet.pairs[PAIR], RATE), directory / "load", sockets)
+    generator = make_load_generator(make_load_spec(fleet, fleet.pairs_by_name[PAIR], RATE), directory / "load", sockets)
     with generator:
         generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
@@ -77,7 +77,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
             over.set()
             watcher.join()
         generator.finish_load()
-    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[PAIR]) else "STOMP"
+    protocol = "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[PAIR]) else "STOMP"
     load.account, _ = pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])
 
 

@@ -37,12 +37,15 @@ def fleet(convention: Convention, tmp_path: Path) -> Fleet:
 @each_convention
 def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Convention, fleet: Fleet) -> None:
     hosts_by_pair = {
-        name: tuple(broker.host for broker in pair.brokers_in_dialling_order) for name, pair in fleet.pairs.items()
+        name: tuple(broker.host for broker in pair.brokers_in_dialling_order)
+        for name, pair in fleet.pairs_by_name.items()
     }
 
     assert hosts_by_pair == dict(convention.pairs)
     assert [finding for finding in fleet.findings if finding.severity == "error"] == []
-    assert [pair.preferred_master.host for pair in fleet.pairs.values()] == [m for m, _ in hosts_by_pair.values()]
+    assert [pair.preferred_master.host for pair in fleet.pairs_by_name.values()] == [
+        m for m, _ in hosts_by_pair.values()
+    ]
 
 
 @each_convention
@@ -54,7 +57,7 @@ def test_the_core_reads_the_same_as_ansible(convention: Convention, fleet: Fleet
 
 @each_convention
 def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
-    for name, pair in fleet.pairs.items():
+    for name, pair in fleet.pairs_by_name.items():
         assert {broker.broker_name for broker in pair.brokers} == {name}
         assert {broker.store_directory for broker in pair.brokers} == {f"/srv/activemq/{name}"}
     documents = {host: tree[ACTIVEMQ_XML].decode() for host, tree in render_hosts(fleet).items()}
@@ -66,7 +69,7 @@ def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
 def test_pictures_name_every_pair_and_broker(fleet: Fleet) -> None:
     picture, chart = Picture(to_svg(fleet)), to_mermaid(fleet)
 
-    for name in [*fleet.pairs, *(broker.identity.short_host_name for broker in fleet.brokers)]:
+    for name in [*fleet.pairs_by_name, *(broker.identity.short_host_name for broker in fleet.brokers)]:
         assert name in picture.texts
         assert name in chart
 
@@ -156,7 +159,7 @@ def test_names_and_conventions_thrown_together_are_read_or_refused_by_name() -> 
             continue
         known = {broker.host for broker in fleet.brokers}
         named = {finding.host for finding in fleet.findings if finding.severity == "error"}
-        for pair in fleet.pairs.values():
+        for pair in fleet.pairs_by_name.values():
             roles = sorted(broker.role for broker in pair.brokers)
             whole = roles == ["master", "slave"] and len({broker.identity.node for broker in pair.brokers}) == 2
             # An error about a host without an identity is the cause of a pair that lacks this host.

@@ -35,7 +35,9 @@ def test_every_group_pair_and_broker_is_named(found: Fleet) -> None:
     picture, chart = Picture(to_svg(found)), to_mermaid(found)
 
     for name in (
-        [group.name for group in found.groups] + [*found.pairs] + [b.identity.short_host_name for b in found.brokers]
+        [group.name for group in found.groups]
+        + [*found.pairs_by_name]
+        + [b.identity.short_host_name for b in found.brokers]
     ):
         assert name in picture.texts
         assert name in chart

@@ -126,7 +126,7 @@ def test_secrets_are_made_once_and_are_the_same_for_all(copy: Callable[[str], Pa
 class TestHaNetwork:
     def test_masters_wait_for_their_slaves_and_hand_on_by_multicast(self, load: Load) -> None:
         fleet = load("ha-network-5.5")
-        for pair in fleet.pairs.values():
+        for pair in fleet.pairs_by_name.values():
             root = document(fleet, pair.preferred_master)
             broker, link = root.find("c:broker", CORE), root.find(".//c:networkConnector", CORE)
             assert broker is not None
@@ -201,7 +201,7 @@ class TestBridgedPairs:
     @pytest.mark.parametrize(("release", "scheme"), BRIDGED_RELEASES.items())
     def test_each_shop_has_one_duplex_bridge_to_the_hub(self, load: Load, release: str, scheme: str) -> None:
         fleet = load("bridged-pairs", f"activemq_release={release}")
-        for pair in fleet.pairs.values():
+        for pair in fleet.pairs_by_name.values():
             links = [(link.name, link.duplex, link.uri) for link in pair.brokers[0].links]
             assert links == [(link.name, link.duplex, link.uri) for link in pair.brokers[1].links]
             if pair.group == "hub":
@@ -235,7 +235,7 @@ class TestSharedStore:
         fleet = load("shared-store")
         for agent in fleet.agents:
             assert agent.urls == ((f"{agent.pair}-a.example.com", 1883), (f"{agent.pair}-b.example.com", 1883))
-            assert fleet.pairs[agent.pair].group == agent.group
+            assert fleet.pairs_by_name[agent.pair].group == agent.group
 
     def test_one_bridge_joins_the_groups(self, load: Load) -> None:
         fleet = load("shared-store")
@@ -243,7 +243,7 @@ class TestSharedStore:
             (broker.pair, link.target)
             for broker in fleet.brokers
             for link in broker.links
-            if fleet.pairs[link.target].group != broker.group
+            if fleet.pairs_by_name[link.target].group != broker.group
         }
         assert across == {("orders-mq01", "billing-mq01")}
 

@@ -65,7 +65,7 @@ def status_with(host: str, returned: Any) -> FleetStatus:
 def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, Any]) -> None:
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **more}})
 
-    assert status.states == {A: "unknown", B: "standby", KIOSK: "running"}
+    assert status.states_by_host == {A: "unknown", B: "standby", KIOSK: "running"}
     assert "the module host_status of the collection returned an unusable result (broker" in status.brokers[0].reason
     (about,) = (finding for finding in status.findings if finding.host == A and finding.rule == "unknown-state")
     assert next(iter(more)) in about.message
@@ -76,7 +76,7 @@ def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, 
     ["x", {"broker": "x"}, {"broker": [1]}, {"broker": NESTED}, {"broker": {"how": NESTED}}, {"invalid": "it is huge"}],
 )
 def test_evidence_that_is_no_mapping_makes_that_broker_unknown(returned: Any) -> None:
-    assert status_with(A, returned).states == {A: "unknown", B: "standby", KIOSK: "running"}
+    assert status_with(A, returned).states_by_host == {A: "unknown", B: "standby", KIOSK: "running"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_evidence_that_is_no_mapping_makes_that_broker_unknown(returned: Any) ->
 def test_agent_values_of_a_wrong_type_make_that_agent_unknown(store: Any) -> None:
     status = status_with(KIOSK, {"agent": {"state": "running", "how": "it answers", "store": store}})
 
-    assert status.states == {A: "active", B: "standby", KIOSK: "unknown"}
+    assert status.states_by_host == {A: "active", B: "standby", KIOSK: "unknown"}
     (about,) = (finding for finding in status.findings if finding.host == KIOSK)
     assert about.message.startswith("the state of the agent is not known: the module host_status of the collection")
 

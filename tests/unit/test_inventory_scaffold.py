@@ -90,7 +90,7 @@ def test_init_of_the_readme_reads_the_pair_from_the_names(tmp_path: Path) -> Non
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
     command = re.search(r"`activemq-fleet init (?P<names>[^`]+) --release X`", readme)
     assert command is not None
-    assert list(load_fleet(made(tmp_path, *command["names"].split())).pairs) == ["tickets"]
+    assert list(load_fleet(made(tmp_path, *command["names"].split())).pairs_by_name) == ["tickets"]
 
 
 def test_commented_lines_of_init_set_the_archive_that_site_installs(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def fleet_of(agent: dict[str, Any] | None = None, **variables: Any) -> Fleet:
 
 
 def spec_of(fleet: Fleet) -> TwoAgentLoadSpec:
-    spec = make_load_spec(fleet, fleet.pairs["orders-mq01"], 100)
+    spec = make_load_spec(fleet, fleet.pairs_by_name["orders-mq01"], 100)
     assert isinstance(spec, TwoAgentLoadSpec)
     return spec
 
@@ -84,10 +84,10 @@ def test_mqtt_over_tls_without_an_agents_certificates_is_refused() -> None:
 
 
 def test_a_release_without_a_usable_mqtt_takes_its_load_over_stomp() -> None:
-    assert supports_mqtt_agents(fleet_of().pairs["orders-mq01"])
+    assert supports_mqtt_agents(fleet_of().pairs_by_name["orders-mq01"])
     old = fleet_of(release="5.5.1")
-    assert not supports_mqtt_agents(old.pairs["orders-mq01"])
-    spec = make_load_spec(old, old.pairs["orders-mq01"], 100)
+    assert not supports_mqtt_agents(old.pairs_by_name["orders-mq01"])
+    spec = make_load_spec(old, old.pairs_by_name["orders-mq01"], 100)
     assert isinstance(spec, StompLoadSpec)
     assert spec.addresses == ((A, 61613), (B, 61613))
 
@@ -98,7 +98,7 @@ def test_no_password_shows_where_a_spec_is_printed() -> None:
 
 def test_specs_of_both_protocols_survive_json() -> None:
     old = fleet_of(release="5.5.1")
-    specs = [spec_of(fleet_of()), make_load_spec(old, old.pairs["orders-mq01"], 50)]
+    specs = [spec_of(fleet_of()), make_load_spec(old, old.pairs_by_name["orders-mq01"], 50)]
 
     assert specs_from_json(specs_to_json(specs)) == specs
 

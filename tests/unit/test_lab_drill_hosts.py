@@ -20,7 +20,7 @@ PAIR = "orders-mq01"
 
 
 def begin(found: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
-    return drill_hosts.begin_drill(found, list(found.pairs), {"orders": allowed}, options, directory)
+    return drill_hosts.begin_drill(found, list(found.pairs_by_name), {"orders": allowed}, options, directory)
 
 
 def fleet_of(**variables: Any) -> Fleet:

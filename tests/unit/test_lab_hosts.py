@@ -147,7 +147,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
     addresses = {connector.name: (hosts.loopback_address(A), connector.port) for connector in broker.connectors}
     assert {listener.name: listener.address for listener in probed[0].listeners} == addresses
     assert probed[0].store == kahadb_directory_in_xml(broker)
-    assert probed[0].pure == broker.profile.replicates
+    assert probed[0].pure == broker.ha_profile.replicates
 
 
 def test_lab_shows_stopped_broker_whose_configuration_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

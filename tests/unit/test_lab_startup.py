@@ -72,7 +72,7 @@ class Stage:
 def start(stage: Stage, timeout: float = 5) -> list[str]:
     said: list[str] = []
     FleetStartup(cast("LabBrokers", stage), timeout, said.append, stage.is_loading).start_all_brokers(
-        list(stage.fleet.pairs.values())
+        list(stage.fleet.pairs_by_name.values())
     )
     return said
 
@@ -183,13 +183,13 @@ def refused(check: Callable[[], None]) -> str:
     ids=["slave gone", "master gone", "slave was promoted", "master lost its slave"],
 )
 def test_a_pure_pair_with_different_stores_is_not_started(stage: Stage) -> None:
-    (pair,) = stage.fleet.pairs.values()
+    (pair,) = stage.fleet.pairs_by_name.values()
     assert "--fresh" in refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair))
 
 
 @pytest.mark.parametrize("stage", [pure(), pure(A, B)], ids=["both stopped together", "both run"])
 def test_a_pure_pair_with_equal_stores_is_started(stage: Stage) -> None:
-    (pair,) = stage.fleet.pairs.values()
+    (pair,) = stage.fleet.pairs_by_name.values()
     assert refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair)) == ""
 
 
@@ -216,6 +216,6 @@ def test_a_pure_node_is_started_where_its_peer_is_as_it_must_be() -> None:
 def test_nodes_that_share_a_store_start_as_they_like(tmp_path: Path) -> None:
     stage = Stage(fleet())
     stage.alive.add(A)
-    (pair,) = stage.fleet.pairs.values()
+    (pair,) = stage.fleet.pairs_by_name.values()
     assert refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair)) == ""
     assert refused(lambda: check_pure_start_order(cast("LabBrokers", stage), stage.fleet.broker(B))) == ""

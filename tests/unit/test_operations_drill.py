@@ -27,7 +27,7 @@ def fleet_of(*names: str, ha: str = "shared-file", nodes: str = "ab") -> Fleet:
 
 
 def schedule(found: Fleet, faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    return schedule_faulted_pairs(found, list(found.pairs.values()), faults, seed, what)
+    return schedule_faulted_pairs(found, list(found.pairs_by_name.values()), faults, seed, what)
 
 
 NAMES = ("o-mq01", "o-mq02", "b-mq01")
@@ -58,7 +58,9 @@ def test_a_single_pair_gets_every_fault() -> None:
 def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
     alone = fleet_of("o-mq09", nodes="a")
 
-    assert "o-mq09" not in schedule_faulted_pairs(FLEET, [*FLEET.pairs.values(), *alone.pairs.values()], 20, 1)
+    assert "o-mq09" not in schedule_faulted_pairs(
+        FLEET, [*FLEET.pairs_by_name.values(), *alone.pairs_by_name.values()], 20, 1
+    )
     with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
         schedule(alone, 1, 1)
 
@@ -72,7 +74,7 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
 
 
 def test_pure_pairs_that_are_resynced_get_fault_after_fault() -> None:
-    pairs = list(fleet_of("o-mq01", "o-mq02", ha="pure").pairs.values())
+    pairs = list(fleet_of("o-mq01", "o-mq02", ha="pure").pairs_by_name.values())
     order = schedule_faulted_pairs(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
 
     assert Counter(order) == {"o-mq01": 3, "o-mq02": 3}

@@ -197,7 +197,7 @@ def test_host_vars_group_vars_and_the_hosts_own_variables_say_what_a_name_does_n
     assert members(found)["activemq_pair_fra_1"] == ["hal1", "hal2"]
     assert members(found)["activemq_pair_berlin"] == ["orders-mq01-a", "orders-mq01-b"]
     assert members(found)["activemq_masters"] == ["hal1", "orders-mq01-b"]
-    pairs = load_fleet([str(inventory)]).pairs
+    pairs = load_fleet([str(inventory)]).pairs_by_name
     assert {name: pair.preferred_master.host for name, pair in pairs.items()} == {
         "fra-1": "hal1",
         "berlin": "orders-mq01-b",

@@ -190,7 +190,7 @@ def test_pair_that_was_never_installed_has_the_playbook_as_remedy() -> None:
     assert f"{A} is stopped, because the playbook site has not installed its broker" in finding.message
     assert finding.fix.startswith("run the playbook site")
     assert {broker_cells(row, NOW)[2] for row in found.brokers if row.host in (A, B)} == {"not installed"}
-    assert {found.states[host] for host in (A, B)} == {"stopped"}
+    assert {found.states_by_host[host] for host in (A, B)} == {"stopped"}
 
 
 def test_standby_that_was_never_installed_has_the_playbook_as_remedy() -> None:

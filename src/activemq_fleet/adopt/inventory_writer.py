@@ -184,7 +184,9 @@ def _scalar(text: str) -> str:
 def _variables_by_level(variables: Mapping[str, Variables], fleet: Fleet) -> dict[str, Variables]:
     """Return brokers' variables by the inventory file that sets them, as general as their values allow."""
     groups = {inventory_group_name("group", g.name): [b.host for b in g.brokers] for g in fleet.groups}
-    pairs = {inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs.items()}
+    pairs = {
+        inventory_group_name("pair", name): [b.host for b in pair.brokers] for name, pair in fleet.pairs_by_name.items()
+    }
     groups, pairs = ({name: hosts for name, hosts in of.items() if len(hosts) > 1} for of in (groups, pairs))
     roles = {
         name: [broker.host for broker in fleet.brokers if broker.role == role]

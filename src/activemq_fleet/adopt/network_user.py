@@ -56,7 +56,7 @@ def withdraw_unneeded_network_users(proposal: VariableProposal) -> None:
     for document in proposal.documents:
         broker = fleet.broker(document.host)
         name = broker.settings.network_username
-        needed = broker.networked or broker.links or broker.profile.replicates
+        needed = broker.networked or broker.links or broker.ha_profile.replicates
         if broker.settings.authentication == "none":
             needed = False
         if broker.settings.authentication == "custom":

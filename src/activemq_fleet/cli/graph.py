@@ -65,7 +65,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     with ACTIVITY.show_activity("Drawing the fleet"):
         write_file_atomically(output, writers[output.suffix](shown, states).encode())
     numbers = pair_and_single_broker_count_texts(fleet.brokers)
-    if any(broker.profile.has_peer for broker in fleet.brokers):
+    if any(broker.ha_profile.has_peer for broker in fleet.brokers):
         numbers.insert(0, count_with_noun(len(fleet.brokers), "broker"))
     print_escaped(f"{output}: {', '.join(numbers)}")
     return 0

@@ -212,7 +212,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
     The facts about the message store are read from ``activemq_xml``, the rendered activemq.xml.
     """
     settings, where = broker.settings, broker_directory_paths(broker)
-    directory = None if broker.profile.has_database_lease else broker.store_directory
+    directory = None if broker.ha_profile.has_database_lease else broker.store_directory
     persistence = None
     if activemq_xml is not None:
         persistence = StoreFacts(**message_store_facts(activemq_xml), directory=directory)
@@ -226,8 +226,8 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         role=broker.role,
         peer=broker.peer,
         ha=settings.ha,
-        replicates=broker.profile.replicates,
-        needs_resync=broker.profile.needs_resync,
+        replicates=broker.ha_profile.replicates,
+        needs_resync=broker.ha_profile.needs_resync,
         install=settings.install,
         packages=tuple(apt_packages(broker)),
         archive=settings.archive_of_release(),

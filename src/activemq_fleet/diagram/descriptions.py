@@ -78,7 +78,7 @@ def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
 
     The other texts are about brokers, profiles, shape, domain and ports.
     """
-    kinds = dict.fromkeys(node.broker.profile.plural for node in view.nodes_of_all_pairs)
+    kinds = dict.fromkeys(node.broker.ha_profile.plural for node in view.nodes_of_all_pairs)
     brokers = [node.broker for node in view.nodes_of_all_pairs]
     facts = [join_words(pair_and_single_broker_count_texts(brokers)), _releases_phrase(brokers), join_words(kinds)]
     if shape := _network_shape_phrase(view):
@@ -200,7 +200,7 @@ def fleet_summary_texts(scene: PictureContent) -> list[str]:
     brokers = [node.broker for group in scene.groups for node in group.nodes_of_all_pairs]
     agents = sum(len(pair.agents) for pair in scene.pairs)
     parts = [count_with_noun(len(scene.groups), "group"), *pair_and_single_broker_count_texts(brokers)]
-    if any(broker.profile.has_peer for broker in brokers):
+    if any(broker.ha_profile.has_peer for broker in brokers):
         parts.append(count_with_noun(len(brokers), "broker"))
     if agents:
         parts.append(count_with_noun(agents, "agent"))

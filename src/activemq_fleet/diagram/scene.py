@@ -101,7 +101,7 @@ class BrokerView:
 
         The role is empty for a broker whose high-availability profile has no peer.
         """
-        return self.broker.role if self.broker.profile.has_peer else ""
+        return self.broker.role if self.broker.ha_profile.has_peer else ""
 
     @property
     def worst_severity(self) -> str | None:
@@ -138,7 +138,7 @@ class PairView:
 
         The variable ``activemq_ha`` names it.
         """
-        return self.nodes[0].broker.profile
+        return self.nodes[0].broker.ha_profile
 
     @property
     def digits_in_name(self) -> str:
@@ -341,7 +341,7 @@ def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) ->
 def _placed_links(fleet: Fleet) -> list[_PlacedLink]:
     """Return each link of each pair once; a link to a single node counts as a link to its pair."""
     pairs: dict[str, Pair] = {}
-    for pair in fleet.pairs.values():
+    for pair in fleet.pairs_by_name.values():
         pairs[pair.name] = pair
         for broker in pair.brokers:
             pairs.setdefault(broker.identity.short_host_name, pair)

@@ -85,9 +85,9 @@ def client_addresses_section(fleet: Fleet, broker: Broker) -> ExplanationSection
 
 def _pair_of_broker(fleet: Fleet, broker: Broker) -> Pair:
     """Return the broker's pair, or the broker as a pair of one where its profile has no peer."""
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         return Pair(broker.link_end_name, broker.group, (broker,))
-    return fleet.pairs[broker.pair]
+    return fleet.pairs_by_name[broker.pair]
 
 
 def _java_clients_entry(unit: Pair) -> ExplanationEntry:
@@ -157,7 +157,7 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
         entries.append(variable_entry(broker.settings, "vip", "virtual address", broker.settings.vip, why=why))
     for balancer in fleet.balancers:
         text = "load balancer"
-        if broker.profile.replicates:
+        if broker.ha_profile.replicates:
             text = "this load balancer forwards clients only to preferred masters"
         if broker.is_replication_slave:
             text = (

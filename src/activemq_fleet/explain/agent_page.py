@@ -29,7 +29,7 @@ def agent_sections(fleet: Fleet, agent: Agent) -> list[ExplanationSection]:
 
     They describe its home pair, configuration, files, and the effect of a broker's death.
     """
-    pair = fleet.pairs[agent.pair]
+    pair = fleet.pairs_by_name[agent.pair]
     return [
         _home_pair_section(fleet, agent, pair),
         _configuration_section(agent, pair),
@@ -53,7 +53,7 @@ def _home_pair_section(fleet: Fleet, agent: Agent, pair: Pair) -> ExplanationSec
     nodes = [
         ExplanationEntry(
             b.identity.short_host_name,
-            f"preferred {b.role}" if b.profile.has_peer else "a single broker",
+            f"preferred {b.role}" if b.ha_profile.has_peer else "a single broker",
             why=f"ActiveMQ {b.release.text}",
         )
         for b in pair.brokers_in_dialling_order
@@ -83,7 +83,7 @@ def _configuration_section(agent: Agent, pair: Pair) -> ExplanationSection:
 def _broker_death_section(pair: Pair) -> ExplanationSection:
     master, brokers = pair.preferred_master, pair.brokers_in_dialling_order
     fate = "if {} fails while it is active, the agent continues its MQTT session on the other node of the pair"
-    if len(brokers) == 1 or not master.profile.has_peer:
+    if len(brokers) == 1 or not master.ha_profile.has_peer:
         fate = "if {} fails, the agent waits until this broker runs again"
     names = [broker.identity.short_host_name for broker in brokers]
     entries = [ExplanationEntry(name, fate.format(name)) for name in names]

@@ -39,12 +39,12 @@ def _address_entry(address: VirtualAddress) -> ExplanationEntry:
 
 
 def _backends_reason(brokers: tuple[Broker, ...]) -> str:
-    if any(broker.profile.replicates for broker in brokers):
+    if any(broker.ha_profile.replicates for broker in brokers):
         return (
             "the load balancer connects clients only to the preferred master of each pair, because a slave "
             "with activemq_ha: pure accepts no clients"
         )
-    if not any(broker.profile.has_peer for broker in brokers):
+    if not any(broker.ha_profile.has_peer for broker in brokers):
         return "the load balancer connects clients to each broker of the group, because the group has no pairs"
     return (
         "the load balancer checks both nodes of each pair, and connects clients to the active node: a standby has "

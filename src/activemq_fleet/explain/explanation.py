@@ -111,7 +111,7 @@ def broker_or_pair_noun(broker: Broker) -> str:
 
     Texts about links and routes use the noun.
     """
-    return "pair" if broker.profile.has_peer else "broker"
+    return "pair" if broker.ha_profile.has_peer else "broker"
 
 
 def pair_count(fleet: Fleet, group: str) -> int:

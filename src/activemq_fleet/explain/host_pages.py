@@ -103,7 +103,7 @@ def _broker_sections(
 
 def _broker_title(broker: Broker) -> str:
     release = f"ActiveMQ {broker.release.text}"
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         return f"a single broker in group {broker.group}, {release}"
     return f"preferred {broker.role} of pair {broker.pair} in group {broker.group}, {release}"
 

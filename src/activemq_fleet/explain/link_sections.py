@@ -47,7 +47,7 @@ def outgoing_links_section(
         links += [_outgoing_connector_entry(connector, peers.get(connector.name, ())) for connector in written]
     entries = links or [ExplanationEntry("none", _no_links_reason(fleet, broker))]
     intro = ""
-    if broker.links and broker.profile.shares_store and broker.peer:
+    if broker.links and broker.ha_profile.shares_store and broker.peer:
         which = "links to other pairs" if broker.settings.pair_links == "static" else "links"
         intro = (
             f"Only the active node of pair {broker.pair} opens its links. Both nodes define the same {which}, with the "
@@ -107,7 +107,7 @@ def _outgoing_link_entry(fleet: Fleet, broker: Broker, link: Link) -> Explanatio
 def _idle_reason(broker: Broker, link: Link) -> str:
     """Return the reason why a link to the other node of a shared store is never up; "" for every other link."""
     to_peer = broker.peer is not None and link.target == broker.peer.partition(".")[0]
-    if not to_peer or not broker.profile.shares_store:
+    if not to_peer or not broker.ha_profile.shares_store:
         return ""
     return f"this link is never up: while {broker.host} is active, {broker.peer} is a standby with closed ports"
 
@@ -115,7 +115,7 @@ def _idle_reason(broker: Broker, link: Link) -> str:
 def _target_text(fleet: Fleet, link: Link) -> str:
     if link.kind == "multicast":
         return f"the brokers of group {link.target}"
-    pair = fleet.pairs.get(link.target)
+    pair = fleet.pairs_by_name.get(link.target)
     if pair is None:
         return link.target
     return f"{pair.name} ({', '.join(b.identity.short_host_name for b in pair.brokers_in_dialling_order)})"
@@ -152,7 +152,7 @@ def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, O
         return PREFIX + name, "inventory" if name in set_variables else "default"
 
     if link.kind == "multicast":
-        return named("discovery" if broker.settings.discovery or not broker.profile.default_discovery else "ha")
+        return named("discovery" if broker.settings.discovery or not broker.ha_profile.default_discovery else "ha")
     if broker.peer and link.target == broker.peer.partition(".")[0]:
         return named("pair_links")
     for position, entry in enumerate(broker.settings.links):
@@ -169,7 +169,7 @@ def _deciding_variable(fleet: Fleet, broker: Broker, link: Link) -> tuple[str, O
 
 def _names_of(fleet: Fleet, target: str) -> set[str]:
     """Return the names by which an entry of ``activemq_links`` may mean a target: itself, its pair, its group."""
-    pair = fleet.pairs.get(target)
+    pair = fleet.pairs_by_name.get(target)
     if pair is None:
         broker = next((b for b in fleet.brokers if b.identity.short_host_name == target), None)
         return {target} | ({broker.pair, broker.group} if broker else set())

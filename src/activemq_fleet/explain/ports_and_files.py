@@ -41,7 +41,7 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
         why = "a slave with activemq_ha: pure serves no clients. After promotion it sends its messages to other masters"
         entries.append(
             ExplanationEntry(
-                "none", "no connector", why=why if broker.profile.replicates else "activemq_connectors is empty"
+                "none", "no connector", why=why if broker.ha_profile.replicates else "activemq_connectors is empty"
             )
         )
     if "console" in broker.ports:
@@ -59,9 +59,9 @@ def ports_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
 
 
 def _listening_note(broker: Broker) -> str:
-    if broker.profile.shares_store:
+    if broker.ha_profile.shares_store:
         return "A standby opens its ports, including the console's, only when it takes over."
-    if broker.profile.replicates and broker.role == "master":
+    if broker.ha_profile.replicates and broker.role == "master":
         return (
             "The master opens its ports before its slave is attached. The master is ready when it logs "
             "a line that ends with `(BROKER, ID) started`."

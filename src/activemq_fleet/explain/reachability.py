@@ -36,7 +36,7 @@ def reachable_pairs_section(fleet: Fleet, broker: Broker, routes: Routes) -> Exp
         f"Shows whether a message that is sent to {broker.link_end_name} arrives if its only consumer is connected to "
         f"the {_unit_nouns(fleet)} in the row. `activemq-fleet explain HOST --to TARGET` shows the route."
     )
-    title = "Reachable pairs" if all(other.profile.has_peer for other in fleet.brokers) else "Reachable brokers"
+    title = "Reachable pairs" if all(other.ha_profile.has_peer for other in fleet.brokers) else "Reachable brokers"
     return ExplanationSection("reach", title, (*entries, *_cut_route_entries(fleet, broker, routes)), intro=intro)
 
 

@@ -40,7 +40,7 @@ _REQUIRED_BY_AGENTS = "as the failover agents (hosts in activemq_agents) require
 
 
 def _survival_answers(broker: Broker) -> Iterator[_Answer]:
-    release, profile = broker.release, broker.profile
+    release, profile = broker.release, broker.ha_profile
     name = f"ActiveMQ {release.text}"
     if profile.replicates:
         yield (
@@ -109,7 +109,7 @@ def _network_answers(broker: Broker) -> Iterator[_Answer]:
     release, name = broker.release, f"ActiveMQ {broker.release.text}"
     if not broker.networked:
         return
-    if not broker.profile.replicates:
+    if not broker.ha_profile.replicates:
         yield (
             (
                 "masterslave",

@@ -30,7 +30,7 @@ def role_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
             _role_entry(broker),
             _pair_entry(fleet, broker),
             _group_entry(fleet, broker),
-            variable_entry(broker.settings, "ha", "profile", broker.settings.ha, why=broker.profile.reason),
+            variable_entry(broker.settings, "ha", "profile", broker.settings.ha, why=broker.ha_profile.reason),
             _broker_name_entry(broker),
             _address_entry(broker),
         ),
@@ -63,7 +63,7 @@ def _name_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
 
 
 def _role_entry(broker: Broker) -> ExplanationEntry:
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         return ExplanationEntry("preferred role", "none", why="the broker has no peer", data={"role": None})
     node, letter = broker.identity.node, broker.settings.master_node
     if broker.settings.naming_parity and broker.identity.origins["node"] == "parity":
@@ -85,8 +85,8 @@ def _role_entry(broker: Broker) -> ExplanationEntry:
 
 def _pair_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     data = {"pair": broker.pair, "peer": broker.peer}
-    if not broker.profile.has_peer:
-        others = [b.identity.short_host_name for b in fleet.pairs[broker.pair].brokers if b is not broker]
+    if not broker.ha_profile.has_peer:
+        others = [b.identity.short_host_name for b in fleet.pairs_by_name[broker.pair].brokers if b is not broker]
         meant = f"this broker and {', '.join(others)}" if others else "this broker"
         return ExplanationEntry("pair", "none", why=f"in activemq_links, {broker.pair} means {meant}", data=data)
     if broker.peer is None:
@@ -127,7 +127,7 @@ def _variables_with_links(fleet: Fleet, group: str) -> list[str]:
 def _broker_name_entry(broker: Broker) -> ExplanationEntry:
     if broker.settings.broker_name:
         why = ""
-    elif broker.profile.shares_store:
+    elif broker.ha_profile.shares_store:
         why = "both nodes have the name of the pair, because durable subscriptions of bridges contain the broker name"
     else:
         why = "the broker has the name of its host, because it shares no store with another node"

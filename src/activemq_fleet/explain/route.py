@@ -61,7 +61,7 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
             f"messages have no route to host {name}, because it is a load balancer: name a broker, or a host that "
             "runs an agent"
         )
-    pair = fleet.pairs[agent.pair]
+    pair = fleet.pairs_by_name[agent.pair]
     return pair.preferred_master.host
 
 

@@ -58,13 +58,13 @@ _FENCES = {
 
 
 def _store_entries(broker: Broker, document: XmlDocument) -> Iterable[ExplanationEntry]:
-    if broker.profile.has_database_lease:
+    if broker.ha_profile.has_database_lease:
         return _shared_jdbc_entries(broker, lock_settings_of(document))
-    if broker.profile.shares_store_directory:
+    if broker.ha_profile.shares_store_directory:
         return _shared_file_entries(broker, lock_settings_of(document))
     return (
         _pure_entries(broker)
-        if broker.profile.replicates
+        if broker.ha_profile.replicates
         else [_directory_entry(broker, "kahaDB, used by this broker only")]
     )
 

@@ -31,15 +31,15 @@ _NO_NODE = "no node"
 
 def takeover_time_text(broker: Broker, document: XmlDocument) -> str:
     """Return a text about the takeover time: how soon the peer serves clients after a broker's death."""
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         return "no node takes over, because the broker has no peer"
-    if broker.profile.replicates:
+    if broker.ha_profile.replicates:
         return (
             "1 s after the process of the master fails. If the host of the master fails, the slave takes over after "
             "its connection to the master times out"
         )
     acquire = int(lock_settings_of(document).get("acquire", 0))
-    if broker.profile.has_database_lease:
+    if broker.ha_profile.has_database_lease:
         return (
             f"{2 * acquire / 1000 + _OPENING:g} s after the broker fails: its database lease expires in {acquire} ms. "
             f"The standby checks the lease every {acquire} ms, and opens its store and ports within {_OPENING} s"
@@ -56,7 +56,7 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
 
     It shows which node takes over, how soon, and with which messages.
     """
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         entries = _no_peer_entries(broker, f"activemq_ha is {broker.settings.ha}")
     elif broker.peer is None:
         entries = _no_peer_entries(broker, f"the inventory lacks the other node of pair {broker.pair}")
@@ -64,7 +64,7 @@ def takeover_section(fleet: Fleet, broker: Broker, document: XmlDocument) -> Exp
         within = takeover_time_text(broker, document)
         entries = (
             _pure_entries(fleet, broker, within)
-            if broker.profile.replicates
+            if broker.ha_profile.replicates
             else _shared_store_entries(broker, document, within)
         )
     return ExplanationSection("dies", "Failure and takeover", (*entries, *_agent_entries(fleet, broker)))
@@ -79,7 +79,7 @@ def _no_peer_entries(broker: Broker, why: str) -> Iterator[ExplanationEntry]:
 
 
 def _shared_store_entries(broker: Broker, document: XmlDocument, within: str) -> Iterator[ExplanationEntry]:
-    lease = broker.profile.has_database_lease
+    lease = broker.ha_profile.has_database_lease
     what = "lease" if lease else "lock"
     acquire = int(lock_settings_of(document).get("acquire", 0))
     seconds = (2 if lease else 1) * acquire / 1000 + _OPENING

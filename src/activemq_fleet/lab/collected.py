@@ -38,7 +38,7 @@ def collect_logs(lab: Lab, agents: Mapping[str, tuple[Path, str]], directory: Pa
         (home / "agent").mkdir(parents=True)
         for journal in sorted((state / "agent").glob("*.jsonl*")):
             shutil.copy2(journal, home / "agent" / journal.name)
-        _write_host_facts(home, lab.fleet.pairs[pair].group, pair)
+        _write_host_facts(home, lab.fleet.pairs_by_name[pair].group, pair)
 
 
 def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None = None) -> None:

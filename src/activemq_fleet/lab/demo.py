@@ -160,8 +160,8 @@ def _kill_under_load(lab: Lab) -> MeasuredTakeover:
     with ExitStack() as stack:
         sockets = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="demo-")))
         fleet = lab.client_fleet
-        stomp = replace(stomp_load_spec(fleet, fleet.pairs[pair], _RATE), name=f"{pair}-stomp")
-        specs = {"MQTT": make_load_spec(fleet, fleet.pairs[pair], _RATE), "STOMP": stomp}
+        stomp = replace(stomp_load_spec(fleet, fleet.pairs_by_name[pair], _RATE), name=f"{pair}-stomp")
+        specs = {"MQTT": make_load_spec(fleet, fleet.pairs_by_name[pair], _RATE), "STOMP": stomp}
         generators = [make_load_generator(spec, directory, sockets) for spec in specs.values()]
         for generator in generators:
             stack.callback(generator.__exit__)
@@ -287,7 +287,7 @@ def _screen(
     console = _console()
     release = fleet.brokers[0].release.text
     console.print(
-        f"\n[bold]{len(fleet.brokers)} brokers[/] of {len(fleet.pairs)} pairs in {len(fleet.groups)} groups, "
+        f"\n[bold]{len(fleet.brokers)} brokers[/] of {len(fleet.pairs_by_name)} pairs in {len(fleet.groups)} groups, "
         f"release {release}. The hosts with the node letter a are the preferred masters\n"
     )
     console.print(_fleet_table(before, after, takeover))

@@ -87,14 +87,14 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     except InputError as error:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
-    chosen = [pair for pair in fleet.pairs.values() if pair.name in target.pairs]
+    chosen = [pair for pair in fleet.pairs_by_name.values() if pair.name in target.pairs]
     order = schedule_faulted_pairs(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
     refused = {pair.name: drill_refusal_reason(fleet, pair, options.what) for pair in chosen}
-    are_all_pure = all(pair.profile.needs_resync for pair in chosen if refused[pair.name] is None)
+    are_all_pure = all(pair.ha_profile.needs_resync for pair in chosen if refused[pair.name] is None)
     for pair in chosen:
         if pair.name in order:
             continue
-        if refused[pair.name] is None and pair.profile.needs_resync and options.resync is None:
+        if refused[pair.name] is None and pair.ha_profile.needs_resync and options.resync is None:
             why = (
                 "the drill injects at most one fault into each pair with activemq_ha: pure, and leaves one pair of "
                 f"each group without a fault (--kills {options.faults})"
@@ -117,7 +117,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         seed=seed,
         target=options.target,
         single_fault_pairs=tuple(
-            sorted(pair.name for pair in chosen if pair.profile.needs_resync and options.resync is None)
+            sorted(pair.name for pair in chosen if pair.ha_profile.needs_resync and options.resync is None)
         ),
     )
 
@@ -158,7 +158,7 @@ class _LabDrill:
         while True:
             states = {status.host: str(status.state) for status in self.lab.status()}
             by_pair = {
-                pair: {b.host: states[b.host] for b in self.lab.fleet.pairs[pair].brokers}
+                pair: {b.host: states[b.host] for b in self.lab.fleet.pairs_by_name[pair].brokers}
                 for pair in plan.drilled_pair_names
             }
             for pair in plan.drilled_pair_names:
@@ -231,7 +231,7 @@ class _LabDrill:
         since = self.lab.started_at(successor)
         fault = replace(fault, successor=successor, takeover=since - fault.at if since else None)
         self.progress(f"{head}: {_describe_takeover(fault)}")
-        if self.lab.fleet.broker(fault.host).profile.needs_resync:
+        if self.lab.fleet.broker(fault.host).ha_profile.needs_resync:
             return self._resync(fault)
         self._bring_back(fault.host)
         return replace(fault, back=time.time() - fault.at)

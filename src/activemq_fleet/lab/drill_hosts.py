@@ -49,21 +49,21 @@ def begin_drill(
     seed and target, as the variables of the playbook have them. Raises FleetError.
     """
     raise_for_groups_that_forbid_drills(
-        {fleet.pairs[pair].group: allowed_by_group.get(fleet.pairs[pair].group) for pair in pairs}
+        {fleet.pairs_by_name[pair].group: allowed_by_group.get(fleet.pairs_by_name[pair].group) for pair in pairs}
     )
     _require_drill_packages()
     what, faults, rate, seed = _read(options)
-    for broker in (broker for pair in pairs for broker in fleet.pairs[pair].brokers):
+    for broker in (broker for pair in pairs for broker in fleet.pairs_by_name[pair].brokers):
         if broker.settings.service == "none" and not is_lab_broker(broker):
             raise InputError(
                 f"{broker.host}: activemq_service is none, so the playbook drill cannot start the broker after a "
                 "fault: set activemq_service: systemd, or choose another pair with activemq_target"
             )
-    every = [pair for pair in fleet.pairs.values() if pair.name in pairs]
-    fit = [pair for pair in every if not pair.profile.replicates and supports_mqtt_agents(pair)]
+    every = [pair for pair in fleet.pairs_by_name.values() if pair.name in pairs]
+    fit = [pair for pair in every if not pair.ha_profile.replicates and supports_mqtt_agents(pair)]
     if every and not fit:
-        pure = [pair.name for pair in every if pair.profile.replicates]
-        without_mqtt = [pair.name for pair in every if not pair.profile.replicates]
+        pure = [pair.name for pair in every if pair.ha_profile.replicates]
+        without_mqtt = [pair.name for pair in every if not pair.ha_profile.replicates]
         causes = (
             ("activemq_ha: pure", pure),
             ("no MQTT connector that agents can use", without_mqtt),

@@ -111,7 +111,7 @@ class DrillRun:
         cannot open the brokers' connectors or log in there, and LabError when the load does not start.
         """
         here = _as_dialled(fleet)
-        specs = [make_load_spec(here, here.pairs[pair], plan.rate) for pair in plan.drilled_pair_names]
+        specs = [make_load_spec(here, here.pairs_by_name[pair], plan.rate) for pair in plan.drilled_pair_names]
         require_reachable_nodes([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
@@ -246,7 +246,7 @@ class DrillRun:
         accounts, faults = [], list[Fault]()
         for pair in plan.drilled_pair_names:
             pair_faults = [fault for fault in self.injected_faults if fault.pair == pair]
-            protocol = "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP"
+            protocol = "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[pair]) else "STOMP"
             account, measured = pair_outcomes_and_faults(self.directory, pair, protocol, pair_faults, skew=skew)
             accounts.append(account)
             faults += measured
@@ -336,7 +336,7 @@ def _as_dialled(fleet: Fleet) -> Fleet:
 
 
 def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillSetup:
-    masters = {pair: fleet.pairs[pair].preferred_master for pair in plan.drilled_pair_names}
+    masters = {pair: fleet.pairs_by_name[pair].preferred_master for pair in plan.drilled_pair_names}
     return DrillSetup(
         where="lab" if all(map(is_lab_broker, fleet.brokers)) else "hosts",
         what=plan.what,
@@ -346,7 +346,7 @@ def _conditions(plan: DrillPlan, fleet: Fleet, notes: tuple[str, ...]) -> DrillS
         target=plan.target or "the whole fleet",
         releases={pair: broker.release.text for pair, broker in masters.items()},
         profiles={pair: broker.settings.ha for pair, broker in masters.items()},
-        protocols={pair: "MQTT" if supports_mqtt_agents(fleet.pairs[pair]) else "STOMP" for pair in masters},
+        protocols={pair: "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[pair]) else "STOMP" for pair in masters},
         machine=describe_machine(),
         notes=notes,
     )
@@ -370,7 +370,7 @@ def _spans(
         if fault.back is not None and not (fault.successor and is_lab_broker(fleet.broker(fault.host))):
             changes[fault.host].append((fault.at + fault.back, "standby" if fault.successor else "active"))
     for pair in plan.drilled_pair_names:
-        for broker in fleet.pairs[pair].brokers_in_dialling_order:
+        for broker in fleet.pairs_by_name[pair].brokers_in_dialling_order:
             logged = _logged(broker, began) if is_lab_broker(broker) else []
             state = first.get(broker.host, "unknown")
             yield from state_spans(pair, broker.host, state, changes.get(broker.host, []) + logged, began, ended)

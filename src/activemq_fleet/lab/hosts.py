@@ -225,7 +225,7 @@ class LabBrokers:
                 f"{broker.host}: this broker is not installed in the lab: run `lab up` for this lab, which installs it"
             )
         # A pure slave's command connects to its master by a name that only the lab's JVMs can resolve: Startup waits.
-        if not broker.profile.replicates:
+        if not broker.ha_profile.replicates:
             for before in service.commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
         _, *mend_store = service.repair_store_command(broker) or ("",)

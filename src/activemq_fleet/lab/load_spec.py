@@ -89,7 +89,7 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
     """
     first = pair.preferred_master
     brokers = [broker for broker in pair.brokers_in_dialling_order if broker.connector("stomp")]
-    if first.profile.replicates:  # its slave never takes clients: they go to the other masters
+    if first.ha_profile.replicates:  # its slave never takes clients: they go to the other masters
         group = next(group for group in fleet.groups if group.name == pair.group)
         brokers += [other.preferred_master for other in group.pairs if other.name != pair.name]
     addresses = tuple((broker.address, c.port) for broker in brokers if (c := broker.connector("stomp")))

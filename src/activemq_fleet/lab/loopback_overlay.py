@@ -224,7 +224,7 @@ def _broker(
     }
     if _is_literal(broker.address):
         lab_variables["activemq_address"] = address
-    if settings.jdbc and broker.profile.has_database_lease:
+    if settings.jdbc and broker.ha_profile.has_database_lease:
         lab_variables["activemq_jdbc"] = _jdbc(broker, settings.jdbc, state)
     if settings.console and not software.whole:
         lab_variables["activemq_console"] = False
@@ -275,7 +275,7 @@ def _limits(broker: Broker, variables: Mapping[str, Any], layout: LabLayout) -> 
         lab_variables["activemq_kahadb"] = {**variables["activemq_kahadb"], "directory_archive": str(data / "archive")}
     if settings.scheduler and settings.scheduler.directory:
         shared = layout.stores / f"{broker.pair}-scheduler"
-        directory = shared if settings.profile.shares_store else data / "scheduler"
+        directory = shared if settings.ha_profile.shares_store else data / "scheduler"
         lab_variables["activemq_scheduler"] = {"directory": str(directory)}
     return lab_variables
 

@@ -66,7 +66,7 @@ def prepare_lab(
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)
     driver = ""
-    if any(broker.profile.has_database_lease for broker in fleet.brokers):
+    if any(broker.ha_profile.has_database_lease for broker in fleet.brokers):
         driver = str(artifacts.postgresql_driver_jar(progress=progress))
     exporter = ""
     if metrics or any(broker.settings.metrics for broker in fleet.brokers):

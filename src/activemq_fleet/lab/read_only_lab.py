@@ -247,8 +247,8 @@ class ReadOnlyLab:
 
     def _members(self, name: str) -> tuple[Broker, ...]:
         groups = {group.name: group for group in self.fleet.groups}
-        if name in self.fleet.pairs:
-            return self.fleet.pairs[name].brokers_in_dialling_order
+        if name in self.fleet.pairs_by_name:
+            return self.fleet.pairs_by_name[name].brokers_in_dialling_order
         if name in groups:
             return tuple(broker for pair in groups[name].pairs for broker in pair.brokers_in_dialling_order)
         return (self.fleet.broker(name),)
@@ -257,6 +257,6 @@ class ReadOnlyLab:
         return self._hosts.require_running_process(self.fleet.broker(host))
 
     def _pair(self, name: str) -> Pair:
-        if name not in self.fleet.pairs:
-            raise LabError(f"{name} is not a pair of this lab: use one of {', '.join(self.fleet.pairs)}")
-        return self.fleet.pairs[name]
+        if name not in self.fleet.pairs_by_name:
+            raise LabError(f"{name} is not a pair of this lab: use one of {', '.join(self.fleet.pairs_by_name)}")
+        return self.fleet.pairs_by_name[name]

@@ -79,7 +79,7 @@ class FleetStartup:
         For a pure master with a slave it returns when the slave may attach. Raises LabError when it is not ready in
         time.
         """
-        if broker.profile.replicates and broker.role == "master" and broker.peer:
+        if broker.ha_profile.replicates and broker.role == "master" and broker.peer:
             self._start_pure_master(broker)
         else:
             self._start(broker, _READY)
@@ -93,10 +93,10 @@ class FleetStartup:
 
     def _start_pair(self, pair: Pair) -> None:
         ordered = pair.brokers_in_dialling_order
-        if not pair.profile.has_peer:
+        if not pair.ha_profile.has_peer:
             for broker in ordered:
                 self._start(broker, _ACTIVE)
-        elif pair.profile.replicates:
+        elif pair.ha_profile.replicates:
             self._start_pure_master(ordered[0])
             for slave in ordered[1:]:
                 self._start(slave, _STANDBY)
@@ -193,7 +193,7 @@ def require_equal_stores(hosts: LabBrokers, pair: Pair) -> None:
 
     In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over.
     """
-    if not pair.profile.replicates:
+    if not pair.ha_profile.replicates:
         return
     alive = [broker for broker in pair.brokers_in_dialling_order if hosts.is_alive(broker)]
     if len(alive) == len(pair.brokers):
@@ -212,7 +212,7 @@ def check_pure_start_order(hosts: LabBrokers, broker: Broker) -> None:
 
     A pure master must not start while its slave runs, nor a slave without its master.
     """
-    if not broker.profile.replicates or broker.peer is None:
+    if not broker.ha_profile.replicates or broker.peer is None:
         return
     peer = hosts.fleet.broker(broker.peer)
     alive = hosts.is_alive(peer)

@@ -90,7 +90,7 @@ def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnap
         uptime=int(max(0.0, time.time() - snapshot.run.created)) if alive and snapshot.run else None,
         bridges=bridges_of_broker_run(hosts, broker, snapshot.broker_run) if alive else (),
         breaking=_peers_of_breaking_bridges(hosts, broker, snapshot) if alive else (),
-        has_peer=broker.profile.has_peer,
+        has_peer=broker.ha_profile.has_peer,
     )
 
 

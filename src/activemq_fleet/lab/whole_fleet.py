@@ -27,7 +27,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
     The database is started first. ``timeout`` in seconds is for each broker, and for all links together. Raises
     LabError, LinksDownError.
     """
-    pairs = list(hosts.fleet.pairs.values())
+    pairs = list(hosts.fleet.pairs_by_name.values())
     for pair in pairs:
         require_equal_stores(hosts, pair)
         _remove_fence(hosts, pair)
@@ -35,7 +35,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
         if not hosts.is_alive(broker):
             hosts.check_ports_usable(broker)
     if database:
-        database.start(pair.name for pair in pairs if pair.profile.has_database_lease)
+        database.start(pair.name for pair in pairs if pair.ha_profile.has_database_lease)
     startup = FleetStartup(hosts, timeout, progress)
     startup.start_all_brokers(pairs)
     links = ExpectedLinks(hosts)
@@ -73,7 +73,7 @@ def stop_outdated_brokers(
         if hosts.is_alive(broker) and (run := hosts.last_process_run(broker)) and run.version != versions[broker.host]
     }
     for broker in hosts.fleet.brokers:
-        if broker.host in outdated and broker.profile.replicates and broker.peer:
+        if broker.host in outdated and broker.ha_profile.replicates and broker.peer:
             outdated.add(broker.peer)
     for host in sorted(outdated):
         broker = hosts.fleet.broker(host)
@@ -117,7 +117,9 @@ def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
 
     Both nodes of a pure pair are killed at the same time.
     """
-    living = [(b.profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None]
+    living = [
+        (b.ha_profile.needs_resync, process) for b in brokers if (process := hosts.running_process(b)) is not None
+    ]
     processes.kill_simultaneously(process for at_once, process in living if at_once)
     processes.terminate_processes((process for at_once, process in living if not at_once), grace=_DOWN_GRACE)
     return len(living)

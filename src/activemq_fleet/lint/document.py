@@ -510,4 +510,4 @@ class Document:
 
         It is None for a file that belongs to no fleet.
         """
-        return self.broker.profile if self.broker else None
+        return self.broker.ha_profile if self.broker else None

@@ -60,7 +60,7 @@ def duplex_links_from_both_ends(view: FleetView) -> Iterator[Problem]:
     for group, links in bridges.multicast.items():
         duplex = [link for link in links if link.is_duplex]
         if len({link.source_pair_name for link in duplex}) > 1:
-            is_pure = duplex[0].broker.profile.replicates
+            is_pure = duplex[0].broker.ha_profile.replicates
             message = (
                 f"{len(duplex)} brokers of group {group} have duplex multicast links to each other: "
                 "each message has two routes"

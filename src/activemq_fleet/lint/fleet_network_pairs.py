@@ -34,7 +34,7 @@ def networked_brokers_without_standby(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
     for group in view.fleet.groups:
-        alone = [broker for broker in group.brokers if broker.networked and not broker.profile.has_peer]
+        alone = [broker for broker in group.brokers if broker.networked and not broker.ha_profile.has_peer]
         if alone:
             who = f"the broker {alone[0].host}" if len(alone) == 1 else f"{len(alone)} brokers"
             verb = "has" if len(alone) == 1 else "have"
@@ -121,7 +121,7 @@ def pair_nodes_with_different_links(view: FleetView) -> Iterator[Problem]:
         hosts: {north-mq01-a: {}, north-mq01-b: {}, north-mq02-a: {}, north-mq02-b: {}}
     """
     for brokers in view.brokers_by_pair.values():
-        if len(brokers) != 2 or any(broker.profile.replicates for broker in brokers):
+        if len(brokers) != 2 or any(broker.ha_profile.replicates for broker in brokers):
             continue  # of a pure pair the master's links are duplex and the slave's only drain
         first, second = brokers
         if has_network_connector_fragments(first) or has_network_connector_fragments(second):

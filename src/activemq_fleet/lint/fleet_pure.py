@@ -110,7 +110,7 @@ def link_between_master_and_own_slave(view: FleetView) -> Iterator[Problem]:
     """
     for broker, link, transport in _dialled_transports(view):
         other = view.broker_at(transport.host, transport.port)
-        if broker.profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
+        if broker.ha_profile.replicates and other and other.pair == broker.pair and other.host != broker.host:
             text = (
                 f"networkConnector {link.get('name')} connects to {other.host}, the other node of the same pure pair: "
                 "under load messages are delivered twice"
@@ -144,9 +144,9 @@ def pure_pair_stores_plugins_or_policies_differ(view: FleetView) -> Iterator[Pro
           activemq_xml_fragments: [{parent: broker/plugins, xml: <statisticsBrokerPlugin/>}]
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
-    changed = {broker.pair for broker in view.brokers_with_user_xml if broker.profile.replicates}
+    changed = {broker.pair for broker in view.brokers_with_user_xml if broker.ha_profile.replicates}
     for name in sorted(changed):
-        master, *slaves = view.fleet.pairs[name].brokers_in_dialling_order
+        master, *slaves = view.fleet.pairs_by_name[name].brokers_in_dialling_order
         for slave in slaves:
             first, second = _mirrored_elements(view, master), _mirrored_elements(view, slave)
             for element in _MIRRORED:
@@ -181,7 +181,7 @@ def planned_master_stop_promotes_slave(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for group in view.fleet.groups:
-        pairs = [pair for pair in group.pairs if pair.profile.replicates]
+        pairs = [pair for pair in group.pairs if pair.ha_profile.replicates]
         if pairs:
             message = (
                 f"group {group.name} uses pure master/slave: when a master stops while its slave is attached, "
@@ -265,7 +265,7 @@ def user_link_to_one_node_of_pair(view: FleetView) -> Iterator[Problem]:
             dialled.setdefault((broker.host, other.pair), []).append((link, transport.text, other))
     for (_, pair), dialled_nodes in dialled.items():
         named = {other.host for _, _, other in dialled_nodes}
-        missing = [b for b in view.fleet.pairs[pair].brokers if b.host not in named and b.openwire is not None]
+        missing = [b for b in view.fleet.pairs_by_name[pair].brokers if b.host not in named and b.openwire is not None]
         if len(named) == 1 and missing:
             link, text, other = dialled_nodes[0]
             absent = missing[0].host

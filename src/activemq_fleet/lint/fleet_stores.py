@@ -268,7 +268,7 @@ def shared_store_without_a_fence(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for node, _ in _node_pairs(view):
-        if node.profile.shares_store_directory and not node.has_guard:
+        if node.ha_profile.shares_store_directory and not node.has_guard:
             text = (
                 "activemq_fence is none: a node of the pair that freezes and resumes can write to the shared store of "
                 "the active node and destroy it"
@@ -341,7 +341,7 @@ def node_serves_after_losing_lease_on_5_7(view: FleetView) -> Iterator[Problem]:
         hosts: {orders-mq01-a: {}, orders-mq01-b: {}}
     """
     for node, _ in _node_pairs(view):
-        if node.profile.has_database_lease:
+        if node.ha_profile.has_database_lease:
             text = (
                 "a node of the pair that freezes and loses its database lease continues to serve: "
                 "both nodes are then active"
@@ -354,15 +354,15 @@ def store_identity_key(settings: Settings, address: str, directory: str) -> tupl
 
     The key describes a directory of the share, a database, or a directory of one machine.
     """
-    if settings.profile.has_database_lease and settings.jdbc is not None:
+    if settings.ha_profile.has_database_lease and settings.jdbc is not None:
         return "database", settings.jdbc.username, settings.jdbc.url
-    if settings.profile.shares_store_directory:
+    if settings.ha_profile.shares_store_directory:
         return "share", directory.rstrip("/")
     return "machine", address.lower(), directory.rstrip("/")
 
 
 def _node_pairs(view: FleetView) -> Iterator[tuple[Broker, Broker]]:
     """Yield the two nodes of each pair, preferred master first."""
-    for pair in view.fleet.pairs.values():
-        if pair.profile.has_peer:
+    for pair in view.fleet.pairs_by_name.values():
+        if pair.ha_profile.has_peer:
             yield from pairwise(pair.brokers_in_dialling_order)

@@ -86,7 +86,9 @@ def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]
         <broker waitForSlave="true" waitForSlaveTimeout="86400000" shutdownOnSlaveFailure="true"/>
     """
     ours = (
-        document.broker is not None and document.broker.profile.replicates and not document.broker.is_replication_slave
+        document.broker is not None
+        and document.broker.ha_profile.replicates
+        and not document.broker.is_replication_slave
     )
     for broker in document.brokers:
         is_master = ours or broker.has_attribute("shutdownOnSlaveFailure")

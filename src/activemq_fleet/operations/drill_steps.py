@@ -74,9 +74,9 @@ def schedule_faulted_pairs(
             "Select other pairs (--target or activemq_target), or another fault (--what or activemq_drill_what)"
         )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
-    if not resync and all(pair.profile.needs_resync for pair in fit):
+    if not resync and all(pair.ha_profile.needs_resync for pair in fit):
         return _once_each(fit, faults, chance)
-    names = [pair.name for pair in fit if resync or not pair.profile.needs_resync]
+    names = [pair.name for pair in fit if resync or not pair.ha_profile.needs_resync]
     order: list[str] = []
     while len(order) < faults:
         turn = names.copy()
@@ -107,11 +107,11 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
 
 def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
     """Return the reason why a drill (a test with injected faults) of a pair is refused, as a sentence, or None."""
-    if len(pair.brokers) < 2 or not pair.profile.has_peer:
+    if len(pair.brokers) < 2 or not pair.ha_profile.has_peer:
         return f"pair {pair.name} has no second node that could take over"
-    if pair.profile.needs_resync and what not in ("kill", "crash"):
+    if pair.ha_profile.needs_resync and what not in ("kill", "crash"):
         return f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, not {what}"
-    if pair.profile.replicates and sum(other.group == pair.group for other in fleet.pairs.values()) < 2:
+    if pair.ha_profile.replicates and sum(other.group == pair.group for other in fleet.pairs_by_name.values()) < 2:
         return (
             f"pair {pair.name} is the only pair of its group, and is pure (activemq_ha: pure). After a failover, the "
             "slave of a pure pair opens no port for clients, so the clients would have no broker"

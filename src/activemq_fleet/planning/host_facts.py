@@ -166,13 +166,13 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
     return facts | {
         "group": identity.group,
         "pair": identity.pair,
-        "unit": identity.pair if settings.profile.has_peer else identity.short_host_name,
+        "unit": identity.pair if settings.ha_profile.has_peer else identity.short_host_name,
         "release": release.text,
         "address": address,
         "dialled": (*variables.dialled, *_dialled_by_settings(identity, settings)),
         "names": tuple({lower, short, address or short, _MULTICAST + multicast_group_name(identity.group, settings)}),
         "store": _shared_store(BrokerHost(identity, settings, release)),
-        "sets_store": settings.store_directory is not None or settings.profile.has_database_lease,
+        "sets_store": settings.store_directory is not None or settings.ha_profile.has_database_lease,
         "links": variables.links,
     }
 
@@ -230,7 +230,7 @@ def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
 
 def _shared_store(member: BrokerHost) -> str | None:
     """Return the store as JSON if other units can use it too; None for one on the machine's own disk."""
-    if not member.settings.profile.shares_store:
+    if not member.settings.ha_profile.shares_store:
         return None
     address = member.settings.address or member.identity.name
     store = store_identity_key(member.settings, address, store_directory_of(member))

@@ -64,7 +64,7 @@ def _template_variables(broker: Broker) -> dict[str, Any]:
         "tree": elements.elements_to_text,
         "title": _title(broker),
         "attributes": _attributes(broker, plugins),
-        "jdbc": settings.jdbc if broker.profile.has_database_lease else None,
+        "jdbc": settings.jdbc if broker.ha_profile.has_database_lease else None,
         "data_source_class": release.data_source_class,
         "virtual_destinations": elements.virtual_destination_elements(broker),
         "policies": elements.destination_policy_elements(broker),
@@ -119,12 +119,12 @@ def _raises_store_limit_after_start(broker: Broker) -> bool:
     (BrokerService.checkUsageLimit of the tags). Measured on 5.15.16, 5.18.3 and 6.3.1: started on a full disk that was
     emptied afterwards, a broker with a limit in bytes acknowledges no message until it is restarted.
     """
-    return not broker.profile.has_database_lease and broker.release.supports("storeUsage", "total")
+    return not broker.ha_profile.has_database_lease and broker.release.supports("storeUsage", "total")
 
 
 def _title(broker: Broker) -> str:
     node, release = broker.identity.node, broker.release.text
-    if not broker.profile.has_peer:
+    if not broker.ha_profile.has_peer:
         return f"{broker.identity.short_host_name}: a single broker of group {broker.group}, release {release}"
     host = broker.identity.short_host_name
     return f"{host}: node {node} (preferred {broker.role}) of pair {broker.pair}, release {release}"
@@ -145,7 +145,7 @@ def _attributes(broker: Broker, plugins: tuple[XmlElement, ...]) -> Attributes:
     if _reloads_configuration(broker):
         # Started by the command and not by Spring: a plugin that is there earlier cannot know its own file (measured).
         attributes["start"] = "false"
-    if broker.profile.replicates and broker.role == "master":
+    if broker.ha_profile.replicates and broker.role == "master":
         attributes |= {"waitForSlave": "true", "waitForSlaveTimeout": _KEEP_WAITING, "shutdownOnSlaveFailure": "false"}
     if elements.removes_inactive_destinations(broker):
         attributes["schedulePeriodForDestinationPurge"] = elements.PURGE_PERIOD
@@ -169,7 +169,7 @@ def _shutdown_hooks(broker: Broker) -> tuple[str, ...]:
 
 def _exception_handler(broker: Broker) -> XmlElement | None:
     lease = broker.release.lease_exception_handler
-    if broker.profile.has_database_lease and lease:
+    if broker.ha_profile.has_database_lease and lease:
         # With the default a database without room is passed over, because its message has "space", and MQTT clients
         # get an acknowledgement for what was not stored: 477 of 980 events lost on 6.3.1 with PostgreSQL.
         return XmlElement(lease, (("ignoreNoSpaceErrors", "false"),))
@@ -227,7 +227,7 @@ def _store_elements(broker: Broker) -> _Store:
     acquire = settings.lock_acquire_interval or (gate if broker.has_guard else None)
     keep_alive = settings.lock_keepalive_interval or (_GATE_KEEP_ALIVE if broker.has_guard else None)
     stop: Attributes = (("stopOnError", "true"),) if release.has_stop_on_error else ()
-    if broker.profile.has_database_lease:
+    if broker.ha_profile.has_database_lease:
         length = (acquire or 10_000) if release.has_adjustable_lease else _FIXED_LEASE
         # A lease that is renewed less than twice in its length runs out while its holder lives.
         keep_alive = keep_alive or min(5000, length // 2)
@@ -248,7 +248,7 @@ def _store_elements(broker: Broker) -> _Store:
     name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
     store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
     directory: Attributes = (("directory", service.kahadb_directory_in_xml(broker)), *store_attributes)
-    if not broker.profile.shares_store_directory:
+    if not broker.ha_profile.shares_store_directory:
         return _Store(name, directory, parts=parts)
     wait = acquire or 1000
     if not release.supports(name, "locker"):

@@ -23,7 +23,7 @@ def credentials_file(broker: Broker, secrets: SecretSource) -> bytes:
     if settings.network_password is not None and settings.authentication != "none":
         entries["activemq.network.password"] = ("activemq_network_password", settings.network_password)
     entries |= {account.key: (account.variable, account.password) for account in broker.accounts}
-    if broker.profile.has_database_lease and settings.jdbc:
+    if broker.ha_profile.has_database_lease and settings.jdbc:
         entries["activemq.jdbc.password"] = ("activemq_jdbc.password", settings.jdbc.password)
     if settings.tls:
         entries["activemq.tls.keystore.password"] = ("activemq_tls.keystore_password", settings.tls.keystore_password)

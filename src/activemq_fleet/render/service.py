@@ -203,7 +203,7 @@ def repair_store_command(broker: Broker) -> tuple[str, ...]:
     a kahaDB store, and with a guard, which repairs each generation (copy of the store).
     """
     keeps_store = not broker.has_guard or broker.calls_fence_command
-    if broker.profile.has_database_lease or not keeps_store:
+    if broker.ha_profile.has_database_lease or not keeps_store:
         return ()
     accept = ("--accept-loss",) if broker.settings.index_rebuild == "serve" else ()
     return (f"{_PROGRAMS}/{broker.settings.instance}-guard", "--store", broker.store_directory, "--mend", *accept)
@@ -216,7 +216,7 @@ def copy_store_index_command(broker: Broker) -> tuple[str, ...]:
     guard, which does the same, without a kahaDB store, and for a release that builds its index from the journal without
     a loss.
     """
-    if broker.profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
+    if broker.ha_profile.has_database_lease or broker.has_guard or not broker.release.loses_subscriptions_on_rebuild:
         return ()
     program = f"{_PROGRAMS}/{broker.settings.instance}-guard"
     return (program, "--store", broker.store_directory, "--keep-index")
@@ -350,7 +350,7 @@ def _unit_file(broker: Broker) -> bytes:
 
 def _unit_variables(broker: Broker) -> dict[str, Any]:
     settings, where = broker.settings, broker_directory_paths(broker)
-    outside = not broker.profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
+    outside = not broker.ha_profile.has_database_lease and not broker.store_directory.startswith(f"{where.data}/")
     store = (broker.store_directory,) if outside else ()
     low_port = any(port < _FIRST_FREE_PORT for port in broker.ports.values())
     used = (where.base, where.home, *store, settings.java_home or "", *_key_files(broker))
@@ -371,7 +371,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),
         "guard": _GUARD_SILENCE if broker.has_guard else "",
-        "restart": not broker.profile.needs_resync,
+        "restart": not broker.ha_profile.needs_resync,
         # A share that is away must fail in ExecStartPre, which reports it, not while mounting.
         "writable": " ".join((where.data, *(f"-{directory}" for directory in store))),
         "protect_home": protect_home_value(used),

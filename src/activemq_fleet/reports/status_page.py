@@ -20,7 +20,9 @@ def status_html_page(status: FleetStatus) -> str:
         status=status,
         headline=status_headline(status),
         verdict="findings" if status.exit_code else "clean",
-        tiles=[(name, value) for name, value in status.summary.items() if value or name in ("brokers", "errors")],
+        tiles=[
+            (name, value) for name, value in status.summary_counts.items() if value or name in ("brokers", "errors")
+        ],
         tables=tables,
         wrong={finding.host for finding in status.findings if finding.severity == "error"},
         links=[

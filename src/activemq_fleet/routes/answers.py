@@ -215,7 +215,7 @@ class Routes:
 
         The name can be that of a broker in a pair.
         """
-        pair = self.fleet.pairs.get(name)
+        pair = self.fleet.pairs_by_name.get(name)
         if pair and len(pair.brokers) == 1:
             name = pair.brokers[0].host
         return self.network.units.get(name) or self.network.units[self.fleet.broker(name).link_end_name]
@@ -301,7 +301,7 @@ class Routes:
 
 def _has_standby(unit: LinkEnd) -> bool:
     """Return whether another node takes over a unit's bridges; without it the network is left as without the unit."""
-    return len(unit.brokers) > 1 and not unit.preferred_broker.profile.replicates
+    return len(unit.brokers) > 1 and not unit.preferred_broker.ha_profile.replicates
 
 
 def _announces_no_consumers(broker: Broker) -> bool:

@@ -145,7 +145,7 @@ def _remedy(unit: LinkEnd) -> str:
             "add a second node with activemq_ha: shared-file, or add links that bypass the broker, "
             "with activemq_topology: mesh or activemq_links"
         )
-    if unit.preferred_broker.profile.replicates:
+    if unit.preferred_broker.ha_profile.replicates:
         return (
             "add links that bypass the broker, with activemq_topology: mesh or activemq_links: a slave of a pure pair "
             "that takes over opens no port, so no bridge can connect to it"

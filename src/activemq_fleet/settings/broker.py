@@ -284,7 +284,7 @@ class _Broker(NetworkSettingsBase):
     waivers: tuple[WaiverSettings, ...] = ()
 
     @property
-    def profile(self) -> HighAvailabilityProfile:
+    def ha_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of a broker, given by the variable ``activemq_ha``."""
         return PROFILES[self.ha]
 
@@ -350,7 +350,7 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
                 f"activemq_console is true, but activemq_install: {self.install} installs no web console: set "
                 "activemq_console to false"
             )
-        if self.fence != "none" and not self.profile.shares_store_directory:
+        if self.fence != "none" and not self.ha_profile.shares_store_directory:
             yield (
                 f"activemq_fence is {self.fence}, but with activemq_ha: {self.ha} the broker shares no directory: "
                 "set activemq_fence to none"
@@ -362,12 +362,12 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
                 f"activemq_kahadb has by_destination (several stores), but activemq_fence: {self.fence} protects only "
                 "one store per pair: set activemq_fence to none, or remove by_destination"
             )
-        if several and self.profile.replicates:
+        if several and self.ha_profile.replicates:
             yield (
                 f"activemq_kahadb has by_destination (several stores), but with activemq_ha: {self.ha} the playbook "
                 "resync copies only one store: remove by_destination"
             )
-        if self.kahadb is not None and self.profile.has_database_lease:
+        if self.kahadb is not None and self.ha_profile.has_database_lease:
             yield f"activemq_kahadb is set, but activemq_ha: {self.ha} uses no kahaDB: remove activemq_kahadb"
 
     def _attribute_contradictions(self) -> Iterator[str]:
@@ -413,7 +413,7 @@ class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, Balancer
                 yield f"activemq_{kind}_password is a default password of ActiveMQ: set a different password"
         if _has_default_password(PROBE_USER, self.probe_password):
             yield "activemq_probe_password is a default password of ActiveMQ: set a different password"
-        for name in self.profile.required_variables:
+        for name in self.ha_profile.required_variables:
             if getattr(self, name) is None:
                 yield (
                     f"activemq_ha is {self.ha}, but activemq_{name} is not set: set activemq_{name} with its "

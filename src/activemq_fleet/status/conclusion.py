@@ -58,7 +58,7 @@ def fleet_status(
     >>> variables = {"activemq_release": "5.18.3", "activemq_ha": "none"}
     >>> fleet = build_fleet({"orders-mq01-a": variables})
     >>> status = fleet_status(fleet, {"orders-mq01-a": {"unreachable": "no route to host"}})
-    >>> status.states
+    >>> status.states_by_host
     {'orders-mq01-a': 'unreachable'}
     >>> [(finding.rule, finding.severity) for finding in status.findings]
     [('unreachable', 'error')]

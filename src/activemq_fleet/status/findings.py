@@ -140,7 +140,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
         return
     consequence = (
         "The broker keeps the lock of its store, so the standby cannot take over"
-        if broker.profile.shares_store
+        if broker.ha_profile.shares_store
         else "No other broker takes over"
     )
     if row.frozen:
@@ -308,7 +308,7 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
         text = f"an installed change has no effect until the broker restarts: {_some(row.restart)}"
         fix = (
             f"run the playbook resync for the pair {row.pair}"
-            if broker.profile.needs_resync
+            if broker.ha_profile.needs_resync
             else f"run the playbook restart or site for {row.host}"
         )
         yield _finding("restart-required", "warning", row.host, text, fix)
@@ -470,7 +470,7 @@ def _active_node_findings(
         text = f"the active broker of {active[0].host} has no standby: {other_states}"
         start = (
             f"run the playbook resync for the pair {rows[0].pair}"
-            if fleet.broker(rows[0].host).profile.needs_resync
+            if fleet.broker(rows[0].host).ha_profile.needs_resync
             else _start_remedy(others[0], fleet.broker(others[0].host))
         )
         yield _finding("standby-missing", "warning", others[0].host, text, start)

@@ -171,8 +171,8 @@ class FleetStatus:
         return int(any(finding.severity != "info" for finding in self.findings))
 
     @property
-    def summary(self) -> dict[str, int]:
-        """The summary of a fleet's status: the numbers of brokers by state, and of findings by severity."""
+    def summary_counts(self) -> dict[str, int]:
+        """The numbers of brokers in all and by state, and of errors and warnings, as a dictionary."""
         states = Counter(broker.state for broker in self.brokers)
         severities = Counter(finding.severity for finding in self.findings)
         shown = [*STATES, "unreachable", "unknown"]
@@ -184,7 +184,7 @@ class FleetStatus:
         }
 
     @property
-    def states(self) -> dict[str, str]:
+    def states_by_host(self) -> dict[str, str]:
         """The states of all brokers, agents and load balancers, by host."""
         rows: tuple[BrokerStatus | AgentStatus | BalancerStatus, ...] = (*self.brokers, *self.agents, *self.balancers)
         return {row.host: row.state for row in rows}
@@ -224,7 +224,7 @@ class FleetStatus:
             "format": FORMAT,
             "time": rfc3339(self.time),
             "seconds": round(self.seconds, 3),
-            "summary": self.summary,
+            "summary": self.summary_counts,
             "brokers": brokers,
             "agents": [asdict(row) for row in self.agents],
             "balancers": [asdict(row) for row in self.balancers],

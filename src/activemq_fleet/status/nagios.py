@@ -19,7 +19,7 @@ def nagios_line_and_exit_code(status: FleetStatus) -> tuple[str, int]:
     the host did not answer, or its state is not known. Raises InputError for the status of several hosts. Source:
     Monitoring Plugins Development Guidelines.
     """
-    rows = status.states
+    rows = status.states_by_host
     if len(rows) > 1:
         raise InputError(
             f"--format nagios requires exactly one host, but {len(rows)} hosts are selected: name one of "

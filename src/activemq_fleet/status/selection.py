@@ -21,7 +21,7 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
     if not name:
         return tuple(sorted(every))
     group = next((group for group in fleet.groups if group.name == name), None)
-    brokers = group.brokers if group else fleet.pairs[name].brokers if name in fleet.pairs else ()
+    brokers = group.brokers if group else fleet.pairs_by_name[name].brokers if name in fleet.pairs_by_name else ()
     if brokers:
         return tuple(sorted(broker.host for broker in brokers))
     hosts = sorted(host for host in every if name in (host, host.partition(".")[0]))

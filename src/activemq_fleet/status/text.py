@@ -141,7 +141,7 @@ def status_headline(status: FleetStatus) -> str:
 
     It has the numbers of queried hosts, of errors and of warnings.
     """
-    numbers = status.summary
+    numbers = status.summary_counts
     who = [count_with_noun(len(rows), what) for rows, what in _parts(status) if rows]
     if not status.exit_code:
         starting = sum(row.state == "starting" for row in status.brokers)

@@ -208,7 +208,7 @@ def _permissions_of(
         advisories.read.append(group)
         advisories.admin.append(group)
     if NETWORK_GROUP in everyone:
-        for destination in _EVERYTHING if broker.profile.replicates else dict.fromkeys(carried):
+        for destination in _EVERYTHING if broker.ha_profile.replicates else dict.fromkeys(carried):
             kind, _, name = destination.partition("://")
             at(kind, name).all(NETWORK_GROUP)
     for topic in dict.fromkeys(topic for agent in agents for topic in agent.settings.agent_topics):

@@ -110,7 +110,7 @@ def _vrrp_router_id(vip: str) -> int:
 
 
 def _serves_by_masters_only(group: Group) -> bool:
-    return any(broker.profile.replicates for broker in group.brokers)
+    return any(broker.ha_profile.replicates for broker in group.brokers)
 
 
 def _virtual_ports(group: Group) -> Iterator[VirtualPort]:

@@ -87,18 +87,18 @@ def build_broker_without_links(member: BrokerHost, peer: BrokerHost | None = Non
         release=release,
         address=settings.address or identity.name,
         broker_name=settings.broker_name
-        or (identity.pair if settings.profile.shares_store else identity.short_host_name),
+        or (identity.pair if settings.ha_profile.shares_store else identity.short_host_name),
         store_directory=store_directory_of(member),
         ports=listeners.ports,
         connectors=listeners.connectors,
-        peer=peer.host if peer and settings.profile.has_peer else None,
+        peer=peer.host if peer and settings.ha_profile.has_peer else None,
         peer_address=_peer_address(member, peer) if peer else None,
     )
     return broker, [*findings, *_check_name(member)]
 
 
 def _peer_address(member: BrokerHost, peer: BrokerHost) -> Address | None:
-    profile = member.settings.profile
+    profile = member.settings.ha_profile
     if not profile.has_peer:
         return None
     listeners = peer.listeners
@@ -143,7 +143,7 @@ def _listen(member: BrokerHost) -> BrokerListeners:
 def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
     """Return the connectors of a broker, and the configured ones of an unknown scheme, each with its position."""
     settings, release = member.settings, member.release
-    replicates = settings.profile.replicates
+    replicates = settings.ha_profile.replicates
     if replicates and member.identity.role == "slave":
         return (), ()
     connectors: list[Connector] = []
@@ -260,7 +260,7 @@ def store_directory_of(member: BrokerHost) -> str:
     settings = member.settings
     if settings.store_directory:
         return settings.store_directory
-    if settings.profile.shares_store_directory:
+    if settings.ha_profile.shares_store_directory:
         return f"/srv/activemq/{member.identity.pair}"
     return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
 
@@ -287,11 +287,11 @@ def _check_name(member: BrokerHost) -> Iterator[Finding]:
 
 def _check_profile(member: BrokerHost) -> Iterator[Finding]:
     settings, release = member.settings, member.release
-    needed = settings.profile.release_requirement
+    needed = settings.ha_profile.release_requirement
     if needed and not needed.is_met_by(release):
         message = needed.message.format(release=release.text)
         yield error_finding(needed.rule, member.host, message, needed.fix, needed.why)
-    if settings.profile.replicates and settings.tls:
+    if settings.ha_profile.replicates and settings.tls:
         yield _unsupported_finding(
             member,
             f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "

@@ -50,7 +50,7 @@ def build_fleet(
     >>> fleet = build_fleet({host: variables for host in ("orders-mq01-a", "orders-mq01-b")})
     >>> [(broker.host, broker.role, broker.ports["openwire"]) for broker in fleet.brokers]
     [('orders-mq01-a', 'master', 61616), ('orders-mq01-b', 'slave', 61616)]
-    >>> list(fleet.pairs)
+    >>> list(fleet.pairs_by_name)
     ['orders-mq01']
     """
     roster, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)

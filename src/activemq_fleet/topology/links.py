@@ -338,12 +338,12 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
         elif target.openwire_addresses:
             yield _link_to_unit(broker, plan, target, network)
     peer = broker.peer_address
-    if broker.settings.pair_links == "static" and broker.peer and peer and not broker.profile.replicates:
+    if broker.settings.pair_links == "static" and broker.peer and peer and not broker.ha_profile.replicates:
         yield _pair_link(broker, broker.peer.partition(".")[0], peer)
 
 
 def _multicast_link(broker: Broker) -> Link:
-    settings, profile = broker.settings, broker.profile
+    settings, profile = broker.settings, broker.ha_profile
     return Link(
         name=settings.multicast_name
         or f"{broker.pair if profile.shares_store else broker.identity.short_host_name}-{broker.group}",

@@ -140,7 +140,7 @@ def _half_pair(brokers: Sequence[Broker], pair: str, node: str, host: str) -> st
     group = next(broker.group for broker in brokers if broker.host == host)
     nodes: dict[str, set[str]] = defaultdict(set)
     for broker in brokers:
-        if broker.group == group and broker.pair != pair and broker.profile.has_peer:
+        if broker.group == group and broker.pair != pair and broker.ha_profile.has_peer:
             nodes[broker.pair].add(broker.identity.node)
     halves = [name for name, marks in nodes.items() if len(marks) == 1 and node not in marks]
     return halves[0] if len(halves) == 1 else ""
@@ -165,7 +165,7 @@ def pair_named_like_host_findings(brokers: Sequence[Broker]) -> Iterator[Finding
     Targets and link ends would be ambiguous.
     """
     hosts = {(broker.group, broker.identity.short_host_name): broker.host for broker in brokers}
-    for pair, broker in {broker.pair: broker for broker in brokers if broker.profile.has_peer}.items():
+    for pair, broker in {broker.pair: broker for broker in brokers if broker.ha_profile.has_peer}.items():
         if other := hosts.get((broker.group, pair)):
             yield error_finding(
                 "T003",

@@ -226,10 +226,10 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
     }
     for pair, brokers in units.items():
         first = brokers[0]
-        if first.profile.has_peer and len(brokers) == 1 and (other_pair := _misspelt_pair(pair, halves)):
+        if first.ha_profile.has_peer and len(brokers) == 1 and (other_pair := _misspelt_pair(pair, halves)):
             if other_pair < pair:  # one finding for the two halves
                 yield _divided_pair_finding(pair, first, halves[other_pair])
-        elif first.profile.has_peer:
+        elif first.ha_profile.has_peer:
             yield from _uneven_pair_findings(pair, brokers, unpaired)
         if len(brokers) == 1:
             continue
@@ -244,7 +244,7 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
                     why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
-        if first.profile.shares_store:
+        if first.ha_profile.shares_store:
             yield from _unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
 
 
@@ -486,7 +486,7 @@ def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
 
 
 def _credential_findings(broker: Broker) -> Iterator[Finding]:
-    if broker.profile.has_peer and broker.peer is None:
+    if broker.ha_profile.has_peer and broker.peer is None:
         return  # T002 reports the incomplete pair, and its links can change with it
     settings = broker.settings
     if settings.authentication != "simple" and settings.network_username is None:
@@ -521,7 +521,7 @@ def _duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Findi
     if len({"broker", "store", *names}) == 2 + len(names):
         return
     owners = {"broker": ("the <broker> element", "")}
-    if broker.profile.has_database_lease:
+    if broker.ha_profile.has_database_lease:
         owners["store"] = ("the bean of the database", "")
     named = [("connector", connector.name, "") for connector in broker.connectors]
     for kind, name, target in (*named, *(("link", link.name, link.target) for link in broker.links)):

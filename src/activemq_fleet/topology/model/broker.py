@@ -138,7 +138,7 @@ def discovery_method_of(settings: Settings, release: Release) -> Discovery:
     It is ``activemq_discovery``, or a default by profile and release.
     """
     by_release: Discovery = "masterslave" if release.has_masterslave_discovery else "failover"
-    return settings.discovery or settings.profile.default_discovery or by_release
+    return settings.discovery or settings.ha_profile.default_discovery or by_release
 
 
 def multicast_group_name(group: str, settings: Settings) -> str:
@@ -204,9 +204,9 @@ class Broker:
         return self.identity.role
 
     @property
-    def profile(self) -> HighAvailabilityProfile:
+    def ha_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the broker, given by the variable ``activemq_ha``."""
-        return self.settings.profile
+        return self.settings.ha_profile
 
     @property
     def discovery_method(self) -> Discovery:
@@ -224,12 +224,12 @@ class Broker:
 
         It opens no connector, not even once it is promoted.
         """
-        return self.profile.replicates and self.role == "slave"
+        return self.ha_profile.replicates and self.role == "slave"
 
     @property
     def shared_store_directory(self) -> str | None:
         """The store directory that both nodes of the broker's pair share, or None."""
-        return self.store_directory if self.profile.shares_store_directory else None
+        return self.store_directory if self.ha_profile.shares_store_directory else None
 
     @property
     def has_guard(self) -> bool:
@@ -237,7 +237,7 @@ class Broker:
 
         The guard starts the broker. ``activemq_fence`` is ``guard`` or ``command``.
         """
-        return self.settings.fence != "none" and self.profile.shares_store_directory
+        return self.settings.fence != "none" and self.ha_profile.shares_store_directory
 
     @property
     def calls_fence_command(self) -> bool:
@@ -245,12 +245,12 @@ class Broker:
 
         It does with ``activemq_fence: command``.
         """
-        return self.settings.fence == "command" and self.profile.shares_store_directory
+        return self.settings.fence == "command" and self.ha_profile.shares_store_directory
 
     @property
     def link_end_name(self) -> str:
         """The name by which links refer to the broker: that of its pair, or its short host name if it has no peer."""
-        return self.identity.pair if self.profile.has_peer else self.identity.short_host_name
+        return self.identity.pair if self.ha_profile.has_peer else self.identity.short_host_name
 
     @property
     def openwire(self) -> Connector | None:

@@ -44,9 +44,9 @@ class Pair:
         return next((b for b in self.brokers if b.role == "master"), self.brokers[0])
 
     @property
-    def profile(self) -> HighAvailabilityProfile:
+    def ha_profile(self) -> HighAvailabilityProfile:
         """The high-availability profile of the pair's preferred master, given by ``activemq_ha``."""
-        return self.preferred_master.profile
+        return self.preferred_master.ha_profile
 
     @property
     def brokers_in_dialling_order(self) -> tuple[Broker, ...]:
@@ -123,7 +123,7 @@ def groups_of(brokers: Iterable[Broker]) -> tuple[Group, ...]:
 
 def pair_and_single_broker_count_texts(brokers: Iterable[Broker]) -> list[str]:
     """Return the numbers of pairs and single brokers as a list of texts, such as ``["2 pairs", "1 single broker"]``."""
-    has_peer = {broker.link_end_name: broker.profile.has_peer for broker in brokers}
+    has_peer = {broker.link_end_name: broker.ha_profile.has_peer for broker in brokers}
     pairs = sum(has_peer.values())
     numbers = {"pair": pairs, "single broker": len(has_peer) - pairs}
     return [count_with_noun(number, noun) for noun, number in numbers.items() if number]
@@ -222,8 +222,8 @@ class Fleet:
         return {broker.host: broker for broker in self.brokers}
 
     @cached_property
-    def pairs(self) -> dict[str, Pair]:
-        """The pairs of the fleet by name."""
+    def pairs_by_name(self) -> dict[str, Pair]:
+        """The pairs of the fleet as a dictionary by name, in the order of groups and pairs."""
         return {pair.name: pair for group in self.groups for pair in group.pairs}
 
     def broker(self, host: str) -> Broker:
@@ -236,8 +236,8 @@ class Fleet:
         short = [b for b in self.brokers if b.identity.short_host_name == host]
         if len(short) == 1:
             return short[0]
-        if host in self.pairs:
-            brokers = names_to_text([broker.host for broker in self.pairs[host].brokers_in_dialling_order])
+        if host in self.pairs_by_name:
+            brokers = names_to_text([broker.host for broker in self.pairs_by_name[host].brokers_in_dialling_order])
             raise InputError(f"{host} is a pair, not a broker: choose one of its brokers: {brokers}")
         if members := [broker.host for group in self.groups if group.name == host for broker in group.brokers]:
             raise InputError(f"{host} is a group, not a broker: choose one of its brokers: {names_to_text(members)}")
