@@ -459,8 +459,8 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
         empty store, and durable subscriptions of bridges would remain under the old name.
     Fix: set activemq_pair to the deployed name in the variables of both nodes. Keep activemq_naming_pattern if it is
-        set. To move the host to another pair instead, first remove the directory of the old broker
-        (activemq_base/activemq_instance), or add a waiver of L034 to activemq_waivers.
+        set. To move the host to another pair instead, stop the old broker and rename its directory
+        (activemq_base/activemq_instance), which can contain messages. Or add a waiver of L034 to activemq_waivers.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -478,9 +478,9 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
         yield Problem(
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",
-            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, remove "
-            "the directory of the old broker (activemq_base/activemq_instance), or add a waiver of L034 to "
-            "activemq_waivers",
+            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, stop "
+            "the old broker and rename its directory (activemq_base/activemq_instance), which can contain messages. Or "
+            "add a waiver of L034 to activemq_waivers",
         )
 
 
