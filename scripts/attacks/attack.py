@@ -245,11 +245,12 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
     """
     store = SharedStore(lab.fleet.broker(active).store_directory)
     wait_until(
-        lambda: _old_generations(store) <= set(store.kept_generation_numbers()), "old generations are gone or named"
+        lambda: _old_generations(store) <= set(store.generation_numbers_with_uncopied_messages()),
+        "old generations are gone or named",
     )
     login = lab.credentials(PAIR)
     named: Counter[str] = Counter()
-    for number in store.kept_generation_numbers():
+    for number in store.generation_numbers_with_uncopied_messages():
         with ReplayConnection(
             lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
         ) as connection:

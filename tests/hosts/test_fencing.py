@@ -75,7 +75,11 @@ def test_a_machine_that_was_paused_loses_nothing_unnamed_when_it_goes_on(control
 
 def bodies_in_old_generations(store: SharedStore) -> set[str]:
     """The bodies of the messages that old generations hold and name."""
-    messages = (message for number in store.kept_generation_numbers() for message in uncopied_messages(store, number))
+    messages = (
+        message
+        for number in store.generation_numbers_with_uncopied_messages()
+        for message in uncopied_messages(store, number)
+    )
     frames = [message.read_openwire_frame() for message in messages]
     return {frame[slice(*parse_openwire_message(frame).content)].decode() for frame in frames}
 

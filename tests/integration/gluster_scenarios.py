@@ -267,8 +267,10 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
     named = 0
     if scenario.is_fenced:
         store = SharedStore(lab.fleet.broker(sound).store_directory)
-        poll_until_true(lambda: _old_generations(store) <= set(store.kept_generation_numbers()), _NAMED, 0.5)
-        for number in store.kept_generation_numbers():
+        poll_until_true(
+            lambda: _old_generations(store) <= set(store.generation_numbers_with_uncopied_messages()), _NAMED, 0.5
+        )
+        for number in store.generation_numbers_with_uncopied_messages():
             login = Login(*astuple(credentials) if credentials else ("", ""))
             with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:
                 named += connection.resend_messages(uncopied_messages(store, number))

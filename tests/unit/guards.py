@@ -44,7 +44,7 @@ def crash_before(module, name):
         return real(*arguments, **options)
     setattr(module, name, call)
 for name in (
-    "write_new_file", "sync_directory", "rename_and_sync", "set_symlink_target", "remove_file_or_link",
+    "write_new_file", "sync_directory", "rename_within_parent_and_sync", "set_symlink_target", "remove_file_or_link",
     "remove_tree_or_file",
 ):
     crash_before(disk, name)

@@ -19,7 +19,7 @@ def call(script: str, timeout: float = 20.0) -> FenceCommand:
 
 def test_status_0_means_that_the_host_is_fenced_and_it_is_told_which(tmp_path: Path) -> None:
     script = f'echo "$ACTIVEMQ_FENCE_HOST of $ACTIVEMQ_FENCE_PAIR" > {tmp_path}/told'
-    assert call(script).run_fence_command(lambda: None) == ""
+    assert call(script).run_and_describe_failure(lambda: None) == ""
     assert (tmp_path / "told").read_text() == "o-mq01-b of o-mq01\n"
 
 
@@ -35,13 +35,13 @@ def test_status_0_means_that_the_host_is_fenced_and_it_is_told_which(tmp_path: P
     ],
 )
 def test_any_other_end_says_why(command: FenceCommand, why: str) -> None:
-    assert command.run_fence_command(lambda: None) == why
+    assert command.run_and_describe_failure(lambda: None) == why
 
 
 def test_one_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     signs: list[float] = []
     command = call(f"(sleep 2; touch {tmp_path}/late) & sleep 60", timeout=1)
-    problem = command.run_fence_command(lambda: signs.append(time.monotonic()))
+    problem = command.run_and_describe_failure(lambda: signs.append(time.monotonic()))
     assert (
         problem
         == "the fence command /bin/sh (activemq_fence_command) took longer than its timeout of 1 s, and was killed"

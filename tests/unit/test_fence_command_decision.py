@@ -90,10 +90,10 @@ def carried_out(
         yield dead.at(index, done).with_ends(1 - index, range(step.number, step.number + 1))
     elif step.action is GuardAction.CLAIM and len(world.claims) == step.number - 1:
         if len(world.claims) < MOST_CLAIMS:
-            claimed = replace(done, fence=fence.guard_state_after_claim(step.number))
+            claimed = replace(done, fence=fence.guard_state_after_claim_attempt(step.number))
             yield replace(world.at(index, claimed), claims=(*world.claims, (index, False)))
     elif step.action is GuardAction.CLAIM:
-        yield freed.at(index, replace(done, fence=fence.guard_state_after_claim()))
+        yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_attempt()))
     elif step.action is GuardAction.ADMIT:
         yield world.at(index, replace(done, fence=fence.guard_state_after_granting_access(step.number), writes=True))
     elif step.action is GuardAction.END:

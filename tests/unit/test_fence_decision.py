@@ -105,17 +105,19 @@ def carried_out(
     done = replace(host, step=None)
     match step.action:
         case GuardAction.WAIT:
-            dropped = world.at(index, replace(done, fence=fence.guard_state_after_claim())).noted(index)
+            dropped = world.at(index, replace(done, fence=fence.guard_state_after_claim_attempt())).noted(index)
             yield replace(dropped, lock=index if world.lock is None else world.lock)
         case GuardAction.BUILD:
-            copied = replace(done, fence=fence.guard_state_after_copy_to(step.number), copied=world.leaves)
+            copied = replace(done, fence=fence.guard_state_after_copying(step.number), copied=world.leaves)
             by_links = world.ended & {step.number}
             yield replace(world.at(index, copied), linked=world.linked | by_links)
         case GuardAction.CLAIM:
             if len(world.claims) != step.number - 1:
-                yield freed.at(index, replace(done, fence=fence.guard_state_after_claim()))
+                yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_attempt()))
             else:
-                claimed = replace(world.at(index, replace(done, fence=fence.guard_state_after_claim())), leaves=0)
+                claimed = replace(
+                    world.at(index, replace(done, fence=fence.guard_state_after_claim_attempt())), leaves=0
+                )
                 yield replace(claimed, claims=(*world.claims, index))
         case GuardAction.ADMIT:
             yield world.at(
@@ -188,7 +190,7 @@ class TrustsItsNode(CopyFenceState):
 class TrustsItsCopy(TrustsItsNode):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def guard_state_after_claim(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> CopyFenceState:
         return self
 
 

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.node.fence.decision import StoreClaim, in_place_claim
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
-    StoreAccess,
+    WritableAndNewestGeneration,
     brokers_writing_newest_generation,
     current_store_directory,
     different_stores_message,
@@ -38,15 +38,18 @@ def store(tmp_path: Path) -> SharedStore:
 @pytest.mark.parametrize(
     ("accesses", "writers"),
     [
-        ({"a": StoreAccess(1, 2), "b": StoreAccess(2, 2)}, ["b"]),
-        ({"a": StoreAccess(1, 1), "b": StoreAccess(2, 2)}, ["b"]),  # a sees the newest claim late
-        ({"a": StoreAccess(0, 0), "b": StoreAccess(0, 0)}, ["a", "b"]),
-        ({"a": StoreAccess(None, 2), "b": StoreAccess(2, 2)}, ["b"]),
-        ({"a": StoreAccess(1, None), "b": StoreAccess(None, None)}, []),
+        ({"a": WritableAndNewestGeneration(1, 2), "b": WritableAndNewestGeneration(2, 2)}, ["b"]),
+        (
+            {"a": WritableAndNewestGeneration(1, 1), "b": WritableAndNewestGeneration(2, 2)},
+            ["b"],
+        ),  # a sees the newest claim late
+        ({"a": WritableAndNewestGeneration(0, 0), "b": WritableAndNewestGeneration(0, 0)}, ["a", "b"]),
+        ({"a": WritableAndNewestGeneration(None, 2), "b": WritableAndNewestGeneration(2, 2)}, ["b"]),
+        ({"a": WritableAndNewestGeneration(1, None), "b": WritableAndNewestGeneration(None, None)}, []),
     ],
 )
 def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
-    accesses: dict[str, StoreAccess], writers: list[str]
+    accesses: dict[str, WritableAndNewestGeneration], writers: list[str]
 ) -> None:
     assert brokers_writing_newest_generation(accesses) == writers
     assert two_masters_message(accesses) == (

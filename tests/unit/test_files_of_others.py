@@ -17,7 +17,7 @@ from activemq_fleet.node.config import vendor_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import (
     UntrustedPathError,
-    open_file_of_process,
+    reopen_file_of_process,
 )
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.state import broker_state as state
@@ -195,7 +195,7 @@ def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(t
             open(os.open(path, os.O_RDWR | os.O_NONBLOCK), "rb", buffering=0) as file,
             pytest.raises(UntrustedPathError, match="not a regular file"),
         ):
-            open_file_of_process(f"/proc/self/fd/{file.fileno()}")
+            reopen_file_of_process(f"/proc/self/fd/{file.fileno()}")
 
 
 def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path) -> None:

@@ -110,14 +110,14 @@ def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
 def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    rename = disk.rename_and_sync
+    rename = disk.rename_within_parent_and_sync
 
     def refusing(source: str, target: str) -> None:
         if source.endswith(".new"):
             raise OSError(28, "No space left on device", source)
         rename(source, target)
 
-    monkeypatch.setattr(disk, "rename_and_sync", refusing)
+    monkeypatch.setattr(disk, "rename_within_parent_and_sync", refusing)
     with pytest.raises(OSError, match="No space left"):
         release_tree.move_new_release_into_place(str(home), "5.18.6")
     assert holds(home) == ["5.18.3"]
@@ -194,7 +194,7 @@ def cut_before(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
         return counted
 
-    monkeypatch.setattr(disk, "rename_and_sync", counting(disk.rename_and_sync))
+    monkeypatch.setattr(disk, "rename_within_parent_and_sync", counting(disk.rename_within_parent_and_sync))
     monkeypatch.setattr(disk, "remove_tree_or_file", counting(disk.remove_tree_or_file))
 
 

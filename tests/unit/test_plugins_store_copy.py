@@ -210,8 +210,8 @@ class PowerCut(BaseException):
 
 WRITES = (
     "create_and_open_directory",
-    "create_file",
-    "write_file",
+    "create_and_open_file",
+    "write_new_file",
     "replace_file",
     "rename",
     "sync",

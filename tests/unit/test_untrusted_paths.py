@@ -16,9 +16,9 @@ from activemq_fleet.node.files import untrusted_paths
 from activemq_fleet.node.files.untrusted_paths import (
     Directory,
     UntrustedPathError,
-    first_foreign_directory_owner,
     open_directory,
     open_file,
+    owner_of_first_untrusted_directory,
     read_file,
 )
 from tests.unit.attackers import BROKER, STRANGER, common_directory, do_as, doing_as, needs_root, owned_directory
@@ -187,7 +187,7 @@ def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data
         end = time.monotonic() + 2
         while time.monotonic() < end:
             with contextlib.suppress(UntrustedPathError, FileNotFoundError), open_directory(str(data / "store")) as at:
-                at.write_file("new", b"x")
+                at.write_new_file("new", b"x")
                 at.create_and_open_directory("below").close()
                 at.remove_tree_or_file("below")
                 at.rename("new", "other")
@@ -201,7 +201,7 @@ def test_a_planted_name_is_never_written_through(common: Path, data: Path) -> No
     do_as(BROKER, lambda: (data / "new").symlink_to(common / "secret" / "made"))
     with open_directory(str(data)) as directory:
         with pytest.raises(FileExistsError):
-            directory.write_file("new", b"x")
+            directory.write_new_file("new", b"x")
         with pytest.raises(FileExistsError):
             directory.create_and_open_directory("new")
         directory.replace_file("new", b"x")
@@ -232,7 +232,7 @@ def test_a_tree_without_end_ends_with_an_error(data: Path) -> None:
     do_as(BROKER, nest)
     with open_directory(str(data)) as directory:
         with pytest.raises(UntrustedPathError, match="directories deep"):
-            list(directory.walk())
+            list(directory.walk_files_and_links())
         with pytest.raises(UntrustedPathError, match="directories deep"):
             directory.remove_tree_or_file("d")
 
@@ -246,20 +246,20 @@ def test_a_rename_takes_the_place_of_nothing(data: Path) -> None:
 
 def test_the_first_account_that_can_exchange_what_lies_below_is_known(common: Path, data: Path) -> None:
     do_as(BROKER, lambda: (data / "store").mkdir())
-    assert first_foreign_directory_owner(str(common)) is None
-    assert first_foreign_directory_owner(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
+    assert owner_of_first_untrusted_directory(str(common)) is None
+    assert owner_of_first_untrusted_directory(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
     # Whoever owns what lies below cannot hide who owns what lies above.
     os.chown(data / "store", STRANGER, STRANGER)
-    assert first_foreign_directory_owner(str(data / "store")) == (BROKER, BROKER)
+    assert owner_of_first_untrusted_directory(str(data / "store")) == (BROKER, BROKER)
     os.chown(data / "store", 0, 0)
-    assert first_foreign_directory_owner(str(data / "store")) == (BROKER, BROKER)
+    assert owner_of_first_untrusted_directory(str(data / "store")) == (BROKER, BROKER)
     (common / "link").symlink_to(data / "store")
-    assert first_foreign_directory_owner(str(common / "link")) == (BROKER, BROKER)
+    assert owner_of_first_untrusted_directory(str(common / "link")) == (BROKER, BROKER)
 
 
 def test_a_directory_that_its_group_can_write_is_not_root_s_alone(common: Path) -> None:
     owned_directory(common / "shared", 0, 0o775)
-    assert first_foreign_directory_owner(str(common / "shared")) == (0, 0)
+    assert owner_of_first_untrusted_directory(str(common / "shared")) == (0, 0)
 
 
 def test_a_path_is_opened_below_another_root(common: Path, data: Path) -> None:

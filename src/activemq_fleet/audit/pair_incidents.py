@@ -23,7 +23,7 @@ from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_correct_clocks
 from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
-from activemq_fleet.node.fence.store_access import StoreAccess, two_masters_message
+from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
@@ -407,7 +407,9 @@ def _share_store(
     """
     numbers = {run.host: nodes[run.host].fencing_generation_at(run.store_acquired_at) for run in (first, second)}
     if all(numbers.values()):
-        return bool(two_masters_message({host: StoreAccess(number, number) for host, number in numbers.items()}))
+        return bool(
+            two_masters_message({host: WritableAndNewestGeneration(number, number) for host, number in numbers.items()})
+        )
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:
         return first_store == second_store

@@ -78,7 +78,7 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
         store = _open_fenced(directory)
         return [
             {"generation": number, **row}
-            for number in store.kept_generation_numbers()
+            for number in store.generation_numbers_with_uncopied_messages()
             for row in store.read_uncopied_message_list(number)
         ]
 
@@ -136,7 +136,7 @@ def replay_and_remove_generations_command(
     """
     from activemq_fleet.node.config.probe_account import Login
 
-    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).kept_generation_numbers())
+    numbers = _run_as_owner(directory, lambda: _open_fenced(directory).generation_numbers_with_uncopied_messages())
     if not numbers:
         print_escaped(_nothing_behind(directory))
         return
@@ -220,9 +220,9 @@ def _replay_generation(
 
 
 def _remove_generations(directory: Path) -> list[str]:
-    from activemq_fleet.node.fence.old_generations import remove_old_generations
+    from activemq_fleet.node.fence.old_generations import remove_obsolete_generations
 
-    return list(remove_old_generations(_open_fenced(directory)))
+    return list(remove_obsolete_generations(_open_fenced(directory)))
 
 
 def _open_fenced(directory: Path) -> SharedStore:

@@ -12,7 +12,7 @@ from typing import Any
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
-from activemq_fleet.node.fence.store_access import newest_generations_of_host
+from activemq_fleet.node.fence.store_access import recent_generations_made_by_host
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
 from activemq_fleet.render.service import guard_state_directory
 from activemq_fleet.topology import Broker
@@ -47,7 +47,9 @@ def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None =
         known["release"] = broker.release.text
         known["store"] = broker.shared_store_directory
         if broker.has_guard:
-            known["generations"] = newest_generations_of_host(broker.store_directory, guard_state_directory(broker))
+            known["generations"] = recent_generations_made_by_host(
+                broker.store_directory, guard_state_directory(broker)
+            )
         with suppress(OSError):
             known["risk_records"] = [record.to_dict() for record in read_newest_risk_records(broker.store_directory)]
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")

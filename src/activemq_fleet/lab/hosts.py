@@ -26,7 +26,7 @@ from activemq_fleet.lab.state import InstalledSoftware, LabState, make_shared_st
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_access import (
-    StoreAccess,
+    WritableAndNewestGeneration,
     newest_claimed_generation_number,
     writable_generation_number,
 )
@@ -132,7 +132,7 @@ class LabBrokers:
                 ) from None
         return self._configurations[key]
 
-    def writable_and_newest_store_generations(self, broker: Broker) -> StoreAccess:
+    def writable_and_newest_store_generations(self, broker: Broker) -> WritableAndNewestGeneration:
         """Return the number of the store generation that a broker can write to, and that of the newest generation.
 
         A generation is a numbered copy of a fenced store; the newest one is in force. The first number is None if the
@@ -146,7 +146,9 @@ class LabBrokers:
             paths = [path for _, path in open_files_with_descriptors(process.pid)] if process else []
         except OSError:
             paths = []  # It has just ended.
-        return StoreAccess(writable_generation_number(paths, shared), newest_claimed_generation_number(shared))
+        return WritableAndNewestGeneration(
+            writable_generation_number(paths, shared), newest_claimed_generation_number(shared)
+        )
 
     def state_from_log(self, broker: Broker) -> BrokerRun:
         """Return the state of a broker according to its log.

@@ -11,7 +11,11 @@ from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.fence.store_access import StoreAccess, brokers_writing_newest_generation, two_masters_message
+from activemq_fleet.node.fence.store_access import (
+    WritableAndNewestGeneration,
+    brokers_writing_newest_generation,
+    two_masters_message,
+)
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
@@ -58,9 +62,9 @@ class ObservedNode(BrokerEvidence):
         return PROFILES[self.ha]
 
     @property
-    def writable_and_newest_generation_numbers(self) -> StoreAccess:
+    def writable_and_newest_generation_numbers(self) -> WritableAndNewestGeneration:
         """The numbers of the writable and the newest generation (numbered copy) of a node's fenced store."""
-        return StoreAccess(self.generation, self.generation_in_force)
+        return WritableAndNewestGeneration(self.generation, self.generation_in_force)
 
     @property
     def is_about_to_start(self) -> bool:

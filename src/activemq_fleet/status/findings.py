@@ -9,7 +9,7 @@ from typing import Any
 from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.fence.store_access import (
-    StoreAccess,
+    WritableAndNewestGeneration,
     brokers_writing_newest_generation,
     different_stores_message,
     two_masters_message,
@@ -515,7 +515,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield _finding("two-active", "error", active[0].host, text, stop)
         return
-    accesses = {row.host: StoreAccess(row.generation, row.generation_in_force) for row in active}
+    accesses = {row.host: WritableAndNewestGeneration(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield _finding("two-active", "error", active[0].host, both, stop)
     elif all(row.generation_in_force is None for row in active):

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_owned_file
+from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory, open_file_of_directory_owner
 from ..printable import escape_unprintable
 
 _CHUNK = 1 << 20
@@ -229,7 +229,7 @@ def open_evidence_file(directory: Directory, name: str, archive_name: str) -> Op
     It is returned with its size and modification time. Root or the owner of its directory must have written the file.
     Raises UntrustedPathError, OSError.
     """
-    descriptor = open_owned_file(directory, name)
+    descriptor = open_file_of_directory_owner(directory, name)
     status = os.fstat(descriptor)
     return OpenEvidenceFile(archive_name, os.fdopen(descriptor, "rb"), status.st_size, status.st_mtime)
 

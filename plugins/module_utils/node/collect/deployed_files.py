@@ -77,7 +77,7 @@ def read_masked_tree(path: str, secrets: KnownSecrets, archive: EvidenceArchive,
     deployed = version.manifest if version else {}
     try:
         with open_directory(path) as top:
-            for directory, name in top.walk():
+            for directory, name in top.walk_files_and_links():
                 file = os.path.relpath(os.path.join(directory.path, name), top.path)
                 if file not in PRIVATE:
                     _read_file(directory, name, file, version, secrets, archive, archive_prefix, tree)

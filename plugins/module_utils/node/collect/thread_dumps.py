@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ..files.untrusted_paths import UntrustedPathError, open_file_of_process
+from ..files.untrusted_paths import UntrustedPathError, reopen_file_of_process
 from ..process.proc import Process, handles_sigquit, open_process_handle, read_proc_file, send_signal, uid_of_process
 
 COUNT = 3
@@ -142,7 +142,7 @@ def _open_output(process: Process) -> Iterator[Callable[[], str] | None]:
     path, account = f"/proc/{process.pid}/fd/1", uid_of_process(process.pid)
     try:
         is_socket = stat.S_ISSOCK(os.stat(path).st_mode)
-        descriptor = None if is_socket else open_file_of_process(path, () if account is None else (account,))
+        descriptor = None if is_socket else reopen_file_of_process(path, () if account is None else (account,))
     except (OSError, UntrustedPathError):
         yield None
         return

@@ -95,7 +95,10 @@ class InstalledVersion:
 
     def _files(self) -> list[str]:
         with open_directory(self.directory) as top:
-            return [os.path.relpath(os.path.join(directory.path, name), top.path) for directory, name in top.walk()]
+            return [
+                os.path.relpath(os.path.join(directory.path, name), top.path)
+                for directory, name in top.walk_files_and_links()
+            ]
 
 
 def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str, bytes]:

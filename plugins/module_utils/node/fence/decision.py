@@ -130,18 +130,20 @@ class CopyFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
-    def guard_state_after_copy_to(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after it copied generation ``number`` (a copy of the shared store) to a new one.
+    def guard_state_after_copying(self, source_number: int) -> CopyFenceState:
+        """Return the state of a guard after it copied generation ``source_number`` of the shared store to a new one.
 
-        The new copy is not yet claimed; it is usable as long as
-        generation ``number`` is in force.
+        Generations are numbered copies of the store. The new one is not yet claimed, and has no number. It is usable as
+        long as generation ``source_number`` is in force.
         """
-        return replace(self, built_from=number)
+        return replace(self, built_from=source_number)
 
-    def guard_state_after_claim(self, number: int | None = None) -> CopyFenceState:
-        """Return the state of a guard after its attempt to claim a generation, copy ``number`` of the shared store.
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> CopyFenceState:
+        """Return the state of a guard after it tried to claim generation ``number`` of the shared store.
 
-        The next evidence shows whether the claim succeeded.
+        Generations are numbered copies of the store. The state is the same for a successful and a failed attempt, and
+        does not depend on ``number``: the guard has no unclaimed copy any more. The next evidence shows whether the
+        claim succeeded.
         """
         return replace(self, built_from=None)
 
@@ -191,10 +193,11 @@ class CommandFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
-    def guard_state_after_claim(self, number: int | None = None) -> CommandFenceState:
-        """Return the state of a guard after its attempt to claim the shared store as takeover ``number``.
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> CommandFenceState:
+        """Return the state of a guard after it tried to claim the shared store as takeover ``number``.
 
-        The next evidence shows whether the claim succeeded.
+        The state is the same for a successful and a failed attempt. The next evidence shows whether the claim
+        succeeded. Without ``number`` an earlier attempt is forgotten.
         """
         return replace(self, tried=number)
 

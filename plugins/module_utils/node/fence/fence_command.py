@@ -36,11 +36,12 @@ class FenceCommand:
         """The inventory name of the host to fence, whose broker the fence command must terminate."""
         return self.environment["ACTIVEMQ_FENCE_HOST"]
 
-    def run_fence_command(self, sign_of_life: Callable[[], object]) -> str:
-        """Run the operator's fence command, and return the reason for its failure; empty on success.
+    def run_and_describe_failure(self, sign_of_life: Callable[[], object]) -> str:
+        """Run the operator's fence command, and return a clause with the reason for its failure; "" on success.
 
-        Calls ``sign_of_life`` twice per second. Exit status 0 means that the host's broker is dead and cannot write any
-        more. A command that exceeds its timeout is killed with all its child processes.
+        Calls ``sign_of_life`` twice per second meanwhile, so that systemd does not restart the waiting guard. Exit
+        status 0 means that the host's broker is dead and cannot write any more. A command that exceeds its timeout is
+        killed with all its child processes.
         """
         try:
             process = subprocess.Popen(

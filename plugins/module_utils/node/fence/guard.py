@@ -70,7 +70,7 @@ from .generation import (
     replace_lock_file_by_directory,
 )
 from .in_place import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
-from .old_generations import remove_old_generations
+from .old_generations import remove_obsolete_generations
 from .shared_store import (
     BARRIER,
     SHARED_LINK,
@@ -161,7 +161,7 @@ def main() -> NoReturn:
     options = parser.parse_args()
     try:
         if options.tidy:
-            status = _say_all(remove_old_generations(SharedStore(options.store)))
+            status = _say_all(remove_obsolete_generations(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
@@ -351,7 +351,7 @@ class Guard:
                     raise
                 print_to_unit_log(f"the guard cannot {step.action.value}, and tries again: {error}")
                 self._store.release_pair_lock()
-                fence = fence.guard_state_after_claim()
+                fence = fence.guard_state_after_claim_attempt()
                 is_slow = step.action is GuardAction.FENCE or isinstance(error, RebuildRefusedError)
                 pause = FENCE_INTERVAL if is_slow else RETRY_INTERVAL
                 self._drop_building()
@@ -380,13 +380,13 @@ class Guard:
             return self._wait(fence, step.number)
         if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
             self._build(step.number)
-            return fence.guard_state_after_copy_to(step.number), 0.0
+            return fence.guard_state_after_copying(step.number), 0.0
         if step.action is GuardAction.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
         if step.action is GuardAction.CLAIM:
             self._claim(step.number)
-            return fence.guard_state_after_claim(step.number), 0.0
+            return fence.guard_state_after_claim_attempt(step.number), 0.0
         if step.action is GuardAction.ADMIT:
             self._admit(step.number)
             return fence.guard_state_after_granting_access(step.number), 0.0
@@ -399,7 +399,7 @@ class Guard:
         if has_it and self._command is None and not self._store.block_unguarded_brokers():
             self._store.release_pair_lock()  # A broker without a guard serves, so this node waits.
             has_it = False
-        return fence.guard_state_after_claim(), 0.0 if has_it else TRY_INTERVAL
+        return fence.guard_state_after_claim_attempt(), 0.0 if has_it else TRY_INTERVAL
 
     def _build(self, number: int) -> None:
         """Make a generation (copy of the store) in the directory that only the guard of this node uses."""
@@ -452,7 +452,7 @@ class Guard:
             f"the broker on host {host} may still write to the store, so the guard runs the fence command "
             f"{self._command.argv[0]}"
         )
-        if why := self._command.run_fence_command(lambda: notify_systemd("WATCHDOG=1")):
+        if why := self._command.run_and_describe_failure(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
                 f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard "
                 "of this node runs the fence command again. If you are sure that this broker is dead, confirm it: "

@@ -12,7 +12,7 @@ from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import in_place_claim
 from .generation import copy_store_generation
-from .old_generations import remove_old_generations
+from .old_generations import remove_obsolete_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
 _BUILDER = "unfence"
@@ -91,7 +91,7 @@ def unfence_store(directory: str) -> list[str]:
         for number in store.generation_names_by_number():
             if not store.is_broker_recorded_dead(number):
                 store.record_broker_dead(number)
-        actions += remove_old_generations(store)
+        actions += remove_obsolete_generations(store)
         # Guards that start later record again which nodes have a guard.
         disk.remove_tree_or_file(os.path.join(directory, "fence", "nodes"))
         store.unblock_unguarded_brokers()

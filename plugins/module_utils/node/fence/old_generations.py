@@ -116,12 +116,13 @@ def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[
                 yield UncopiedMessage(command.destination, command.message, path, start, stop - start, in_doubt)
 
 
-def remove_old_generations(store: SharedStore) -> Iterator[str]:
-    """Remove the old generations (numbered copies) of a shared store whose messages were all copied to newer ones.
+def remove_obsolete_generations(store: SharedStore) -> Iterator[str]:
+    """Remove the obsolete generations (numbered copies) of a shared store, and yield a sentence for each of them.
 
-    Yields a sentence for each, which reports that a generation was removed, or why it is kept.
-
-    Also removes the records of removed generations, except for the last hundred. Raises OSError, FenceError.
+    A generation is obsolete if a newer one replaced it, its broker is dead, and all its messages were copied to a newer
+    one or sent to the pair again. The sentence reports that a generation was removed, or why it is kept. The iterator
+    removes while it is consumed. Also removes the records of removed generations, except for the last hundred. Raises
+    OSError, FenceError.
     """
     highest = store.highest_claim()
     claims = store.claim_numbers()

@@ -34,7 +34,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..files import disk
-from ..files.untrusted_paths import UntrustedPathError, account_name, first_foreign_directory_owner, read_file
+from ..files.untrusted_paths import UntrustedPathError, account_name, owner_of_first_untrusted_directory, read_file
 from ..foreign_data import parse_json
 from .decision import IN_PLACE, FenceEvidence, StoreClaim
 
@@ -68,19 +68,20 @@ class FenceError(Exception):
     """
 
 
-def shared_store_directory(store: str, root: int | None = None) -> str:
-    """Return the directory of the store that both nodes of a pair share, from the path in a broker's configuration.
+def shared_store_directory(configured_path: str, root: int | None = None) -> str:
+    """Return the path of the store that both nodes of a pair share, for the store's path in a broker's configuration.
 
-    Without a guard this is the store itself. ``root``: an open directory that paths start from in place of ``/``. A
-    guard's directory contains two links with absolute paths; the broker's configuration names one of them. A link next
-    to a store that is a directory is ignored, because any account that can write there could have created it.
+    With a guard the configured path is a link to a generation in the shared store. Without a guard it is returned
+    unchanged. ``root``: the descriptor of an open directory that paths start from in place of ``/``. A guard's
+    directory contains two links with absolute paths; the broker's configuration names one of them. A link next to a
+    store that is a directory is ignored, because any account that can write there could have created it.
     """
     try:
-        _read_link(store, root)
-        directory = _read_link(os.path.join(os.path.dirname(store), SHARED_LINK), root)
+        _read_link(configured_path, root)
+        directory = _read_link(os.path.join(os.path.dirname(configured_path), SHARED_LINK), root)
     except OSError:
-        return store
-    return directory if os.path.isabs(directory) else store
+        return configured_path
+    return directory if os.path.isabs(directory) else configured_path
 
 
 def _read_link(path: str, root: int | None) -> str:
@@ -95,7 +96,7 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
     if os.geteuid() != 0:
         return
     try:
-        owner = first_foreign_directory_owner(os.path.join(directory, "fence", "claims"))
+        owner = owner_of_first_untrusted_directory(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
         raise FenceError(
             f"{error}. If this is not possible, run the command as the account that owns the store (runuser -u "
@@ -234,7 +235,7 @@ class SharedStore:
 
         Writes the token to the lock's file.
         """
-        if self.guard_holds_pair_lock():
+        if self.this_guard_holds_pair_lock():
             return True
         self.release_pair_lock()
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
@@ -248,9 +249,9 @@ class SharedStore:
                 return False
             raise
         self._held, self._token = descriptor, token
-        return self.guard_holds_pair_lock()
+        return self.this_guard_holds_pair_lock()
 
-    def guard_holds_pair_lock(self) -> bool:
+    def this_guard_holds_pair_lock(self) -> bool:
         """Return whether this guard holds the lock of its pair.
 
         The lock's file is still the locked one, with this guard's token. Another token in the file means that the file
@@ -292,7 +293,7 @@ class SharedStore:
         """
         highest = self.highest_claim()
         has_ended = at_end and highest is not None and self.is_broker_recorded_dead(highest.number)
-        return FenceEvidence(self.guard_holds_pair_lock(), highest, has_ended)
+        return FenceEvidence(self.this_guard_holds_pair_lock(), highest, has_ended)
 
     def highest_claim(self) -> StoreClaim | None:
         """Return the claim with the highest number on the shared store; None without claims.
@@ -336,7 +337,9 @@ class SharedStore:
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no disk space is required, so a full volume leaves no generation without a claim.
         if not claim.is_in_place:
-            disk.rename_and_sync(self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory))
+            disk.rename_within_parent_and_sync(
+                self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory)
+            )
         return self._publish(draft, claim.number, content)
 
     def claim_numbers(self) -> list[int]:
@@ -483,10 +486,11 @@ class SharedStore:
         """
         return os.path.join(self.generations, f"building-{node}")
 
-    def kept_generation_numbers(self) -> list[int]:
-        """Return the numbers of old generations (copies of a shared store) kept for messages that were not copied.
+    def generation_numbers_with_uncopied_messages(self) -> list[int]:
+        """Return the sorted numbers of the old generations (copies of the store) that have uncopied messages.
 
-        The numbers are sorted. The messages were not sent again.
+        Uncopied messages are those that no newer generation has. Generations whose messages were sent to the pair again
+        do not count. A generation is kept as long as it has such messages.
         """
         numbers = sorted(int(name) for name in os.listdir(self._behind) if _NUMBER.fullmatch(name))
         return [number for number in numbers if not self.were_uncopied_messages_replayed(number)]

@@ -21,20 +21,19 @@ _NEWEST = 200
 
 
 @dataclass(frozen=True)
-class StoreAccess:
-    """The access of a broker to a shared store: the generation (copy of the store) to which the broker can write.
+class WritableAndNewestGeneration:
+    """The number of the shared store's generation that a broker can write to, and the number of the newest one.
 
-    The number of the store's newest generation is included. ``writes`` is the generation that the broker can write to,
-    ``in_force`` the newest one of the store. Each takeover makes a generation. 0 is the store itself, without
-    generations. ``writes`` is None for a broker that has no file of the store open; ``in_force`` is None if the newest
-    number cannot be read.
+    A generation is a copy of the store. ``writes`` is the generation that the broker can write to, ``in_force`` the
+    newest one of the store. Each takeover makes a generation. 0 is the store itself, without generations. ``writes`` is
+    None for a broker that has no file of the store open; ``in_force`` is None if the newest number cannot be read.
     """
 
     writes: int | None
     in_force: int | None
 
 
-def brokers_writing_newest_generation(accesses: Mapping[str, StoreAccess]) -> list[str]:
+def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGeneration]) -> list[str]:
     """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
 
     They have its files open. Two names mean two masters.
@@ -43,7 +42,7 @@ def brokers_writing_newest_generation(accesses: Mapping[str, StoreAccess]) -> li
     return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
 
 
-def two_masters_message(accesses: Mapping[str, StoreAccess]) -> str:
+def two_masters_message(accesses: Mapping[str, WritableAndNewestGeneration]) -> str:
     """Return a message that a pair has two masters; empty if it has not.
 
     The message names both. Both can write to the store's newest generation.
@@ -111,16 +110,17 @@ def current_store_directory(store: str) -> str:
     return shared.generation_path(highest.directory) if highest else directory
 
 
-def newest_generations_of_host(store: str, local: str) -> list[dict[str, Any]]:
-    """Return the newest generations (copies of a shared store) that a guard of this host made.
+def recent_generations_made_by_host(store: str, guard_directory: str) -> list[dict[str, Any]]:
+    """Return a list of the generations (copies of a shared store) that a guard of this host made, oldest first.
 
-    Each has its number and its time in epoch seconds. A guard is the process that starts a broker and fences its store.
-    ``local`` is the guard's directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    Each is a dict with its ``number`` and the time ``made`` in seconds since the epoch. Only those among the store's
+    newest 200 claims are returned. A guard is the process that starts a broker and fences its store;
+    ``guard_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
     made = []
     with contextlib.suppress(FileNotFoundError, FenceError):
-        node, highest = claimant_name(local), shared.highest_claim()
+        node, highest = claimant_name(guard_directory), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
             claim, claim_record = shared.read_claim_and_details(number)

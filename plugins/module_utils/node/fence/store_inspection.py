@@ -143,7 +143,7 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
     if os.path.isdir(os.path.join(directory, "fence", "claims")):
         shared = SharedStore(directory)
         highest = shared.highest_claim()
-        kept = shared.kept_generation_numbers()
+        kept = shared.generation_numbers_with_uncopied_messages()
         store = shared.generation_path(highest.directory) if highest else directory
         generations = [
             {

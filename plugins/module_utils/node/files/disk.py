@@ -20,10 +20,10 @@ from .untrusted_paths import open_directory
 __all__ = [
     "Owner",
     "directory_lock",
-    "make_directory",
+    "ensure_directory",
     "remove_file_or_link",
     "remove_tree_or_file",
-    "rename_and_sync",
+    "rename_within_parent_and_sync",
     "replace_file",
     "set_symlink_target",
     "sync_directory",
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 
-def make_directory(path: str, mode: int, owner: Owner) -> None:
-    """Create a directory with a mode and owner, or set those of an existing directory.
+def ensure_directory(path: str, mode: int, owner: Owner) -> None:
+    """Create a directory with a mode and owner, or set mode and owner of the existing directory.
 
     Raises UntrustedPathError for a link that another account could have created, OSError.
     """
@@ -44,8 +44,8 @@ def make_directory(path: str, mode: int, owner: Owner) -> None:
             os.fchmod(directory.descriptor, mode)
 
 
-def rename_and_sync(source: str, target: str) -> None:
-    """Rename a file or directory within its parent directory, and sync the parent."""
+def rename_within_parent_and_sync(source: str, target: str) -> None:
+    """Rename a file or directory to another path in the same parent directory, and sync the parent to the disk."""
     os.rename(source, target)
     sync_directory(os.path.dirname(target))
 

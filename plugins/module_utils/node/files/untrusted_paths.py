@@ -160,14 +160,15 @@ class Directory:
         with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
             return file.read(limit)
 
-    def create_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
+    def create_and_open_file(self, name: str, content: bytes = b"", mode: int = 0o600) -> int:
         """Create a new file with the given content in an open directory, and return its descriptor.
 
-        It is open for writing. Raises FileExistsError if the name exists, also as a dangling link; OSError.
+        It is open for reading and writing; the caller closes it. Raises FileExistsError if the name exists, also as a
+        dangling link; OSError.
         """
         return new_files.create_and_open_file(_plain(name), content, mode, directory=self.descriptor)
 
-    def write_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
+    def write_new_file(self, name: str, content: bytes, mode: int = 0o600) -> None:
         """Create a new file with the given content in an open directory, and sync the content to the disk.
 
         Raises FileExistsError, OSError.
@@ -253,7 +254,7 @@ class Directory:
             else:
                 self.unlink(name)
 
-    def walk(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
+    def walk_files_and_links(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
         """Walk the tree below an open directory, and yield each file and link with the directory that contains it.
 
         The pairs are (open directory, name) of everything that is not a directory. Each directory is open until the
@@ -263,7 +264,7 @@ class Directory:
         for name in self.entry_names():
             if self.is_directory(name):
                 with self.open_subdirectory(name) as below:
-                    yield from below.walk(depth + 1)
+                    yield from below.walk_files_and_links(depth + 1)
             else:
                 yield self, name
 
@@ -320,17 +321,16 @@ def open_file(
         return directory.open_file(os.path.basename(path), owners, single_name)
 
 
-def open_file_of_process(path: str, owners: Collection[int] | None = None) -> int:
-    """Open a file that a process has open (``/proc/PID/fd/NUMBER``) for reading, and return the new descriptor.
+def reopen_file_of_process(descriptor_path: str, owners: Collection[int] | None = None) -> int:
+    """Reopen for reading a file that a process has open (``/proc/PID/fd/NUMBER``), and return the new descriptor.
 
-    The process controls its descriptor and may replace it
-    at any time. So the kernel resolves ``path`` only once, and without opening a device. A process can also have a
-    descriptor of a file that its account must not read (``O_PATH``): ``owners`` are the uids of which one must own the
-    file. Raises UntrustedPathError, OSError.
+    The process controls its descriptor and may replace it at any time. So the kernel resolves ``descriptor_path`` only
+    once, and without opening a device. A process can also have a descriptor of a file that its account must not read
+    (``O_PATH``): ``owners`` are the uids of which one must own the file. Raises UntrustedPathError, OSError.
     """
-    handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    handle = os.open(descriptor_path, os.O_PATH | os.O_CLOEXEC)
     try:
-        _check_file(os.fstat(handle), path, owners, single_name=False)
+        _check_file(os.fstat(handle), descriptor_path, owners, single_name=False)
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     finally:
         os.close(handle)
@@ -345,12 +345,12 @@ def read_file(path: str, limit: int, owners: Collection[int] | None = None, sing
         return file.read(limit)
 
 
-def open_owned_file(directory: Directory, name: str) -> int:
-    """Open a file for reading that is owned by root or by the owner of its directory.
+def open_file_of_directory_owner(directory: Directory, name: str) -> int:
+    """Open for reading a file that belongs to the owner of its directory or to root, and return its descriptor.
 
-    Returns the descriptor. In a directory that other accounts can write, the file must be neither a symbolic link nor
-    have a second hard link. In a directory that only root and this process's account can write, any regular file is
-    accepted, also through a link of one of the two. Raises UntrustedPathError, OSError.
+    In a directory that other accounts can write, the file must be neither a symbolic link nor have a second hard link.
+    In a directory that only root and this process's account can write, any regular file is accepted, also through a
+    link of one of the two. Raises UntrustedPathError, OSError.
     """
     if not directory.is_private:
         return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
@@ -361,13 +361,14 @@ def open_owned_file(directory: Directory, name: str) -> int:
     return directory.open_file(name)
 
 
-def first_foreign_directory_owner(path: str) -> tuple[int, int] | None:
-    """Return the owner of the first directory in a path in which an account other than root can rename files.
+def owner_of_first_untrusted_directory(path: str) -> tuple[int, int] | None:
+    """Return the owner (uid, gid) of the first untrusted directory in a path; None if all directories are trusted.
 
-    The result is (uid, gid), or None if there is no such directory. This process's own account does not count. The
-    owner can replace everything below the directory, so running operations with its permissions gives it no further
-    rights. Only root can have set this owner, because all directories above belong to root or to this process's
-    account. For a missing path its existing part counts. Raises UntrustedPathError, OSError.
+    A directory is untrusted if an account other than root and this process's own can rename files in it. For a
+    directory of root that a group can write the result is (0, gid). The owner can replace everything below the
+    directory, so running operations with its permissions gives it no further rights. Only root can have set this owner,
+    because all directories above belong to root or to this process's account. For a missing path its existing part
+    counts. Raises UntrustedPathError, OSError.
     """
     path = os.path.abspath(path)
     while True:

@@ -28,7 +28,7 @@ from ..config.versions import (
 from ..errors import NodeError
 from ..files import disk
 from ..files.disk import Owner
-from ..files.untrusted_paths import account_name, first_foreign_directory_owner
+from ..files.untrusted_paths import account_name, owner_of_first_untrusted_directory
 from . import runtime_configuration
 
 KEEP = 5
@@ -106,7 +106,7 @@ def _refuse_exchangeable(layout: ConfigurationPaths, owners: Owners) -> None:
         return
     link = os.path.dirname(layout.current)
     for directory in (os.path.dirname(layout.base), *([] if link == layout.base else [link])):
-        foreign = first_foreign_directory_owner(directory)
+        foreign = owner_of_first_untrusted_directory(directory)
         if foreign:
             who = "an account other than root" + (f" ({account_name(foreign[0])})" if foreign[0] else "")
             raise NodeError(
@@ -120,10 +120,10 @@ def _make_directories(layout: ConfigurationPaths, owners: Owners) -> None:
     """Create BASE and its directories; the broker writes only to ``data``."""
     _make_parents(layout.base)
     for directory in (layout.base, layout.versions):
-        disk.make_directory(directory, DIRECTORY_MODE, owners.directory)
+        disk.ensure_directory(directory, DIRECTORY_MODE, owners.directory)
     _make_parents(layout.current)
     if layout.data:
-        disk.make_directory(layout.data, DIRECTORY_MODE, owners.data)
+        disk.ensure_directory(layout.data, DIRECTORY_MODE, owners.data)
 
 
 def _make_parents(path: str) -> None:
@@ -133,7 +133,7 @@ def _make_parents(path: str) -> None:
         missing.append(parent)
         parent = os.path.dirname(parent)
     for directory in reversed(missing):
-        disk.make_directory(directory, 0o755, Owner())
+        disk.ensure_directory(directory, 0o755, Owner())
 
 
 def _install(
@@ -243,12 +243,12 @@ def _place(layout: ConfigurationPaths, name: str, tree: Mapping[str, Configurati
         parts = path.split("/")[:-1]
         directories |= {"/".join(parts[:depth]) for depth in range(1, len(parts) + 1)}
     for directory in sorted(directories):
-        disk.make_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
+        disk.ensure_directory(os.path.join(staging, directory).rstrip("/"), DIRECTORY_MODE, owners.directory)
     for path, file in sorted({**tree, **private}.items()):
         disk.write_new_file(os.path.join(staging, path), file.content, file.mode, owners.of(file.mode))
     for directory in sorted(directories, reverse=True):
         disk.sync_directory(os.path.join(staging, directory))
-    disk.rename_and_sync(staging, layout.directory(name))
+    disk.rename_within_parent_and_sync(staging, layout.directory(name))
 
 
 def _validate(layout: ConfigurationPaths, version: str, validate: Check) -> None:
@@ -311,5 +311,5 @@ def _prune(layout: ConfigurationPaths, keep: int, version: str, previous: str | 
 def _remove_version(layout: ConfigurationPaths, name: str) -> None:
     """Rename and remove a version that is not in force, so that no incomplete version has the name of a version."""
     old_directory = layout.directory(f".old-{name}")
-    disk.rename_and_sync(layout.directory(name), old_directory)
+    disk.rename_within_parent_and_sync(layout.directory(name), old_directory)
     disk.remove_tree_or_file(old_directory)

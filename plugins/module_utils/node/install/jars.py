@@ -13,7 +13,7 @@ import zipfile
 from typing import IO
 
 from ..errors import NodeError
-from ..files.untrusted_paths import UntrustedPathError, open_file_of_process
+from ..files.untrusted_paths import UntrustedPathError, reopen_file_of_process
 from ..process.proc import open_files_with_descriptors, process_ids
 
 _BROKER_JAR = re.compile(r"(activemq-(?:broker|core|all))(?:-(\d[^/]*))?\.jar")
@@ -78,7 +78,7 @@ def release_of_jar_at(path: str, name: str) -> str | None:
     The path may be under /proc/PID/fd. Only a regular file up to the size of a jar is read, without blocking; for
     others the name determines the release.
     """
-    with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(open_file_of_process(path), "rb") as file:
+    with contextlib.suppress(OSError, UntrustedPathError), os.fdopen(reopen_file_of_process(path), "rb") as file:
         if os.fstat(file.fileno()).st_size <= _LARGEST_JAR:
             return release_of_jar(name, file)
     name_match = _BROKER_JAR.fullmatch(name)

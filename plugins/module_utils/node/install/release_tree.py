@@ -58,7 +58,7 @@ def move_new_release_into_place(home: str, release: str, source: str = "the unpa
         )
     _complete_exchange(home)
     if not os.path.lexists(home):
-        disk.rename_and_sync(new, home)
+        disk.rename_within_parent_and_sync(new, home)
         return {"changed": True, "waits": False}
     if releases_in_home(home) == [release]:
         disk.remove_tree_or_file(new)
@@ -138,7 +138,7 @@ def _was_replaced(home: str, release: str) -> bool:
 def _discard(home: str) -> None:
     """Discard ``HOME.old``: rename it before its removal, because an incomplete directory could be restored."""
     disk.remove_tree_or_file(f"{home}.new")
-    disk.rename_and_sync(f"{home}.old", f"{home}.new")
+    disk.rename_within_parent_and_sync(f"{home}.old", f"{home}.new")
     disk.remove_tree_or_file(f"{home}.new")
 
 
@@ -146,7 +146,7 @@ def _complete_exchange(home: str) -> bool:
     """Rename ``HOME.old`` to ``HOME`` if ``HOME`` is missing; return whether it was renamed."""
     if os.path.lexists(home) or not os.path.lexists(f"{home}.old"):
         return False
-    disk.rename_and_sync(f"{home}.old", home)
+    disk.rename_within_parent_and_sync(f"{home}.old", home)
     return True
 
 
@@ -154,13 +154,13 @@ def _exchange(source: str, home: str, backup: str) -> None:
     """Rename ``home`` to ``backup`` and ``source`` to ``home``; after an OSError nothing has changed."""
     disk.remove_tree_or_file(backup)
     try:
-        disk.rename_and_sync(home, backup)
-        disk.rename_and_sync(source, home)
+        disk.rename_within_parent_and_sync(home, backup)
+        disk.rename_within_parent_and_sync(source, home)
     except OSError:
         if os.path.lexists(backup):
             if os.path.lexists(home):
-                disk.rename_and_sync(home, source)
-            disk.rename_and_sync(backup, home)
+                disk.rename_within_parent_and_sync(home, source)
+            disk.rename_within_parent_and_sync(backup, home)
         raise
 
 

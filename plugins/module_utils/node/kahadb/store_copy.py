@@ -321,7 +321,7 @@ def _write_sums(path: str, name: str, content: str) -> str:
     with open_directory(path) as parent:
         for backup in (f"{name}.before-{stamp}", *(f"{name}.before-{stamp}-{number}" for number in range(1, 100))):
             if not parent.exists(backup) and not parent.exists(f"{backup}.json"):
-                parent.write_file(f"{backup}.json", content.encode(), 0o640)
+                parent.write_new_file(f"{backup}.json", content.encode(), 0o640)
                 parent.sync()
                 return backup
     raise NodeError(

@@ -40,7 +40,7 @@ def store_manifest(store: str) -> dict[str, dict[str, Any]]:
     """
     file_attributes = {}
     with open_directory(store) as top:
-        for directory, name in top.walk():
+        for directory, name in top.walk_files_and_links():
             path = os.path.join(directory.path, name)
             relative = os.path.relpath(path, top.path)
             if not _OF_HOST.isdisjoint(relative.split("/")[:-1]):
@@ -124,7 +124,7 @@ def allocated_bytes(store: str) -> int:
     """
     total = 0
     with suppress(FileNotFoundError), open_directory(store) as top:
-        for directory, name in top.walk():
+        for directory, name in top.walk_files_and_links():
             with suppress(FileNotFoundError):
                 total += directory.entry_status(name).st_blocks * 512
     return total
@@ -146,7 +146,7 @@ def copy_identical_files(store: str, staging: str, files: Manifest) -> dict[str,
                 if not directory.exists(plain + PART) and _copy_own(store, name, directory, plain, entry):
                     continue
                 if not entry["size"]:
-                    directory.write_file(plain, b"", entry["mode"])
+                    directory.write_new_file(plain, b"", entry["mode"])
                 else:
                     wanted[name] = _received_length(directory, plain + PART, entry["size"])
     return wanted
@@ -252,7 +252,7 @@ def _copy_own(store: str, name: str, directory: Directory, plain: str, entry: Ma
             source = source_directory.open_file(source_name)
     except (FileNotFoundError, UntrustedPathError):
         return False
-    with os.fdopen(source, "rb") as old, os.fdopen(directory.create_file(plain + PART), "r+b") as new:
+    with os.fdopen(source, "rb") as old, os.fdopen(directory.create_and_open_file(plain + PART), "r+b") as new:
         while piece := old.read(_PIECE):
             if any(piece):
                 new.write(piece)
@@ -273,7 +273,7 @@ def _open_part(directory: Directory, part: str) -> int:
     try:
         descriptor = directory.open_file(part, owners={os.geteuid()}, single_name=True, write=True)
     except FileNotFoundError:
-        descriptor = directory.create_file(part)
+        descriptor = directory.create_and_open_file(part)
     return descriptor
 
 

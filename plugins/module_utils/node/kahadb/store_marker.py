@@ -130,7 +130,7 @@ def _make_or_give(parent: str, name: str, mode: int, uid: int, gid: int) -> None
 
 def _write_marker(directory: str, text: str) -> None:
     with open_directory(directory) as store:
-        store.write_file(MARKER, text.encode(), 0o644)
+        store.write_new_file(MARKER, text.encode(), 0o644)
         store.sync()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from ..files.untrusted_paths import UntrustedPathError, open_directory, open_owned_file
+from ..files.untrusted_paths import UntrustedPathError, open_directory, open_file_of_directory_owner
 from .broker_run import BrokerRun, Phase
 from .kinds import COMPARED
 from .log_layouts import READABLE_LAYOUTS
@@ -141,7 +141,10 @@ def _with_cause(error: str, cause: str) -> str:
 
 def _tail(data_directory: str, name: str) -> list[str]:
     try:
-        with open_directory(data_directory) as directory, os.fdopen(open_owned_file(directory, name), "rb") as file:
+        with (
+            open_directory(data_directory) as directory,
+            os.fdopen(open_file_of_directory_owner(directory, name), "rb") as file,
+        ):
             begin = max(0, os.fstat(file.fileno()).st_size - _READ)
             file.seek(begin)
             lines = file.read(_READ).decode(errors="replace").split("\n")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..errors import NodeError
-from ..files.untrusted_paths import UntrustedPathError, account_name, first_foreign_directory_owner, open_directory
+from ..files.untrusted_paths import UntrustedPathError, account_name, open_directory, owner_of_first_untrusted_directory
 
 _T = TypeVar("_T")
 PATIENCE = 4 * 3600.0
@@ -107,7 +107,7 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
     if account is not None and account.uid != 0:
         # Whether root can reach the path is not checked: a share may deny access only to root.
         return account
-    foreign = first_foreign_directory_owner(path)
+    foreign = owner_of_first_untrusted_directory(path)
     if account is None:
         account = _numbered(*foreign) if foreign else current_account()
     if account.uid == 0 and foreign is not None:

@@ -23,7 +23,7 @@ from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
 from ..fence.store_access import (
     newest_claimed_generation_number,
-    newest_generations_of_host,
+    recent_generations_made_by_host,
     writable_generation_number,
 )
 from ..files.disk import Owner
@@ -193,7 +193,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             shown["in_force"] = newest_claimed_generation_number(at + store)
-            shown["generations"] = newest_generations_of_host(at + store, at + local)
+            shown["generations"] = recent_generations_made_by_host(at + store, at + local)
         with contextlib.suppress(OSError):
             records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
             shown["at_risk"] = [record.describe_risk() for record in records]

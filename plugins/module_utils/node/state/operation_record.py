@@ -40,7 +40,7 @@ def append_operation_record(record: Mapping[str, str], directory: str = DIRECTOR
         # The directory is locked: a writer that waited for a lock of the file would write to the replaced file.
         fcntl.flock(record_directory.descriptor, fcntl.LOCK_EX)
         with suppress(FileExistsError):
-            os.close(record_directory.create_file(FILE))
+            os.close(record_directory.create_and_open_file(FILE))
         with os.fdopen(
             record_directory.open_file(FILE, {os.geteuid()}, single_name=True, write=True), "r+b", buffering=0
         ) as file:
