@@ -97,7 +97,7 @@ def _run(data: bytes) -> str:
 
 def _read(directory: str) -> str:
     try:
-        contents = messages.read_store_contents(directory)
+        contents = messages.read_store_content_hashes(directory)
         if json.loads(json.dumps(contents)) != contents:
             return "the contents are no JSON"
     except NodeError:

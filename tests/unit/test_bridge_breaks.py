@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
+from activemq_fleet.node.log.bridge_breaks import flapping_bridges
 from activemq_fleet.node.log.log_records import Record
 
 NOW = 1_796_000_000.0
@@ -39,20 +39,20 @@ def series(count: int, lasts: float = 1.0, pause: float = 2.0, until: float = NO
 
 
 def test_three_breaks_in_a_row_are_reported_with_the_error() -> None:
-    (bridge,) = repeatedly_broken_bridges(series(3), NOW)
+    (bridge,) = flapping_bridges(series(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
 
 
 def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
     records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), stopped(NOW - 19 + at))]
-    (bridge,) = repeatedly_broken_bridges(records, NOW)
+    (bridge,) = flapping_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "")
 
 
 def test_error_of_several_lines_is_reported_by_its_first() -> None:
     records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), broken(NOW - 19 + at, 0, "a: b\nc"))]
-    (bridge,) = repeatedly_broken_bridges(records, NOW)
+    (bridge,) = flapping_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "a: b")
 
 
@@ -69,4 +69,4 @@ def test_error_of_several_lines_is_reported_by_its_first() -> None:
     ids=["two", "long lived", "long ago", "up again", "long life between", "another class"],
 )
 def test_bridge_that_does_not_break_repeatedly_is_not_reported(records: list[Record]) -> None:
-    assert repeatedly_broken_bridges(records, NOW) == []
+    assert flapping_bridges(records, NOW) == []

@@ -28,7 +28,7 @@ from tests.work import QUADRATIC, growth_of_time
 
 def read_store(store: Path) -> None:
     remaining_messages.count_remaining_messages(str(store))
-    messages.read_store_contents(str(store))
+    messages.read_store_content_hashes(str(store))
 
 
 def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
     with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
-        messages.read_store_contents(str(tmp_path))
+        messages.read_store_content_hashes(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_more_than_is_held_in_memory_is_refused(
     monkeypatch.setattr(remaining_messages, "MAX_RECORDS", 100)
     write(tmp_path, *records)
     with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
-        messages.read_store_contents(str(tmp_path))
+        messages.read_store_content_hashes(str(tmp_path))
     if limit == "MAX_LIVE":
         with pytest.raises(NodeError, match=r"(journal|store) has more than 100 "):
             remaining_messages.count_remaining_messages(str(tmp_path))
@@ -73,7 +73,7 @@ def test_more_than_is_held_in_memory_is_refused(
 
 def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
     write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
-    loads = messages.read_store_contents(str(tmp_path))["loads"]
+    loads = messages.read_store_content_hashes(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
@@ -82,9 +82,9 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
     with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
-        messages.read_store_contents(str(tmp_path))
+        messages.read_store_content_hashes(str(tmp_path))
     os.truncate(tmp_path / "db-2.log", (4 << 30) + 1)
-    assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
+    assert messages.read_store_content_hashes(str(tmp_path))["damaged"] == 1
     with pytest.raises(NodeError, match=r"1 place of its journal cannot be read\. List the places"):
         remaining_messages.count_remaining_messages(str(tmp_path))
 
@@ -102,21 +102,21 @@ def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: P
 
 def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m" * (protocol_buffers.MAX_NAME + 1)), add("m"))
-    found = messages.read_store_contents(str(tmp_path))
+    found = messages.read_store_content_hashes(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 def test_a_record_of_no_length_ends_its_batch(tmp_path: Path) -> None:
     path = write(tmp_path, trace())
     path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
-    found = messages.read_store_contents(str(tmp_path))
+    found = messages.read_store_content_hashes(str(tmp_path))
     assert (found["damaged"], found["messages"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
 def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
-    assert messages.read_store_contents(str(tmp_path))["files"] == []
+    assert messages.read_store_content_hashes(str(tmp_path))["files"] == []
 
 
 def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:

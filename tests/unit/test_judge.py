@@ -139,7 +139,7 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(broker_log, "phase_of_process_since", lambda *_: case.phase)
     monkeypatch.setattr(state, "probe_until_silent_connector", lambda *_: case.answers)
-    monkeypatch.setattr(held_by_process, "listens_on_one_of_addresses", lambda *_: case.listens)
+    monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
     found = state.gather_broker_state(str(tmp_path), None)
     assert (found["state"], found["how"]) == (expected, conclude_state(case).reason)
@@ -159,7 +159,7 @@ def test_the_lab_tells_what_the_judge_concludes(
     monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))
     monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
     monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: lambda *_: case.answers)
-    monkeypatch.setattr(held_by_process, "listens_on_one_of_addresses", lambda *_: case.listens)
+    monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
     snapshot = hosts.observe_broker(hosts.fleet.broker(PAIR[0]))
     assert snapshot.state == expected

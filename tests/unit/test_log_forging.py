@@ -131,17 +131,17 @@ def test_a_listening_process_is_known_by_its_ports_and_account() -> None:
         assert process.stdout is not None
         port = int(process.stdout.readline())
         addresses = [("127.0.0.1", port), ("127.0.0.2", port), ("a-name", port)]
-        listening = [held_by_process.listens_on_one_of_addresses(process.pid, [address]) for address in addresses]
+        listening = [held_by_process.process_account_listens_on_one_of(process.pid, [address]) for address in addresses]
         process.kill()
     assert listening == [True, False, True]
-    assert not held_by_process.listens_on_one_of_addresses(process.pid, [("127.0.0.1", port)])
+    assert not held_by_process.process_account_listens_on_one_of(process.pid, [("127.0.0.1", port)])
 
 
 def test_a_port_that_is_only_connected_is_not_one_that_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         own = client.getsockname()
-        assert not held_by_process.listens_on_one_of_addresses(1 << 22, [server.getsockname()])
-        assert not held_by_process.listens_on_one_of_addresses(os.getpid(), [own])
+        assert not held_by_process.process_account_listens_on_one_of(1 << 22, [server.getsockname()])
+        assert not held_by_process.process_account_listens_on_one_of(os.getpid(), [own])
 
 
 def test_the_lock_of_a_store_is_seen_at_its_holder(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_the_first_one_gets_the_name(home: Path) -> None:
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -67,7 +67,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
     else:
         beside(home, ".new").mkdir()
     with pytest.raises(NodeError, match=said):
-        release_tree.move_new_release_into_place(str(home), "5.18.6")
+        release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert names(home) == []
 
 
@@ -75,7 +75,7 @@ def test_another_release_leaves_what_is_there(home: Path) -> None:
     lay_out(home, "5.18.6")
     lay_out(beside(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
-        release_tree.move_new_release_into_place(str(home), "5.18.6")
+        release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
@@ -88,14 +88,14 @@ def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_
     else:
         home.mkdir()
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": False}
+    assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
 def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
     inode = lay_out(home, "5.18.6").stat().st_ino
     lay_out(beside(home, ".new"), "5.18.6")
-    assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": False, "waits": False}
+    assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (names(home), home.stat().st_ino) == ([home.name], inode)
 
 
@@ -103,7 +103,7 @@ def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
     with running_from(home):
-        assert release_tree.move_new_release_into_place(str(home), "5.18.6") == {"changed": True, "waits": True}
+        assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": True}
         assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
 
 
@@ -119,7 +119,7 @@ def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, mon
 
     monkeypatch.setattr(disk, "rename_within_parent_and_sync", refusing)
     with pytest.raises(OSError, match="No space left"):
-        release_tree.move_new_release_into_place(str(home), "5.18.6")
+        release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert holds(home) == ["5.18.3"]
 
 
@@ -218,11 +218,13 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(beside(home, ".new"), "5.18.6")
-    is_cut = is_cut_short(monkeypatch, number, lambda: release_tree.move_new_release_into_place(str(home), "5.18.6"))
+    is_cut = is_cut_short(
+        monkeypatch, number, lambda: release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
+    )
     assert is_cut == (number < CUTS[-1])
     disk.remove_tree_or_file(str(beside(home, ".new")))  # the first task of the role removes it, too
     lay_out(beside(home, ".new"), "5.18.6")
-    release_tree.move_new_release_into_place(str(home), "5.18.6")
+    release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
@@ -237,7 +239,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
-    assert release_tree.recover_interrupted_replacement(str(home), UNIT) == {"changed": is_missing}
+    assert release_tree.roll_back_interrupted_replacement(str(home), UNIT) == {"changed": is_missing}
     assert systemctl.exists() == is_missing
     assert holds(home) in (["5.18.3"], ["5.18.6"])
     release_tree.replace_running_release(str(home), "5.18.6", UNIT)

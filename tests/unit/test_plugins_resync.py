@@ -42,7 +42,7 @@ def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**found, **messages.read_store_contents(str(directory)), **more}
+    return {**found, **messages.read_store_content_hashes(str(directory)), **more}
 
 
 def ask(

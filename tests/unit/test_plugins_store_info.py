@@ -32,7 +32,7 @@ from tests.unit.kahadb_journals import (
 
 def look(store: Path, *records: bytes, **more: Any) -> dict[str, Any]:
     write(store, *records, **more)
-    found: dict[str, Any] = messages.read_store_contents(str(store))
+    found: dict[str, Any] = messages.read_store_content_hashes(str(store))
     return found
 
 
@@ -97,13 +97,13 @@ def test_stores_that_hold_the_same_are_equal_however_they_came_to_it(tmp_path: P
 def test_a_record_that_a_killed_broker_left_half_is_not_damage(tmp_path: Path) -> None:
     path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
-    found = messages.read_store_contents(str(tmp_path))
+    found = messages.read_store_content_hashes(str(tmp_path))
     assert (found["messages"], found["damaged"]) == (1, 0)
 
 
 def test_damage_between_two_batches_is_told(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").write_bytes(batch(add("m1")) + b"\x07 rubbish " + batch(add("m2")))
-    found = messages.read_store_contents(str(tmp_path))
+    found = messages.read_store_content_hashes(str(tmp_path))
     assert (found["messages"], found["damaged"]) == (2, 1)
 
 
@@ -111,11 +111,11 @@ def test_a_file_that_ends_early_is_damage_when_another_follows(tmp_path: Path) -
     path = write(tmp_path, add("m1"), add("m2"), reserved=0, each=1)
     path.write_bytes(path.read_bytes()[:-5])
     write(tmp_path, add("m3"), number=2)
-    assert messages.read_store_contents(str(tmp_path))["damaged"] == 1
+    assert messages.read_store_content_hashes(str(tmp_path))["damaged"] == 1
 
 
 def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
-    found = messages.read_store_contents(str(tmp_path / "nowhere"))
+    found = messages.read_store_content_hashes(str(tmp_path / "nowhere"))
     assert (found["files"], found["messages"]) == ([], 0)
 
 
@@ -131,7 +131,7 @@ def test_no_bytes_whatever_stop_the_reader(tmp_path_factory: pytest.TempPathFact
     store = tmp_path_factory.mktemp("store")
     sound = batch(add("m1"), remove("m1", subscription="s", transaction=3), subscribe("news", "one"))
     (store / "db-1.log").write_bytes(sound[:cut] + data + sound[cut:])
-    messages.read_store_contents(str(store))
+    messages.read_store_content_hashes(str(store))
     list(journal.read_journal_commands(str(store), journal.JournalEnd()))
 
 

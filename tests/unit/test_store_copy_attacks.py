@@ -176,7 +176,7 @@ def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) 
 
 def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
     host.send(host.stage())
-    account = store_copy.locate_store_and_accounts(str(host.store)).owner
+    account = store_copy.locate_store_and_writing_accounts(str(host.store)).owner
     for staging, backup in (
         ("../secret", ""),
         (host.staging.name, "../../x"),

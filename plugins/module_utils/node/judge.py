@@ -59,12 +59,12 @@ class Evidence:
         ]
 
 
-def describe_probe_answer(name: str, answer: ProbeAnswer) -> str:
-    """Describe the answer of a broker's connector to a probe, as a clause.
+def describe_probe_answer(connector_name: str, answer: ProbeAnswer) -> str:
+    """Return a clause that describes the answer of a broker's connector to a probe.
 
     An example is "on connector stomp the broker …".
     """
-    return f"on connector {name} {answer.detail}"
+    return f"on connector {connector_name} {answer.detail}"
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def observe_broker(
     if briefly and not is_frozen and all(answer.returned is not False for answer in answers.values()):
         return Evidence(process, UNKNOWN, answers, deployed.pure)
     addresses = [listener.address for listener in deployed.listeners]
-    listens = held_by_process.listens_on_one_of_addresses(process.pid, addresses)
+    listens = held_by_process.process_account_listens_on_one_of(process.pid, addresses)
     is_locked = not briefly and deployed.store != ""
     holds_lock = held_by_process.holds_store_lock(process.pid, deployed.store) if is_locked else False
     return Evidence(process, read_phase(process), answers, deployed.pure, listens, holds_lock)

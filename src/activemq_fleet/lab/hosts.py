@@ -33,7 +33,7 @@ from activemq_fleet.node.fence.store_access import (
 from activemq_fleet.node.judge import BrokerState, conclude_state
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.observer import observe_broker
-from activemq_fleet.node.process.held_by_process import listens_on_one_of_addresses
+from activemq_fleet.node.process.held_by_process import process_account_listens_on_one_of
 from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
 from activemq_fleet.render import service
@@ -184,7 +184,7 @@ class LabBrokers:
     def listens_on_port(self, broker: Broker, port: int) -> bool:
         """Return whether the broker runs and listens on a port."""
         process = self.running_process(broker)
-        return process is not None and listens_on_one_of_addresses(
+        return process is not None and process_account_listens_on_one_of(
             process.pid, [(self.loopback_address(broker.host), port)]
         )
 

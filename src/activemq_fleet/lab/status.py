@@ -11,7 +11,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.naming import Role
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.node.log.bridge_breaks import repeatedly_broken_bridges
+from activemq_fleet.node.log.bridge_breaks import flapping_bridges
 from activemq_fleet.node.log.broker_log import read_log_records
 from activemq_fleet.node.log.broker_run import BrokerRun, EstablishedBridge
 from activemq_fleet.topology import Broker
@@ -99,7 +99,7 @@ def _peers_of_breaking_bridges(hosts: LabBrokers, broker: Broker, snapshot: Brok
     if snapshot.run is None or not (broker.links or broker.settings.xml_fragments):
         return ()
     records = read_log_records(str(hosts.data_directory(broker)), snapshot.run.created)
-    return tuple(str(bridge["peer"]) for bridge in repeatedly_broken_bridges(records, time.time()))
+    return tuple(str(bridge["peer"]) for bridge in flapping_bridges(records, time.time()))
 
 
 def bridges_of_broker_run(hosts: LabBrokers, broker: Broker, broker_run: BrokerRun) -> tuple[RunningBridge, ...]:

@@ -38,14 +38,13 @@ def releases_in_home(home: str) -> list[str]:
     return releases
 
 
-def move_new_release_into_place(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
-    """Move a new ActiveMQ release into its home directory, unless a process runs from that directory.
+def move_new_release_into_unused_home(home: str, release: str, source: str = "the unpacked archive") -> dict[str, Any]:
+    """Move a new ActiveMQ release into its home directory if no process runs from that directory.
 
-    Renames the unpacked release ``HOME.new`` to ``HOME``. Returns ``changed``, whether it was or will be renamed, and
-    ``waits``, whether a process still runs from ``HOME``, so that ``HOME.new`` is kept. ``HOME.new`` is removed if
-    ``HOME`` already contains the release.
-
-    Raises NodeError if ``HOME.new`` is not this release, and removes it.
+    Renames the unpacked release ``HOME.new`` to ``HOME``, and returns the result of an Ansible module. If a process
+    still runs from ``HOME``, nothing is renamed, ``HOME.new`` is kept, and ``waits`` is True. ``changed``: whether the
+    directory was or will be renamed. ``HOME.new`` is removed if ``HOME`` already contains the release. Raises NodeError
+    if ``HOME.new`` is not this release, and removes it.
     """
     new, old = f"{home}.new", f"{home}.old"
     unpacked_releases = releases_in_home(new)
@@ -97,7 +96,7 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
     This stops the systemd unit, renames ``HOME.old``, and starts the unit again. ``HOME.old`` becomes ``HOME``. Returns
     ``changed``: False if no release was replaced.
     """
-    if recover_interrupted_replacement(home, unit)["changed"]:
+    if roll_back_interrupted_replacement(home, unit)["changed"]:
         return {"changed": True}
     if not _was_replaced(home, release):
         return {"changed": False}
@@ -107,10 +106,11 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def recover_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
-    """Restore the old ActiveMQ release after an interrupted replacement, and start the systemd unit that runs it.
+def roll_back_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
+    """Roll back an interrupted replacement of an ActiveMQ release, and start the systemd unit that runs the release.
 
-    ``HOME.old`` is renamed to ``HOME``, if ``HOME`` is missing. Returns ``changed``.
+    The old release ``HOME.old`` is renamed to ``HOME`` if ``HOME`` is missing, and only then the unit is started.
+    Returns ``changed``, whether this was done.
     """
     if not _complete_exchange(home):
         return {"changed": False}

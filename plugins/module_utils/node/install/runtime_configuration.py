@@ -70,9 +70,10 @@ def live_change_of_configuration(
     old: InstalledVersion | None,
     tree: Mapping[str, ConfigurationFile],
 ) -> LiveChange | None:
-    """Return the change of activemq.xml in a new configuration if the broker can apply it without a restart.
+    """Return the change of activemq.xml that a new configuration makes, if the broker can apply it without a restart.
 
-    Returns None if the broker must be restarted or does not run.
+    Returns None if the change requires a restart, does not concern activemq.xml, or the broker does not run.
+    ``changed``: the paths of the changed files. ``old``: the installed version. ``tree``: the new files by path.
     """
     if (
         old is None
@@ -96,9 +97,10 @@ def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
 
 
 def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
-    """Return the live change between two activemq.xml: a change that a running broker applies without a restart.
+    """Return the live change between two activemq.xml, which a running broker applies without a restart.
 
-    Returns None if runtimeConfigurationPlugin cannot apply it. Both must configure the plugin. Pure.
+    Returns None if the difference requires a restart, or if one of the files does not configure the
+    runtimeConfigurationPlugin. Files without a difference have a live change without links and plugins. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -181,9 +183,9 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
 
 
 def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
-    """Wait until a broker has applied a change of its configuration at runtime.
+    """Wait until a broker's log reports the result of a live change, and return whether the change was applied.
 
-    The broker's log reports it. Returns whether the change was applied; False if it failed or was not logged in time.
+    Returns False if the change failed, or was not reported within 30 s after the broker's next check of the file.
     """
     deadline = time.monotonic() + wanted.period + _PATIENCE
     while time.monotonic() < deadline:

@@ -130,12 +130,11 @@ def move_index_aside(store: str) -> None:
 
 
 @contextmanager
-def try_lock_store(store: str, root: str = "") -> Iterator[bool]:
-    """Try to lock a kahaDB store for a ``with`` block, and yield whether it is locked.
+def store_lock_if_free(store: str, root: str = "") -> Iterator[bool]:
+    """Context manager that holds the lock of a kahaDB store if it is free, and yields whether it holds the lock.
 
-    It cannot be locked while a broker holds the lock. The lock is that of a broker. ``root`` is the directory of the
-    mKahaDB to which the store belongs: its lock is also held. Brokers up to 5.8 lock the stores, later brokers lock the
-    root.
+    It does not wait, and yields False while a broker holds the lock. ``root`` is the directory of the mKahaDB to which
+    the store belongs: its lock is also held. Brokers up to 5.8 lock the stores, later brokers lock the root.
     """
     with ExitStack() as stack:
         for directory in dict.fromkeys((root or store, store)):

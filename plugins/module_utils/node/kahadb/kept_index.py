@@ -68,10 +68,10 @@ class KeptIndex:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def removed_data_file_sizes(self) -> dict[str, int]:
-        """Return the disk usage in bytes of each data file in ``kept-index`` that is no longer in the kahaDB store.
+    def removed_data_file_disk_usage(self) -> dict[str, int]:
+        """Return the disk usage in bytes of each data file that was removed from the kahaDB store, by file name.
 
-        The dict is by file name. They are kept for the copy of the store's index.
+        The files are still in ``kept-index``, for the copy of the store's index.
         """
         present = _inodes(self.store)
         removed = {}
@@ -205,14 +205,15 @@ class KeptIndex:
         return _inodes(self._journal)
 
 
-def copy_settled_index(store: str, target: str, settling: float = SETTLING) -> bool:
-    """Copy the index of a kahaDB store to a directory while the index does not change.
+def copy_settled_index(store: str, target: str, settling_seconds: float = SETTLING) -> bool:
+    """Copy the index of a kahaDB store to a directory, and return whether the copy is usable.
 
-    Returns False if the index changed meanwhile. The copy is a synced snapshot. ``settling``: seconds before and after
-    the copy in which the index must not change.
+    Returns False if the index changed during the copy, or is missing; an unusable copy may then remain in the
+    directory. ``settling_seconds``: the time before and after the copy in which the index must not change. The files of
+    the copy are synced to the disk.
     """
     before = _looks(store)
-    time.sleep(settling)
+    time.sleep(settling_seconds)
     if _looks(store) != before or INDEX[0] not in before:
         return False
     for name in before:
@@ -220,7 +221,7 @@ def copy_settled_index(store: str, target: str, settling: float = SETTLING) -> b
             _copy_file(os.path.join(store, name), os.path.join(target, name))
         except FileNotFoundError:
             return False
-    time.sleep(settling)
+    time.sleep(settling_seconds)
     return _looks(store) == before
 
 

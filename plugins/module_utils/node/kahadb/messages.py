@@ -45,13 +45,14 @@ def _message_key(*words: str) -> int:
 
 
 @dataclass
-class StoreContents:
-    """The messages and durable subscriptions left in a kahaDB store after applying its journal's records in order.
+class StoreContentHashes:
+    """The hashes of the messages and durable subscriptions left in a kahaDB store after its journal's records.
 
-    ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each start of a
-    broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by destination,
-    each message of a queue, each message of a topic for a durable subscription, and each durable subscription that is
-    left, with the key of the record that added it.
+    A hash is the key of a message or subscription; the records are applied in order. ``kinds`` and ``keys`` list every
+    record about a message or subscription, in order, with a 0 for each start of a broker, whose text is in ``loads``.
+    Above two million records the oldest are dropped. ``live`` has, by destination, each message of a queue, each
+    message of a topic for a durable subscription, and each durable subscription that is left, with the key of the
+    record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))
@@ -75,7 +76,7 @@ class StoreContents:
             for effective_command in self.transactions.records_taking_effect(command):
                 self._apply(effective_command)
             _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
-        for command in self.transactions.open_xa_records():
+        for command in self.transactions.unended_xa_transaction_records():
             if command.kind == journal.ADD:
                 self._apply(command)
 
@@ -135,10 +136,10 @@ class StoreContents:
             subscribers.discard(command.subscription)
             here.pop(itself, None)
 
-    def remaining_keys(self) -> list[tuple[int, int]]:
-        """Return the keys of the messages and subscriptions left in a kahaDB store.
+    def remaining_message_and_subscription_keys(self) -> list[tuple[int, int]]:
+        """Return a sorted list of the keys (hashes) of the messages and subscriptions left in a kahaDB store.
 
-        They are sorted. Each is a pair: the key, and the key of the record that added it.
+        Each is a pair: the key, and the key of the record that added it.
         """
         return sorted(pair for here in self.live.values() for pair in here.items())
 
@@ -165,17 +166,18 @@ UNSEEN: dict[str, Any] = {
     "live": "",
     "state": "",
 }
-"""The result of ``read_store_contents`` for a store that is not read."""
+"""The result of ``read_store_content_hashes`` for a store that is not read."""
 
 
-def read_store_contents(store: str) -> dict[str, Any]:
-    """Read the contents of a kahaDB store: hashes of its messages, subscriptions and newest records.
+def read_store_content_hashes(store: str) -> dict[str, Any]:
+    """Read a kahaDB store, and return the hashes of its messages, of its subscriptions and of its newest records.
 
-    The result is for JSON. Nothing is opened for writing. Raises NodeError, OSError.
+    The result is a dict for JSON with the fields of ``UNSEEN``; it is compared with that of another host. Nothing is
+    opened for writing. Raises NodeError, OSError.
     """
-    tail, contents = journal.JournalEnd(), StoreContents()
+    tail, contents = journal.JournalEnd(), StoreContentHashes()
     contents.apply_records(journal.read_journal_commands(store, tail))
-    items = contents.remaining_keys()
+    items = contents.remaining_message_and_subscription_keys()
     files = journal.data_file_numbers_and_sizes(store)
     order = list(map(_RECORD.pack, contents.kinds[-LIMIT:], contents.keys[-LIMIT:]))
     records = len(contents.kinds) + contents.dropped

@@ -14,14 +14,14 @@ MAX_NAME = 1 << 20
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
-def short_field_bytes(data: mmap.mmap, start: int, stop: int) -> bytes:
-    """Return the bytes of a short field of a protocol buffer, such as a name.
+def read_short_field(data: mmap.mmap, start: int, end: int) -> bytes:
+    """Read a field of a protocol buffer between two offsets of ``data``, and return its bytes.
 
-    The field lies between two offsets of ``data``. Raises ValueError for more than ``MAX_NAME`` bytes.
+    Raises ValueError for a field that is longer than ``MAX_NAME`` (1 MiB), because names and ids are shorter.
     """
-    if stop - start > MAX_NAME:
-        raise ValueError(stop - start)
-    return bytes(data[start:stop])
+    if end - start > MAX_NAME:
+        raise ValueError(end - start)
+    return bytes(data[start:end])
 
 
 def field_offsets(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:

@@ -49,7 +49,7 @@ def find_rebuild_risk(store: str, index_stores: Iterable[str] = ()) -> RebuildRi
         for command in journal.read_journal_commands(store, journal.JournalEnd()):
             simulation.apply_record(command)
         lost: dict[tuple[str, str], int | None] = dict(
-            simulation.max_messages_lost_by_rebuild(known, is_complete=is_complete, reads_records=reads_records)
+            simulation.max_lost_messages_by_subscription(known, is_complete=is_complete, reads_records=reads_records)
         )
     except NodeError:
         lost = {(destination.partition(":")[2], key): None for destination, key in sorted(known)}

@@ -169,17 +169,22 @@ class RecoverySimulation:
             prepared=self._transactions.prepared_xa_count(),
         )
 
-    def max_messages_lost_by_rebuild(
-        self, known: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
+    def max_lost_messages_by_subscription(
+        self, known_subscriptions: set[tuple[str, str]], *, is_complete: bool, reads_records: bool
     ) -> dict[tuple[str, str], int]:
-        """Return the maximum number of messages lost by a rebuild of the index, for each durable subscription.
+        """Return the maximum number of messages that a rebuild of the index loses, by durable subscription.
 
-        The index is built from the journal of the kahaDB store. The keys are topic and subscription key. ``known``:
-        (destination, key) pairs in addition to those of the journal. ``is_complete`` False: there may be other
-        subscriptions, which are listed with an empty key. A subscription gets the messages after its record. It gets
-        none without a record, or if the broker skips such records (``reads_records`` False).
+        The index is built from the journal of the kahaDB store. Each key of the dict is a pair of topic and
+        subscription key. ``known_subscriptions``: (destination, key) pairs in addition to those of the journal.
+        ``is_complete`` False: there may be other subscriptions, which are listed with an empty key. A subscription gets
+        the messages after its record. It gets none without a record, or if the broker skips such records
+        (``reads_records`` False).
         """
-        pairs = known | set(self._acked) | {(topic, key) for topic, keys in self._known.items() for key in keys}
+        pairs = (
+            known_subscriptions
+            | set(self._acked)
+            | {(topic, key) for topic, keys in self._known.items() for key in keys}
+        )
         if not is_complete:
             pairs |= {(topic, "") for topic in self._messages if topic.startswith(journal.TOPICS)}
         lost = {}

@@ -102,12 +102,11 @@ def remove_resync_plan(store: str, account: SystemAccount) -> None:
 
 
 def untrusted_plan_message(store: str, account: SystemAccount) -> str:
-    """Return the message that a resync plan is ignored, as an account other than root could have changed it.
+    """Check for a resync plan that an account other than root could have changed, and return an error message for it.
 
-    A resync replaces a store by the other node's copy. Returns "" without such a plan.
-
-    Earlier versions wrote plans next to the store, where the account can also write. Raises UntrustedPathError,
-    OSError.
+    A resync replaces a store by the other node's copy. The message is "" if there is no such plan; an untrusted plan is
+    not used. Earlier versions wrote plans next to the store, where the account can also write. Raises
+    UntrustedPathError, OSError.
     """
     if account.is_current_account:
         return ""

@@ -154,13 +154,14 @@ def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRi
     return path
 
 
-def read_newest_risk_records(directory: str) -> list[RiskRecord]:
-    """Read the newest risk records of a store: recorded risks of losing messages by a rebuild of its index.
+def read_newest_risk_records(store_directory: str) -> list[RiskRecord]:
+    """Read the newest 100 risk records of a store, and return them as a list, oldest first.
 
-    At most 100 are returned, oldest first; other files are skipped. Raises OSError.
+    They are recorded risks of losing messages by a rebuild of the store's index. ``store_directory`` is the store, or
+    the shared directory of a fenced store. Other files are skipped. Empty without records. Raises OSError.
     """
     records = []
-    folder = os.path.join(directory, DIRECTORY)
+    folder = os.path.join(store_directory, DIRECTORY)
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))[-_MOST_RECORDS:]
     except (FileNotFoundError, NotADirectoryError):

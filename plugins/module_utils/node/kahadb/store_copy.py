@@ -58,17 +58,17 @@ class _StoreLocation:
     def name(self) -> str:
         return os.path.basename(self.store)
 
-    def sibling_path(self, name: str) -> str:
-        """Return the path of ``name`` in the parent directory of a kahaDB store's directory."""
+    def path_in_parent_directory(self, name: str) -> str:
+        """Return the path of the file or directory ``name`` next to a kahaDB store, in its parent directory."""
         return os.path.join(self.parent, name)
 
 
-def locate_store_and_accounts(store: str, user: str | None = None) -> _StoreLocation:
-    """Locate a kahaDB store, and return its path and the accounts with which to change it.
+def locate_store_and_writing_accounts(store: str, user: str | None = None) -> _StoreLocation:
+    """Locate a kahaDB store, and return its absolute path and the two accounts that write to it.
 
-    The path is absolute. One account changes the files of the store, the other its parent directory. ``user`` is the
-    broker's account in the inventory. Raises NodeError if root would have to act in directories in which other accounts
-    can exchange files; OSError.
+    ``owner`` writes the files of the store, ``keeper`` the store's parent directory. ``user`` is the broker's account
+    in the inventory. Raises NodeError if root would have to act in directories in which other accounts can exchange
+    files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_to_access_path_as(store, user)
@@ -145,21 +145,22 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def prepare_staging_directory(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Prepare the staging directory to which the kahaDB store of the pair's other node will be copied.
+    """Create the staging directory for a copy of the other node's kahaDB store, and return its incomplete files.
 
-    The identical files of this host's store are copied there. Returns the files that must still be transferred, each
-    with its first missing byte. Raises NodeError, OSError.
+    The result has, by name, the offset from which each file must still be transferred. Files that are identical in this
+    host's store are copied to the staging directory first; earlier staging directories are removed. ``files``: the
+    other node's files. Raises NodeError, OSError.
     """
-    where = locate_store_and_accounts(store, user)
+    where = locate_store_and_writing_accounts(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging, prefix = _staging(where, files), f"{where.name}.resync-"
     mode = run_as(where.owner, store_files.store_directory_mode, where.store)
     for name in run_as(where.keeper, _other_stagings, where.parent, prefix, staging):
-        run_as(where.owner, store_files.remove_directory_content, where.sibling_path(name))
+        run_as(where.owner, store_files.remove_directory_content, where.path_in_parent_directory(name))
     run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
     wanted: dict[str, int] = run_as(
-        where.owner, store_files.copy_identical_files, where.store, where.sibling_path(staging), dict(files)
+        where.owner, store_files.copy_identical_files, where.store, where.path_in_parent_directory(staging), dict(files)
     )
     return wanted
 
@@ -229,8 +230,8 @@ def append_chunk(store: str, files: Manifest, name: str, offset: int, data: str,
 
     Raises NodeError for a chunk with a wrong offset, or for a file with a wrong checksum.
     """
-    where = locate_store_and_accounts(store, user)
-    staging = where.sibling_path(_staging(where, files))
+    where = locate_store_and_writing_accounts(store, user)
+    staging = where.path_in_parent_directory(_staging(where, files))
     return int(run_as(where.owner, store_files.append_piece, staging, files, name, offset, unpack_chunk(data)))
 
 
@@ -240,14 +241,14 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
     Returns the path of the old store's backup. The result is empty if there was no store. Before the renames the copy
     is verified again, and the checksums of the old store are written to a file. Raises NodeError, OSError.
     """
-    where = locate_store_and_accounts(store, user)
+    where = locate_store_and_writing_accounts(store, user)
     _refuse_untrusted_plan(where)
     run_as(where.owner, store_files.check_store_not_locked, where.store)
     staging = _staging(where, files)
     if _fingerprint(where, staging) != store_fingerprint(files):
         raise NodeError(
-            f"{where.sibling_path(staging)} is not a complete copy of the other node's store, so the store of this "
-            "host was not replaced: run the playbook resync again"
+            f"{where.path_in_parent_directory(staging)} is not a complete copy of the other node's store, so the store "
+            "of this host was not replaced: run the playbook resync again"
         )
     backup = before = ""
     if run_as(where.owner, store_files.store_directory_mode, where.store) is not None:
@@ -265,7 +266,7 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
     Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no
     store. Raises NodeError, OSError.
     """
-    where = locate_store_and_accounts(store, user)
+    where = locate_store_and_writing_accounts(store, user)
     _refuse_untrusted_plan(where)
     plan = resync_plans.read_resync_plan(where.store, where.owner)
     if plan is None:
@@ -274,15 +275,16 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
     run_as(where.keeper, _exchange, where.parent, where.name, plan.staging, plan.backup)
     if (
         plan.backup
-        and _sums(run_as(where.owner, store_files.store_manifest, where.sibling_path(plan.backup))) != plan.before
+        and _sums(run_as(where.owner, store_files.store_manifest, where.path_in_parent_directory(plan.backup)))
+        != plan.before
     ):
-        backup = where.sibling_path(plan.backup)
+        backup = where.path_in_parent_directory(plan.backup)
         raise NodeError(
             f"the backup {backup} differs from the store before the resync, so the disk of this host lost or "
             "changed data. Check the disk before you start the broker of this host, and keep the backup"
         )
     resync_plans.remove_resync_plan(where.store, where.owner)
-    return where.sibling_path(plan.backup) if plan.backup else ""
+    return where.path_in_parent_directory(plan.backup) if plan.backup else ""
 
 
 def _exchange(path: str, name: str, staging: str, backup: str) -> None:
@@ -343,7 +345,9 @@ def _staging(where: _StoreLocation, files: Manifest) -> str:
 def _fingerprint(where: _StoreLocation, name: str) -> str:
     """Return the fingerprint of a directory next to the store; empty if it does not exist."""
     try:
-        fingerprint: str = store_fingerprint(run_as(where.owner, store_files.store_manifest, where.sibling_path(name)))
+        fingerprint: str = store_fingerprint(
+            run_as(where.owner, store_files.store_manifest, where.path_in_parent_directory(name))
+        )
     except FileNotFoundError:
         return ""
     return fingerprint

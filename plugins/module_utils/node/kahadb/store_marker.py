@@ -53,17 +53,17 @@ def _read_state(directory: str) -> dict[str, Any]:
             "used": was_store_ever_used(directory),
             # A fenced store has a directory in place of the lock file of brokers without a guard.
             "fenced": store.is_directory("lock"),
-            "marked": read_marker_lines(store),
+            "marked": read_marker_pair_and_run_id(store),
         }
     return store_state
 
 
-def read_marker_lines(store: Directory) -> list[str] | None:
-    """Return the pair's name and the playbook run's id in a shared store's marker file; None without a marker.
+def read_marker_pair_and_run_id(store: Directory) -> list[str] | None:
+    """Read the pair's name and the playbook run's id from a shared store's marker file; return None without a marker.
 
-    Each is a line of the file. A line that is too long or not printable is replaced by a text in parentheses. The owner
-    of the store may have written the marker, so it must be used for comparison only. Raises UntrustedPathError,
-    OSError.
+    They are returned as a list of up to two lines of the file. A line that is too long or not printable is replaced by
+    a text in parentheses. The owner of the store may have written the marker, so it must be used for comparison only.
+    Raises UntrustedPathError, OSError.
     """
     try:
         text = store.read_file(MARKER, 2 * _LIMIT + 2).decode(errors="replace")
@@ -141,7 +141,7 @@ def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -
 
 def _remove_marker(directory: str, run_id: str) -> bool:
     with suppress(FileNotFoundError), open_directory(directory) as store:
-        if run_id in (read_marker_lines(store) or ()):
+        if run_id in (read_marker_pair_and_run_id(store) or ()):
             store.unlink(MARKER)
             return True
     return False

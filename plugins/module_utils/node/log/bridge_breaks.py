@@ -21,13 +21,13 @@ RECENT = 120.0
 _LONGEST = 300
 
 
-def repeatedly_broken_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
-    """Return the network bridges of a broker that broke repeatedly soon after they were established.
+def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, Any]]:
+    """Return the flapping network bridges of a broker: those that broke repeatedly soon after they were established.
 
-    The records of the broker's log show them. They break at ``now`` (seconds since the epoch). Each has ``peer`` (the
-    remote brokerName), ``count``, ``first`` and ``last`` (seconds since the epoch), ``error``, the most frequent one,
-    and ``destination`` of the message that it was about to forward; both are empty where the log does not name them.
-    Pure.
+    They are found in the records of the broker's log, and flap at ``now`` (seconds since the epoch). The result is a
+    list of dicts. Each has ``peer`` (the remote brokerName), ``count``, ``first`` and ``last`` (seconds since the
+    epoch), ``error``, the most frequent one, and ``destination`` of the message that it was about to forward; both are
+    empty where the log does not name them. Pure.
     """
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}

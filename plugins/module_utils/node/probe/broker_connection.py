@@ -87,8 +87,8 @@ class BrokerConnection:
         shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
         return shown or b""
 
-    def permitted_login(self, login: Login) -> Login:
-        """Return the login if the broker at the end of the connection is verified, else an empty login.
+    def login_permitted_by_verification(self, login: Login) -> Login:
+        """Return the login if the broker at the other end of the connection is verified, else an empty login.
 
         The login of probes is also returned for a connection to another host without TLS.
         """
@@ -142,10 +142,10 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
 
 
 def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
-    """Check that the listener at the other end of a local connection belongs to the expected account.
+    """Raise ListenerOfOtherAccountError if the listener at a local connection's other end is not of the account.
 
-    ``account`` is its uid, such as that of the broker. Raises ListenerOfOtherAccountError otherwise. A listener on
-    another host is not checked.
+    ``account`` is the expected uid, such as that of the broker. A listener on another host is not checked. ``timeout``
+    is in seconds.
     """
     if is_local_address(connection.getpeername()[0]):
         _require_owner(connection, account, timeout, None)

@@ -24,14 +24,14 @@ _LARGEST = 1 << 20
 _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
-def certificates_of_connectors(
+def fetch_connector_certificate_expiry_times(
     deployed: DeployedConfiguration, process: Process, timeout: float
 ) -> list[dict[str, object]]:
-    """Connect to each TLS connector of a broker, and return the expiry times of the certificates presented.
+    """Connect to each TLS connector of a broker, and return the expiry time of the certificate that it presents.
 
-    Each row has ``name``, ``ends`` (the expiry time) and ``error``. ``ends`` is in
-    seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that requires a
-    certificate of its client presents its own certificate first only over TLS 1.3.
+    The result is a list with a row for each connector. Each row has ``name``, ``ends`` (the expiry time) and ``error``.
+    ``ends`` is in seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that
+    requires a certificate of its client presents its own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []
     expected = expected_broker_of_process(process)

@@ -82,8 +82,8 @@ class ProbeFailedError(Exception):
         self.may_be_login = may_be_login
 
 
-class ProbeStalledError(Exception):
-    """An error for a stalled probe of a connector: the broker sent a greeting, but then stopped answering."""
+class ProbeStalledAfterGreetingError(Exception):
+    """An error for a stalled probe of a connector: the broker sent its greeting, and then no more data in time."""
 
 
 # Two classes until Python 3.10.
@@ -147,7 +147,7 @@ def probe_connector(
         return ProbeAnswer(True, None, str(error), greeted=True, refused_login=error.is_login)
     except ProbeFailedError as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
-    except ProbeStalledError as error:
+    except ProbeStalledAfterGreetingError as error:
         return ProbeAnswer(
             False, False, f"the broker answers {error} and then sends no data for {timeout:g} s", greeted=True
         )
@@ -194,7 +194,7 @@ def _greeted(how: str) -> Iterator[None]:
     try:
         yield
     except _SILENCE:
-        raise ProbeStalledError(how) from None
+        raise ProbeStalledAfterGreetingError(how) from None
     except ConnectionError:
         raise ProbeFailedError(
             f"the broker answers the test connection with {how}, but then closes the "
@@ -216,7 +216,7 @@ _ANSWERS_TLS = "the broker answers over TLS, but its certificate cannot be verif
 def _stomp(connection: BrokerConnection, login: Login) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _ANSWERS_TLS
-    login, exchange = connection.permitted_login(login), connection.exchange
+    login, exchange = connection.login_permitted_by_verification(login), connection.exchange
     token = os.urandom(8).hex()
     destination = f"/topic/{random_probe_topic()}"
     client = StompClient(exchange)
@@ -263,7 +263,7 @@ _OLD_REFUSED_LOGINS = (3, *_REFUSED_LOGINS)
 def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _ANSWERS_TLS
-    login, exchange = connection.permitted_login(login), connection.exchange
+    login, exchange = connection.login_permitted_by_verification(login), connection.exchange
     account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
     topic = random_probe_topic().replace(".", "/")

@@ -45,10 +45,7 @@ class DeadlineSocket:
         self._deadline = time.monotonic() + timeout
 
     def remaining_seconds(self) -> float:
-        """Return the remaining seconds until the socket's deadline, more than 0.
-
-        Raises TimeoutError after the deadline.
-        """
+        """Return the seconds until the socket's deadline, more than 0; raise TimeoutError after the deadline."""
         seconds = self._deadline - time.monotonic()
         if seconds <= 0:
             raise TimeoutError(
@@ -98,9 +95,9 @@ class DeadlineSocket:
                 raise _closed_error()
 
     def skip_bytes(self, unwanted: bytes) -> None:
-        """Skip bytes from the socket until the next one is none of ``unwanted``.
+        """Read and discard the bytes from the socket that are in ``unwanted``, up to the first other byte.
 
-        Raises OSError, also when the peer closes.
+        This byte is returned by the next read. Raises OSError, also when the peer closes the connection before.
         """
         self.remaining_seconds()
         while not (rest := self._buffer.lstrip(unwanted)):
@@ -116,10 +113,10 @@ class DeadlineSocket:
         return self._take(len(self._buffer))
 
     def wait_while_open(self, seconds: float) -> None:
-        """Wait for some seconds while the connection of the socket stays open.
+        """Wait for some seconds, and raise ConnectionResetError if the peer closes the connection before.
 
-        Raises OSError when the peer closes it. What the peer sends is discarded. The time does not count against the
-        deadline of the exchange before; no exchange can follow.
+        Bytes that the peer sends meanwhile are discarded. The time does not count against the deadline of the exchange
+        before; no exchange can follow. Raises ValueError above the limit of bytes, OSError.
         """
         self._deadline = time.monotonic() + seconds
         try:

@@ -102,13 +102,14 @@ class _Jvm:
     process: Process
     root: int
 
-    def path_in_jvm_tmp(self, name: str) -> str:
-        """Return the path of a file in the /tmp directory of a JVM: ``name`` and the JVM's pid, as in ``.java_pid42``.
+    def attach_file_path(self, name_without_pid: str) -> str:
+        """Return the path of a JVM's file for the attach protocol, in its /tmp directory, such as ``.java_pid42``.
 
-        Both the directory and the pid are those within the JVM's container.
+        Its name is ``name_without_pid`` and the pid. Both the directory and the pid are those within the JVM's
+        container.
         """
         inside = (proc_status_field_words(self.process.pid, "NSpid") or [str(self.process.pid)])[-1]
-        return f"/proc/self/fd/{self.root}/tmp/{name}{inside}"  # noqa: S108 -- the JVM's own name
+        return f"/proc/self/fd/{self.root}/tmp/{name_without_pid}{inside}"  # noqa: S108 -- the JVM's own name
 
 
 def _query(jvm: _Jvm, deadline: float, pattern: str, view: View, most: int | None) -> list[dict[str, Any]]:
@@ -141,7 +142,7 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
 
     Raises NodeError if the JVM refuses or does not answer before the deadline.
     """
-    pid, path = jvm.process.pid, jvm.path_in_jvm_tmp(".java_pid")
+    pid, path = jvm.process.pid, jvm.attach_file_path(".java_pid")
     data = b"".join(word.encode() + b"\0" for word in ("1", *words, *[""] * (4 - len(words))))
     try:
         if not os.path.exists(path):
@@ -188,7 +189,7 @@ def _wake(jvm: _Jvm, deadline: float, path: str) -> None:
             f"the JVM with process {jvm.process.pid} was not queried, because it does not catch SIGQUIT and would "
             "stop: remove -Xrs from its options"
         )
-    trigger = jvm.path_in_jvm_tmp(".attach_pid")
+    trigger = jvm.attach_file_path(".attach_pid")
     os.close(os.open(trigger, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
     try:
         with open_process_handle(jvm.process) as handle:

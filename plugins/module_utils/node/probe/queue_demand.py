@@ -48,7 +48,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
         connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
-            client.send_frame("CONNECT", connect_headers(connection.permitted_login(deployed.login)))
+            client.send_frame("CONNECT", connect_headers(connection.login_permitted_by_verification(deployed.login)))
             _expect(client.read_frame(), "CONNECTED")
             for number, queue in enumerate(subscribed):
                 headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}

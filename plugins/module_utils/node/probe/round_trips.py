@@ -42,13 +42,14 @@ def watch_addresses(
     flag: str | None,
     ca_file: str | None = None,
 ) -> dict[str, Any]:
-    """Watch which address of a pair of brokers answers, by probing them repeatedly for some seconds.
+    """Watch which address of a pair of brokers answers, by repeated probes, and return when each one answered.
 
-    Returns which one answered when. The result is that of an Ansible module. A listener on this machine must belong to
-    the account of the broker in ``base``. For a broker of another host only the account of probes is used, over TLS
-    only if the certificate is verified by ``ca_file`` or the system's certificates. Probes are ``interval`` seconds
-    apart, and end early if the file ``flag`` is removed. Raises NodeError for an address or a configuration that cannot
-    be read.
+    The result is that of ``summarize_probe_rounds`` for an Ansible module, with the ``last`` answer of each address. A
+    listener on this machine must belong to the account of the broker in ``base``. For a broker of another host only the
+    account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's certificates.
+    The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created after the first
+    answer; the probes end early if it is removed. Raises NodeError for an address or a configuration that cannot be
+    read.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()

@@ -22,8 +22,8 @@ LISTENING, _ESTABLISHED = "0A", "01"
 _TABLES = ("tcp", "tcp6")
 
 
-def listens_on_one_of_addresses(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
-    """Return whether a process, or another process of its account, listens on one of the given addresses.
+def process_account_listens_on_one_of(pid: int, addresses: Collection[tuple[str, int]]) -> bool:
+    """Return whether the account of a process listens on one of the given addresses, by this or another process.
 
     The network namespace is that of the process. The account is compared instead of the descriptors, because a reader
     in a separate user namespace, such as the watchdog, cannot read the descriptors of the process.
@@ -95,7 +95,7 @@ def listening_sockets() -> list[ListeningSocket]:
     for words in tcp_socket_rows(os.getpid()):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
-            sockets.append(ListeningSocket(parse_kernel_address(host), int(port, 16), int(words[7]), words[9]))
+            sockets.append(ListeningSocket(parse_kernel_ip_address(host), int(port, 16), int(words[7]), words[9]))
     return sockets
 
 
@@ -152,12 +152,13 @@ def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
         yield from map(str.split, split_lines(read_proc_file(pid, f"net/{table}"))[1:])
 
 
-def parse_kernel_address(text: str) -> str:
-    """Parse an IP address from the hexadecimal words of /proc/net/tcp, and return its usual text.
+def parse_kernel_ip_address(hexadecimal: str) -> str:
+    """Parse an IP address (without port) in the hexadecimal form of /proc/net/tcp, and return its usual text.
 
-    The words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
+    The hexadecimal words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
     """
-    data = b"".join(bytes.fromhex(text[at : at + 8])[::-1] for at in range(0, len(text), 8))
+    words = [hexadecimal[at : at + 8] for at in range(0, len(hexadecimal), 8)]
+    data = b"".join(bytes.fromhex(word)[::-1] for word in words)
     address = ipaddress.ip_address(data)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
@@ -171,7 +172,7 @@ def socket_accepts_connections_to(kernel_address: str, port: int, wanted_address
     """
     if port != wanted_address[1]:
         return False
-    host = parse_kernel_address(kernel_address)
+    host = parse_kernel_ip_address(kernel_address)
     try:
         same = ipaddress.ip_address(wanted_address[0]) == ipaddress.ip_address(host)
     except ValueError:

@@ -18,14 +18,14 @@ from typing import Any
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..judge import SERVING
-from ..log.bridge_breaks import repeatedly_broken_bridges
+from ..log.bridge_breaks import flapping_bridges
 from ..log.broker_log import log_time_to_epoch_seconds, unreadable_log_reason
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
 from ..printable import escape_unprintable
 from ..probe.broker_usage import read_broker_usage
-from ..probe.certificates import certificates_of_connectors
+from ..probe.certificates import fetch_connector_certificate_expiry_times
 from ..timeouts import PROBE
 from .broker_state import gather_state_and_sources
 
@@ -47,11 +47,11 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
     FUSE. ``state_since``: since when it is in its state, in seconds since the epoch, None if unknown. ``usage``: as
     ``broker_usage`` describes it, empty for a broker that is not active; ``usage_error`` is the reason why it is
     missing. ``records``: the newest ``message`` s of its log about links and its newest warnings, each with ``level``,
-    with secrets masked. ``breaking_bridges``: the result of ``repeatedly_broken_bridges``, with secrets masked.
-    ``watchdog``: ``state`` and ``text`` of the watchdog's unit, as systemd shows them; None without a running broker or
-    without the unit. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text.
-    ``log_error``: why no record of the process can be read from its log, empty if records can be read.
-    ``certificates``: the result of ``certificates_of_connectors``.
+    with secrets masked. ``breaking_bridges``: the result of ``flapping_bridges``, with secrets masked. ``watchdog``:
+    ``state`` and ``text`` of the watchdog's unit, as systemd shows them; None without a running broker or without the
+    unit. ``deployed``: the SHA-256 of each installed file; for a file with secrets, of its masked text. ``log_error``:
+    why no record of the process can be read from its log, empty if records can be read. ``certificates``: the result of
+    ``fetch_connector_certificate_expiry_times``.
 
     If the configuration cannot be read, the state is None, and ``how`` is the reason.
     """
@@ -71,16 +71,14 @@ def gather_broker_status(base: str, unit: str | None, pids: Collection[int] | No
         if not sources.records:
             status["log_error"] = unreadable_log_reason(layout.data, process.start_time)
         status["records"] = _records_of_links(sources.records)
-        status["breaking_bridges"] = [
-            _masked(bridge) for bridge in repeatedly_broken_bridges(sources.records, time.time())
-        ]
+        status["breaking_bridges"] = [_masked(bridge) for bridge in flapping_bridges(sources.records, time.time())]
         status["state_since"] = _state_since(status["state"], sources.evidence.phase, process.start_time)
     if process and status["state"] in SERVING:
         try:
             status["usage"] = read_broker_usage(process, PROBE)
         except (NodeError, OSError) as error:
             status["usage_error"] = escape_unprintable(str(error))
-        status["certificates"] = certificates_of_connectors(deployed, process, PROBE)
+        status["certificates"] = fetch_connector_certificate_expiry_times(deployed, process, PROBE)
     return {**status, "deployed": deployed_file_hashes(layout)}
 
 

@@ -104,7 +104,9 @@ def _is_listening(layout: ConfigurationPaths, process: Process) -> bool:
         listeners = read_deployed_configuration(layout, layout.current_version_name()).listeners
     except (OSError, ParseError):
         return False
-    return bool(held_by_process.listens_on_one_of_addresses(process.pid, [listener.address for listener in listeners]))
+    return bool(
+        held_by_process.process_account_listens_on_one_of(process.pid, [listener.address for listener in listeners])
+    )
 
 
 def _send_signal(process: Process, unit: str | None, number: signal.Signals) -> None:

@@ -30,7 +30,7 @@ from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
 from ..kahadb.risk_records import read_newest_risk_records
-from ..kahadb.store_marker import read_marker_lines
+from ..kahadb.store_marker import read_marker_pair_and_run_id
 from ..process.denied_access import explain_denied_access
 from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
 from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
@@ -189,7 +189,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
         return {**shown, "access": _explain(error, store, at)}
     with directory:
         with contextlib.suppress(OSError):
-            shown["marker"] = read_marker_lines(directory)
+            shown["marker"] = read_marker_pair_and_run_id(directory)
         free = shutil.disk_usage(directory.descriptor).free
         with contextlib.suppress(OSError):
             shown["in_force"] = newest_claimed_generation_number(at + store)

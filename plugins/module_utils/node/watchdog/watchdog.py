@@ -34,7 +34,7 @@ from ..log.unit_records import KILL_FAILED
 from ..observer import observe_broker, probe_connectors_together
 from ..printable import escape_unprintable
 from ..probe.broker_connection import ExpectedBroker
-from ..probe.certificates import certificates_of_connectors
+from ..probe.certificates import fetch_connector_certificate_expiry_times
 from ..probe.connector_probe import ProbeAnswer, can_probe_protocol
 from ..process import held_by_process
 from ..process.proc import (
@@ -199,7 +199,7 @@ class Watchdog:
         """Replace the metrics file, for the textfile collector of the host's node exporter."""
         if now - self._certificates_read >= _CERTIFICATES and self._read and self._process:
             self._certificates_read = now
-            rows = certificates_of_connectors(self._read[1], self._process, PROBE)
+            rows = fetch_connector_certificate_expiry_times(self._read[1], self._process, PROBE)
             ends = {str(row["name"]).removeprefix("connector "): row["ends"] for row in rows}
             self._certificates = {name: end for name, end in ends.items() if isinstance(end, float)}
         count = self._count
