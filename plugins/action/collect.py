@@ -137,7 +137,7 @@ def _checked_result(result: Mapping[str, Any]) -> dict[str, Any]:
         plain["warnings_of_host"] = [str(line) for line in (*left_out, *plain["notes"])]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise AnsibleActionFail(
-            f"the host returned a result of the module collect that cannot be used: {error}. Run the playbook with "
-            "-vvv, which prints what the host returned"
+            f"the module collect returned an unusable result on this host ({error}). Run the playbook with -vvv, which "
+            "prints what the host returned"
         ) from None
     return plain

@@ -92,7 +92,8 @@ class ActionModule(ActionBase):
                 if not piece:
                     raise NodeError(
                         f"the file {name} of the store became shorter during the copy, because a process still "
-                        "writes to the store. Stop this process, and run the playbook resync again"
+                        "writes to the store. Find this process with fuser -v on the files of the store, stop it, and "
+                        "run the playbook resync again"
                     )
                 file.write(piece)
                 file.flush()

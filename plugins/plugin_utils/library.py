@@ -64,8 +64,8 @@ def check_library() -> None:
         raise LibraryError(
             f"the collection activemq.fleet has version {COLLECTION_VERSION} ({_collection_directory()}), but the "
             f"library activemq-fleet has version {version} ({Path(package.__file__ or '').parent}). Their versions "
-            f"must be equal. To use version {version}, remove {_collection_directory()}, because the wheel of the "
-            f"library also contains the matching collection. To use version {COLLECTION_VERSION}, {_INSTALL}"
+            f"must be equal. To use version {version}, remove {_collection_directory()}: Ansible then uses the "
+            f"collection in the wheel of the library. To use version {COLLECTION_VERSION}, {_INSTALL}"
         )
 
 

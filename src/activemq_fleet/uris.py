@@ -68,13 +68,15 @@ def bridge_uri(
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:
-        raise InputError(
-            "the list of addresses for the network connector is empty: give the address of at least one broker"
-        )
+        raise InputError("the list of brokers for the URI of the network connector is empty: give at least one broker")
     if kind not in BRIDGE_KINDS:
-        raise InputError(f"{kind} is not a URI scheme for a network connector: use one of {', '.join(BRIDGE_KINDS)}")
+        raise InputError(
+            f"the kind {kind} is not a URI scheme for a network connector: set one of {', '.join(BRIDGE_KINDS)}"
+        )
     if kind == "masterslave" and not release.has_masterslave_discovery:
-        raise InputError(f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): use failover")
+        raise InputError(
+            f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): set the kind failover"
+        )
     peers = ",".join(uri_to_dial(address, scheme) for address in addresses)
     tail = _query(dict(options))
     if kind == "static" or len(addresses) == 1:
@@ -126,9 +128,7 @@ def failover_uri_from_uris(dialled: Sequence[str], options: Mapping[str, object]
     Each of these starts with ``tcp://`` or ``ssl://``.
     """
     if not dialled:
-        raise InputError(
-            "the list of addresses for the failover: URI is empty: give the address of at least one broker"
-        )
+        raise InputError("the list of brokers for the failover: URI is empty: give at least one broker")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
     return f"failover:({','.join(dialled)}){_query(texts)}"
 

@@ -116,7 +116,8 @@ class Client:
                 f"the agent sent no answer over its socket {self._path} "
                 f"({getattr(error, 'strerror', None) or error}), so it is not known whether the agent carried out the "
                 "request. Check that activemq-agent status works. If the request published an event, publish this "
-                "event again with the same --id, because the agent accepts each id only once"
+                "event again with the same --id, because the agent accepts each id only once. Without --id, the event "
+                "may then be published twice"
             ) from error
         return answers
 

@@ -178,7 +178,7 @@ class HandlerWorker:
                 except AgentError as error:  # the disk: the message is still there
                     self._all.log.error(
                         "the agent cannot read the received messages in its inbox, for the reason in the field "
-                        "`reason`, and tries again. Check the disk of state.directory",
+                        "`reason`, and tries again. Check the disk of the directory state.directory",
                         topic=self.lanes[0],
                         reason=str(error),
                     )
@@ -309,7 +309,7 @@ class HandlerWorker:
                     ) from error
                 self._all.log.error(
                     "the agent cannot record in its store that a message was handled, for the reason in the "
-                    "field `reason`, and tries again. Check the disk of state.directory",
+                    "field `reason`, and tries again. Check the disk of the directory state.directory",
                     event_id=_id(message),
                     reason=str(error),
                 )

@@ -117,8 +117,8 @@ def raise_if_replaceable_by_other_users(path: Path) -> Path:
                 _refuse_writers(here, status)
     except OSError as error:
         raise AgentError(
-            f"the agent cannot check {here}, which is part of the path of a handler ({error.strerror}): let the "
-            "agent's user read it, or correct the key handlers of agent.conf"
+            f"the agent cannot check {here}, which is part of the path of a handler ({error.strerror}): set the "
+            "permission x for the agent's user on the directories above it, or correct the key handlers of agent.conf"
         ) from error
     return here
 

@@ -406,7 +406,7 @@ class Publisher:
             if self._disk_since is None:
                 self._log.error(
                     "the agent cannot record in its store which events the broker acknowledged, for the reason "
-                    "in the field `reason`, and tries again. Check the disk of state.directory",
+                    "in the field `reason`, and tries again. Check the disk of the directory state.directory",
                     reason=str(error),
                 )
             self._disk_since = self._clock()

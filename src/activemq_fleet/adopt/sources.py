@@ -210,7 +210,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
         (f"{path}: {host!r} is not a host name" for host, path in unread if host and not _HOST.fullmatch(host)), ""
     )
     if wrong_host:
-        raise InputError(f"{wrong_host}: write HOST=FILE")
+        raise InputError(f"{wrong_host}: write the argument HOST=FILE with the name of its host")
     host, path = unread[0]
     guesses = {path: host or _probable_host(path) for host, path, _ in files}
     if len(set(guesses.values())) < len(guesses):

@@ -122,8 +122,8 @@ TAKEOVERS_BY_END = {
         "starts the node again as standby."
     ),
     "UNIT-OUT-OF-MEMORY": Remedy(
-        "Give the host more memory, or reduce the heap of the broker (activemq_heap): the kernel kills a process if "
-        "the memory of the host, or the limit of the service unit (activemq_unit_memory_max), is exhausted."
+        "The memory of the host, or the limit of the service unit (activemq_unit_memory_max), was exhausted. Give the "
+        "host more memory, raise this limit, or reduce the heap of the broker (activemq_heap)."
     ),
 }
 """The advice for a takeover after an end that a systemd journal explains, by the kind of its record."""
@@ -149,7 +149,8 @@ LOST_LOCKS = {
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
         Remedy("Check the database for errors at the time of the incident. Set the duration of the lease "
-               "(lockAcquireSleepInterval) to more than the downtime of the database.", _LEASE),
+               "(lockAcquireSleepInterval) to more than the time for which the database was unavailable. A failover "
+               "after a crash can then take this long.", _LEASE),
     ),
     "LOCK-DB-UPDATE-ERR": (
         "it could not renew its lock in the database",
@@ -481,7 +482,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     "RLD-TOO-MANY": (
         "more brokers use one zkPath of ZooKeeper than the attribute replicas allows",
         Remedy(
-            "Give each group of brokers a separate zkPath, and set replicas to the number of brokers in the group.",
+            "Give each replicated store a separate zkPath, and set replicas to the number of brokers that share it.",
             ("V005",),
         ),
     ),

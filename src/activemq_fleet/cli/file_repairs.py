@@ -70,10 +70,12 @@ def write_repair(path: Path, repair: FileRepair, *, keep_original: bool) -> Path
         original = _keep_original(target, repair.original) if keep_original else None
         replace_content_atomically(target, repair.content)
     except OSError as error:
-        raise InputError(
-            f"{path}: the file was not repaired ({error.strerror}): run the command as an account that owns the file "
-            "and can write to its directory"
-        ) from None
+        remedy = (
+            "run the command as an account that owns the file and can write to its directory"
+            if isinstance(error, PermissionError)
+            else "correct the cause, and run the command again"
+        )
+        raise InputError(f"{path}: the file was not repaired ({error.strerror}): {remedy}") from None
     if original is not None and os.path.realpath(path.parent) == str(original.parent):
         return path.with_name(original.name)
     return original

@@ -33,8 +33,8 @@ def store_report_lines(report: dict[str, Any]) -> Iterator[str]:
         )
     if report["index_lacks_files"]:
         yield (
-            f"DAMAGED: the store's index db.data requires {', '.join(report['index_lacks_files'])}, which "
-            "does not exist"
+            "DAMAGED: the store's index db.data requires these data files, which do not exist: "
+            f"{', '.join(report['index_lacks_files'])}"
         )
         yield (
             "  Brokers up to 5.13 do not start with this index. Stop both nodes, and move db.data and db.redo "

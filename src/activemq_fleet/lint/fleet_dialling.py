@@ -144,8 +144,9 @@ def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
     Fix: set activemq_tls on all brokers of a pair or group, or on none. If activemq_tls.client_auth is true, set
         activemq_agent_tls_certificate and activemq_agent_tls_key. In the failover: URI of a client, use the scheme and
         the port of a connector of the broker.
-    Cannot see: clients outside the inventory. The rule checks activemq_xml_fragments, activemq_extra_files and
-        activemq_java_options of brokers. T027 reports a load balancer without a certificate.
+    Cannot see: clients outside the inventory. Of clients, the rule checks only the failover: URIs in
+        activemq_xml_fragments, activemq_extra_files and activemq_java_options of brokers. T027 reports a load balancer
+        without a certificate.
     Source: measured on 5.18.3: Empty client certificate chain; agent/tls.py
 
     Fires on 5.18.3::

@@ -235,8 +235,8 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
             hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
-                f"the {pairs} pairs or brokers of multicast group {group} forward subscriptions over {hops}, although "
-                "one bridge connects any two of them: messages can take several routes",
+                f"in multicast group {group}, a bridge connects each of the {pairs} pairs or brokers to each other "
+                f"one, but the network TTL lets subscriptions cross {hops}: messages can take several routes",
                 "networkTTL",
                 severity="info" if is_default_ttl else None,
             )

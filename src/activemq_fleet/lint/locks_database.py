@@ -250,7 +250,8 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
         node = locker or store
         if handler is None:
             yield node.problem(
-                f"the broker has no <{wanted}>: a master that cannot reach the database of its lock continues to serve",
+                "the broker has no ioExceptionHandler: a master that cannot reach the database of its lock continues "
+                "to serve",
                 fix=f"add <ioExceptionHandler><{wanted}/></ioExceptionHandler> to <broker>",
             )
         elif handler.kind and handler.boolean_setting("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):

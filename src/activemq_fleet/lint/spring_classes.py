@@ -107,12 +107,12 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
 
 @rule("V037", "info", each="bean")
 def driver_or_pool_class_not_shipped(bean: Element) -> Iterator[Problem]:
-    """A bean's class is a driver or a connection pool that no release contains.
+    """A bean's class is a JDBC driver or a connection pool that no ActiveMQ release contains.
 
     Why: an upgrade installs a new directory without the added jar. The broker then does not start, or it stops some
         seconds after its start: ClassNotFoundException.
-    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet, set jar in
-        activemq_jdbc.
+    Fix: put the jar into lib/optional of each installation, also of the next release. In a fleet, set
+        the key jar of activemq_jdbc.
     Cannot see: whether the jar was added.
     Source: assembly/src/main/descriptors/common-bin.xml of the release tags, 5.5.1 to 6.3.1
 

@@ -113,7 +113,7 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
         <broker brokerName="north"/>
     """
     right = document.release.console_file
-    fix = f"import {right}, and take that file from the conf directory of the release"
+    fix = f"import {right}, and copy this file from the conf directory of the release"
     for node in document.elements_named("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:

@@ -138,8 +138,8 @@ def next_drill_step(
         step = _heal(pair, nodes, faulted_hosts)
         if step is not None and step.act == "wait" and waited >= settle:
             raise InputError(
-                f"the drill injects no further fault, because {step.say}. Check data/activemq.log of both nodes, and "
-                "start the drill again when one node is active and the other one is standby"
+                f"the drill injects no further fault, because {step.say}. Check data/activemq.log of both nodes of "
+                f"pair {pair}, and start the drill again when one of them is active and the other one is standby"
             )
         if step is not None:
             return step
@@ -177,9 +177,11 @@ def decide_drill_step(request: OperationRequest) -> Decision:
             accesses.setdefault(pair, {})[host] = access
     for pair, nodes in accesses.items():
         if both := two_masters_message(nodes):
+            unit = request.broker_facts_by_host[min(nodes)].unit_name
             raise InputError(
-                f"pair {pair} has two masters, which can damage its store ({both}). Immediately stop the "
-                "broker with fewer client connections, and keep a copy of the store"
+                f"pair {pair} has two masters, which can damage its store ({both}). Immediately stop the broker with "
+                f"fewer client connections (systemctl stop {unit} on its host). Copy the store before you start this "
+                "broker again"
             )
     waited, settle = request.progress.waited, float(options["settle"])
     return request.show_notes_and_serialize_step(

@@ -150,8 +150,8 @@ def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
     elif node.state == "starting":
         yield BlockingPairProblem(
             f"{node.host}: the broker is starting, so it is neither active nor standby ({node.how}). Check "
-            f"{node.base}/data/activemq.log for the cause, and correct it. To let systemd start the broker again, run "
-            f"systemctl kill -s KILL {node.unit_name}",
+            f"{node.base}/data/activemq.log. If the broker still recovers its store, wait. Otherwise correct the error "
+            f"in the log, and run systemctl kill -s KILL {node.unit_name}; systemd then starts the broker again",
             settle,
         )
     elif node.state == "hung":
@@ -170,10 +170,15 @@ def _is_ours(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem
         )
         return
     unit = node.unit or {}
-    if unit.get("LoadState", "loaded") != "loaded":
+    if (load_state := unit.get("LoadState", "loaded")) != "loaded":
+        remedy = (
+            f"Run systemctl unmask {node.unit_name}"
+            if load_state == "masked"
+            else "Run the playbook site, which installs the unit"
+        )
         yield BlockingPairProblem(
-            f"{node.host}: systemd has not loaded the service unit {node.unit_name} (its LoadState is "
-            f"{unit['LoadState']}). Run the playbook site, which installs the unit"
+            f"{node.host}: systemd has not loaded the service unit {node.unit_name} (its LoadState is {load_state}). "
+            f"{remedy}"
         )
     main = unit.get("MainPID")
     if node.pid is not None and main is not None and main not in (str(node.pid), str(node.guard)):
@@ -197,14 +202,15 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairP
     if node.drift:
         yield BlockingPairProblem(
             f"{node.host}: files of the deployed configuration were changed on the host ({names_to_text(node.drift)}), "
-            "and a restart would apply these changes. Add the changes to the inventory, and run the playbook site, "
-            "which overwrites the files"
+            "and a restart would apply these changes. Add the changes that you want to keep to the inventory, and run "
+            "the playbook site, which overwrites the files"
         )
     if node.restart_required and node.previous_intact is False:
         yield BlockingPairProblem(
             f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
-            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. Run the playbook "
-            "site with the previous inventory, then with the current one"
+            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. To restore this "
+            "configuration, run the playbook site with the inventory from which it was generated. Then run the "
+            "playbook with the current inventory"
         )
 
 
@@ -221,7 +227,8 @@ def _ports(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for taken in node.taken_ports:
         yield BlockingPairProblem(
             f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder}, so the standby could not "
-            "serve clients after a failover. Stop this process, or change the port of the broker"
+            "serve clients after a failover. Stop this process, or set another port for the broker in the inventory, "
+            "such as in activemq_connectors"
         )
 
 
@@ -264,7 +271,8 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
     ):
         yield BlockingPairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
-            f"Immediately stop the broker with fewer client connections, and keep a copy of {guarded[0].store}",
+            "Immediately stop the broker with fewer client connections (systemctl stop "
+            f"{guarded[0].unit_name} on its host). Copy {guarded[0].store} before you start this broker again",
             _BLINK,
         )
     elif guarded and len(active) > 1:
@@ -273,7 +281,8 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
         names = " and ".join(node.host for node in active)
         yield BlockingPairProblem(
             f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
-            "broker with fewer client connections, and check that both brokers have the same store",
+            f"broker with fewer client connections (systemctl stop {active[0].unit_name} on its host). Check that both "
+            "brokers use the same store before you start this broker again",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
@@ -300,10 +309,10 @@ def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[B
     for node in active:
         if node.host not in writers:
             yield BlockingPairProblem(
-                f"{node.host}: the broker serves clients from generation {node.generation} of its store, but a "
-                f"takeover has replaced it with generation {newest}. The guard (activemq_fence: guard), which makes "
-                "these numbered copies, kills the broker at its next check. If the broker continues, run systemctl "
-                f"kill --signal=KILL {node.unit_name}",
+                f"{node.host}: the broker serves clients from generation (numbered copy) {node.generation} of its "
+                f"store, but a takeover has replaced it with generation {newest}, which lacks the messages that this broker "
+                "accepts now. The guard (activemq_fence: guard) kills this broker at its next check. If the broker "
+                f"still runs after this check, run systemctl kill --signal=KILL {node.unit_name}",
                 HUNG,
             )
 

@@ -137,7 +137,8 @@ def next_migration_step(
     if missing:
         raise InputError(
             "the old brokers cannot be emptied, because these links (network connectors) to the old brokers are not "
-            f"connected: {', '.join(missing)}. Check data/activemq.log of the new brokers"
+            f"connected: {', '.join(missing)}. Check data/activemq.log of the new brokers for the reason, correct it, "
+            "and run the playbook migrate again"
         )
     return _drain(running, evidence) or _drained(masters, slaves, evidence, retire=retire)
 
@@ -149,7 +150,7 @@ def _old_nodes(
         if not PROFILES[node.ha].replicates:
             raise InputError(
                 f"{node.host}: activemq_ha is {node.ha}, but the playbook migrate empties only pure pairs "
-                "(activemq_ha: pure). Set the old group or pair with -e activemq_target"
+                "(activemq_ha: pure). Set -e activemq_target to an old group or pair of this kind"
             )
     master = next((node for node in nodes if node.role == "master"), None)
     if master is None:
@@ -286,16 +287,17 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
             named = "; ".join(f"{name} of client {client} on {topic}: {n}" for topic, client, name, n in waiting)
             raise InputError(
                 f"{master.host}: the broker holds messages for durable subscriptions, which no link can transfer: "
-                f"{named}. Let each client connect to {master.host} once more and receive its messages, or remove the "
-                "subscription. Then run the playbook migrate again"
+                f"{named}. Let each client connect to {master.host} once more and receive its messages, or delete the "
+                "subscription on the page Subscribers of the web console. Then run the playbook migrate again"
             )
         if bridged and _is_stalled(master):
             _, link, _, left = bridged[0]
             raise InputError(
                 f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
-                f"Their number did not decrease in {STALLED} consecutive counts. {count_with_noun(left, 'message')} "
-                f"for the link {link}, a network connector of a new broker, remained. Check data/activemq.log of the "
-                "new broker, and whether its store is full"
+                f"Their number did not decrease in {STALLED} consecutive counts. The old broker still holds "
+                f"{count_with_noun(left, 'message')} for the link {link} (a network connector of a new broker). Check "
+                "in data/activemq.log of the new broker whether this link is connected and whether the store is full. "
+                "Correct the cause, and run the playbook migrate again"
             )
 
 
@@ -313,10 +315,9 @@ def _drained(
             return MigrationStep(act="wait", phase="draining", say=say, seconds=_PAUSE)
         if not master.counted_store_backlog.certain:
             raise InputError(
-                f"{master.host}: the messages of this broker were counted only in its store journal, not in the "
-                "running broker. The journal may not list all durable subscriptions, so the store may still hold "
-                "messages of other subscriptions, and is not considered empty. Check data/activemq.log of the broker, "
-                "and run the playbook migrate again"
+                f"{master.host}: it is not known whether this broker still holds messages. The playbook found no "
+                "process of the broker, so it counted the messages only in the store journal, which may not list all "
+                f"durable subscriptions. Start the broker on {master.host}, and run the playbook migrate again"
             )
     connected = [text for master in running for text in _clients(master, evidence)]
     names = ", ".join(master.host for master in running)

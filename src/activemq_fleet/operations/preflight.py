@@ -346,8 +346,8 @@ def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | Non
         )
     if problems := wrong_release_messages(homes, archives, upgrades=bool(request.options.get("upgrades"))):
         return RefusalError(
-            "nothing was changed, because these hosts would not start the release activemq_release. "
-            "Correct these errors, and run the playbook again:",
+            "nothing was changed, because the brokers of these hosts would start with another release than "
+            "activemq_release. Correct these errors, and run the playbook again:",
             problems,
         )
     return None

@@ -235,7 +235,8 @@ def decide_operation(name: str, request: OperationRequest) -> Decision:
     if unknown := sorted(request.evidence.keys() - request.broker_facts_by_host.keys()):
         raise InputError(
             f"the playbook inspected hosts that are not brokers in the inventory: {', '.join(unknown)}. Correct the "
-            "inventory or the names of these hosts, and run the playbook again"
+            "inventory or the names of these hosts (activemq-fleet names -i INVENTORY shows how they are read), and "
+            "run the playbook again"
         )
     _refuse_lost_hosts(request)
     request = replace(request, evidence=read_evidence_by_host(request.evidence, known.read))

@@ -144,8 +144,8 @@ def _wait_for_standby(
             return _wait(text, peer, run)
         raise run.refusal_error(
             f"{node.host}: the active broker is not restarted, because the other node of the pair, {peer.host}, is "
-            f"{peer.state} and cannot take over ({peer.how}). Correct the state of {peer.host}, and run the playbook "
-            "site again"
+            f"{peer.state} and cannot take over ({peer.how}). Check {peer.base}/data/activemq.log on {peer.host} for "
+            "the reason, correct it, and run the playbook site again"
         )
     if node.host in unseen:
         raise run.refusal_error(

@@ -96,7 +96,7 @@ def _find(fleet_hosts: Sequence[TargetHost], name: str) -> tuple[Literal["fleet"
     hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _label(entry.host))}
     if len(hosts) > 1:
         raise InputError(
-            f"activemq_target is {name}, but {len(hosts)} hosts have this name. Set it to one of "
+            f"activemq_target is {name}, but {len(hosts)} host names begin with this name. Set it to one of "
             f"{', '.join(sorted(hosts))}"
         )
     if hosts:
@@ -170,12 +170,13 @@ def run_start_text_and_epoch(text: object, now: float) -> dict[str, Any]:
         except ValueError:
             raise InputError(
                 f"activemq_since is {text!r}, which is not a time. Set it to the time that the interrupted run "
-                "printed, such as 2026-11-21T13:45:00Z"
+                "of the playbook printed, such as 2026-11-21T13:45:00Z"
             ) from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment.timestamp() > now + 1:
         raise InputError(
-            f"activemq_since is {text}, which is in the future. Set it to the time that the interrupted run printed"
+            f"activemq_since is {text}, which is in the future. Set it to the time that the interrupted run of the "
+            "playbook printed"
         )
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
 

@@ -179,8 +179,9 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
             f"the broker sends no messages over {'link' if len(links) == 1 else 'the links'} {named}: {reason}",
             "remove the link from activemq_links. If activemq_pair_links created it, set activemq_pair_links: none"
             if within
-            else "set the TTL of the link (ttl in activemq_links, or activemq_network_ttl) to 1 or more, or remove "
-            "staticBridge and advisorySupport=false. If the link is not needed, remove it from activemq_links",
+            else "if the TTL of the link is 0, set ttl of the link in activemq_links, or activemq_network_ttl, to 1 or "
+            "more. Otherwise remove staticBridge from the attributes of the link, or advisorySupport from "
+            "activemq_broker_attributes of the other broker. If the link is not needed, remove it from activemq_links",
             "info" if within else "warning",
         )
 
@@ -198,9 +199,9 @@ def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator
             f"forward them within the TTL. This concerns {at_least}{count_with_noun(len(stranding), 'route')} of "
             "this network",
             "set activemq_network_ttl for all brokers of this network to the number of links of the longest route. If "
-            "each broker has a link to each other broker, set activemq_network_ttl: {consumer: 1, message: -1} (from "
-            "5.9 on). "
-            "Also set activemq_network_attributes: {decreaseNetworkConsumerPriority: true}",
+            "each broker has a link to each other broker, set activemq_network_ttl: {consumer: 1, message: -1} instead "
+            "(5.9 or later). In both cases, set activemq_network_attributes: {decreaseNetworkConsumerPriority: true}, "
+            "so brokers prefer the shortest route",
         )
 
 

@@ -123,7 +123,8 @@ class DestinationStore(XmlBean):
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.
             raise ValueError(
                 "an entry of activemq_kahadb.by_destination sets per_destination and destination, which exclude each "
-                "other: remove per_destination"
+                "other: remove destination and kind if each destination must have its own store, otherwise remove "
+                "per_destination"
             )
         if self.persistence_adapter.directory_archive:
             raise ValueError(

@@ -55,8 +55,8 @@ def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(
-            f"{out}: {_MADE_BY} did not write the file {MANIFEST} in this directory, so `{kind}` does not replace the "
-            "directory: choose another output directory"
+            f"{out}: another program than {_MADE_BY} wrote the file {MANIFEST} in this directory, so `{kind}` does "
+            "not replace the directory: choose another output directory"
         )
     if manifest.get("kind") != kind:
         raise InputError(
@@ -166,7 +166,7 @@ def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[s
     if text is None:
         raise InputError(
             f"{out}: the directory has no {MANIFEST}, because the activemq-fleet command that wrote the directory did "
-            "not complete: run this command again"
+            "not complete: run the command that writes this directory (plan, audit or drift) again"
         )
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):

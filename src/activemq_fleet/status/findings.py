@@ -131,7 +131,7 @@ def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the state of the broker is not known: {row.reason}",
-            "correct the error in this finding, then run activemq-fleet status again",
+            "correct the cause that the message shows, then run activemq-fleet status again",
         )
 
 
@@ -149,8 +149,9 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the broker is frozen: {row.reason}. {consequence}",
-            f"on {row.host}, continue the process with kill -CONT {row.pid}, or kill the broker with "
-            f"{_kill_command(row, broker)}",
+            f"on {row.host}, kill the broker with {_kill_command(row, broker)}. "
+            f"{f'If {broker.peer} is not active' if broker.peer else 'Instead'}, you can continue the process with "
+            f"kill -CONT {row.pid}",
         )
     else:
         yield _finding(
@@ -172,9 +173,9 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
-            f"if {peer} is also active, kill the one of the two brokers that has fewer client connections. If {peer} "
-            f"is not active, kill the broker on {row.host}. To kill the broker on {row.host}, run "
-            f"{_kill_command(row, broker)}. Then find the process that removed the lock file",
+            f"if {peer} is not active, run {_kill_command(row, broker)} on {row.host}: the broker acquires a lock at "
+            f"its next start. If {peer} is also active, kill the one of the two brokers that has fewer client "
+            "connections in this way. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
         yield _finding(
@@ -209,7 +210,7 @@ def _watchdog_findings(row: BrokerStatus, broker: Broker, evidence: Evidence) ->
             row.host,
             f"{watchdog['text']}. A broker that hangs is neither reported nor killed",
             f"on {row.host}, give the account {broker.settings.user} read permission for this file, or run the "
-            "the playbook site",
+            "playbook site",
         )
 
 
@@ -223,7 +224,8 @@ def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence)
             row.host,
             f"port {taken.port} of the standby is in use by {taken.port_holder}, so the standby cannot serve clients "
             "after a failover",
-            f"on {row.host}, stop this process, or change the port of the broker in the inventory",
+            f"on {row.host}, stop this process. Or set another port for the broker in the inventory, such as in "
+            "activemq_connectors",
         )
 
 
@@ -269,7 +271,7 @@ def _subscriptions_at_risk(row: BrokerStatus, broker: Broker, evidence: Evidence
             "the broker started without a usable index of its store, so durable subscriptions may have lost "
             f"messages: {text}",
             "if the publishers still have the messages of these durable subscriptions, publish them again. Then delete "
-            "the file that this finding names",
+            f"the file on {row.host} whose path the message shows",
         )
 
 
@@ -300,7 +302,8 @@ def _configuration(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Ite
             "warning",
             row.host,
             f"files of the installed configuration were changed on the host: {_some(row.by_hand)}",
-            "add the change to the inventory, then run the playbook site, which overwrites these files",
+            "add the changes that you want to keep to the inventory, then run the playbook site, which overwrites "
+            "these files",
         )
     if row.not_deployed:
         yield _not_deployed(row)
@@ -545,7 +548,7 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             else f"the state of the agent is not known: {row.reason}",
             f"on {row.host}, check journalctl -u activemq-agent, then run systemctl start activemq-agent"
             if row.state == "stopped"
-            else "correct the error in this finding, then run activemq-fleet status again",
+            else "correct the cause that the message shows, then run activemq-fleet status again",
         )
     elif row.publisher is None:
         yield _finding(
@@ -562,7 +565,8 @@ def _agent(row: AgentStatus) -> Iterator[Finding]:
             row.host,
             f"the outbox of the agent (a queue on disk) has {row.outbox} unsent events. The oldest "
             f"event is {row.oldest:.0f} s old",
-            f"run activemq-agent status on {row.host}, then check the brokers that it lists",
+            f"run activemq-agent status on {row.host}: it shows the reason for each broker to which the agent is not "
+            "connected. Then run activemq-fleet status for these brokers",
         )
     if row.quarantined:
         yield _finding(

@@ -50,7 +50,7 @@ def shared_agent_account_findings(agents: Sequence[Agent]) -> Iterator[Finding]:
                 severity="warning",
                 host=agent.host,
                 message=f"activemq_agent_username is {name}, and the agent on {other.host} has the same user name",
-                fix="set a different activemq_agent_username for each agent, such as inventory_hostname_short",
+                fix="set a different activemq_agent_username for each agent, such as its inventory_hostname_short",
                 why="agents that share an account can forge each other's messages",
             )
 
@@ -86,8 +86,8 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
             host=broker.host,
             message="activemq_authentication is custom, but the inventory has no account with which health "
             "checks can log in",
-            fix="set activemq_probe_password, and add the account activemq-probe of the group activemq-probes to the "
-            "login plugin of the broker",
+            fix="set activemq_probe_password, and add the account activemq-probe with this password and the group "
+            "activemq-probes to the login plugin of the broker",
             why="the broker rejects the health checks of `site`, `status` and the watchdog, which then report it as "
             "unhealthy",
         )

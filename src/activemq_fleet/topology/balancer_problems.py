@@ -117,8 +117,8 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         rule="T025",
         severity="warning",
         host=balancer.host,
-        message="activemq_vip_broker_ca is not set: the load balancer does not log in when it checks the brokers over "
-        "TLS",
+        message="activemq_vip_broker_ca is not set: the load balancer cannot verify the certificates of the brokers, "
+        "so it does not log in when it checks them over TLS",
         fix=f"set activemq_vip_broker_ca {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of "
         "the brokers' CA",
         why="the broker rejects a health check without a login, and logs a warning every 2 seconds",
@@ -171,8 +171,9 @@ def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[
                 group.brokers[0].host,
                 f"the connectors {other.connector} and {front.connector} of group {group.name} both require port "
                 f"{front.port} of the virtual address {address.address} (activemq_vip)",
-                f"in activemq_connectors of all brokers of group {group.name}, use one name for the connectors on port "
-                f"{front.port}. If they are different connectors, set a different port for each name",
+                f"in activemq_connectors, give the connector on port {front.port} the same name on all brokers of "
+                f"group {group.name}. If {other.connector} and {front.connector} are different connectors, set "
+                "different ports for them",
                 why="the load balancer forwards each port of the virtual address to one connector only",
             )
 

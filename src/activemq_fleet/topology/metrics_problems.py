@@ -58,6 +58,7 @@ def loopback_agent_metrics_findings(agents: Iterable[Agent], brokers: Iterable[B
                 message=f"activemq_agent_metrics_address is the loopback address {address}: Prometheus on another "
                 "host cannot read the metrics",
                 fix="set activemq_agent_metrics_address to an address of the host, and protect the port with a "
-                "firewall: an agent's metrics require no authentication",
+                "firewall: an agent's metrics require no authentication. If Prometheus runs on this host, add a waiver "
+                "of T033 to activemq_waivers",
                 why="without the metrics, the alerts of Prometheus report that the running agent is down",
             )

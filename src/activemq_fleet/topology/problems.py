@@ -240,7 +240,7 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
                     other.host,
                     f"activemq_release is {other.release.text}, but the other node {first.host} of the pair has "
                     f"{first.release.text}",
-                    "set releases of the same line, such as 5.18, on both nodes",
+                    "set the same activemq_release on both nodes",
                     why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
@@ -262,10 +262,12 @@ def _uneven_pair_findings(pair: str, brokers: Sequence[Broker], unpaired: Sequen
             third.host,
             f"pair {pair}{' (set by activemq_pair)' if stated else ''} must have 2 nodes, but has {len(nodes)}: "
             f"{listed}",
-            "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove them"
+            "keep two nodes in the pair: set another activemq_pair on the other hosts, or remove these hosts from the "
+            "inventory"
             if stated
-            else "keep two nodes in the pair: change the number in the names of the other hosts, or the regular "
-            "expression group `node` of activemq_naming_pattern",
+            else "keep two nodes in the pair: rename the other hosts, so their names contain the number of another "
+            "pair, or remove them from the inventory. If activemq_naming_pattern reads the names wrongly, correct its "
+            "regular expression group `node`",
             why="exactly two nodes share one store: the preferred master and the node that takes over",
         )
     elif len(nodes) == 2 and not any(broker.role == "master" for broker in brokers):
@@ -418,7 +420,7 @@ def _address_finding(broker: Broker, host: str, shared: Sequence[tuple[str, str,
         "T006",
         broker.host,
         f"the broker on {host} listens on the same address {broker.address} (activemq_address) and the same ports "
-        f"{ports}",
+        f"{ports} as this broker",
         "set another activemq_address for one of the brokers. If they run on one machine, set activemq_port_offset: 10 "
         "for one of them",
         why=_PORT_IN_USE,
@@ -441,7 +443,7 @@ def _same_address_and_instance_findings(brokers: Sequence[Broker]) -> Iterator[F
                 "T009",
                 broker.host,
                 f"the host {owner.host} has the same activemq_address and the same activemq_instance "
-                f"{broker.settings.instance!r}",
+                f"{broker.settings.instance!r} as this host",
                 "set a different activemq_instance for each broker of the machine",
                 why="both brokers would use the same service unit and directories",
             )
@@ -565,7 +567,7 @@ def _unequal_setting_findings(
                 yield error_finding(
                     "T009",
                     other.host,
-                    f"{variable} differs from the value of {first.host} in {where}",
+                    f"{variable} differs from the value of {first.host}, but must be the same in {where}",
                     f"set {variable} to the same value for all brokers of {where}",
                     why=why,
                 )

@@ -50,7 +50,7 @@ def _check_path_inside_configuration(path: str) -> str:
         raise NodeError(
             f"the configuration archive of this host contains the path {path!r}, which leads outside of the "
             "configuration directory, so nothing was installed. Run the playbook again, which creates the "
-            "archive again"
+            "archive again. If this error occurs again, correct this path in activemq_extra_files"
         )
     if parts[0].startswith(".fleet-"):
         raise NodeError(

@@ -221,8 +221,8 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"no guard (activemq_fence) protects the store {directory}, because it contains no directory {BARRIER}. To "
-            "repair this store and accept the loss of messages of durable subscriptions, add the option --mend"
+            f"nothing was changed, because {directory} has no directory {BARRIER}: no guard (activemq_fence) uses this "
+            "store. Correct --store. To repair the store and lose messages of durable subscriptions, add --mend"
         )
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
@@ -331,9 +331,9 @@ class Guard:
         highest = self._store.highest_claim()
         if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
-                f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is "
-                f"now command. Stop the brokers of both nodes, and run {' '.join(command_to_start_guard())} --store "
-                f"{self._store.directory} --unfence"
+                f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is now "
+                f"command. Stop the brokers of both nodes. On one of them, run {' '.join(command_to_start_guard())} "
+                f"--store {self._store.directory} --unfence. Then start the brokers"
             )
 
     def _watch(self, fence: AnyFence, broker: subprocess.Popen[bytes]) -> int:
@@ -580,8 +580,8 @@ class Guard:
         except OSError:
             os.close(descriptor)
             raise FenceError(
-                "another process of this broker's guard (activemq_fence) still runs and uses the directory "
-                f"{self._local}: stop the broker's service unit with systemctl, and kill its remaining processes"
+                "another process of this broker's guard (activemq_fence) still runs. Stop the broker's service unit "
+                f"with systemctl, kill the processes that fuser -v {self._local}/alive lists, and start the unit"
             ) from None
         return descriptor
 

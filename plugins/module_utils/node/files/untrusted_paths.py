@@ -452,7 +452,7 @@ def _check_file(status: os.stat_result, path: str, owners: Collection[int] | Non
     if single_name and status.st_nlink > 1:
         raise UntrustedPathError(
             f"the file {path} was not opened, because it has a second hard link, through which another account "
-            "may change it. Replace the file with a copy"
+            f"may change it. Replace the file with a copy: cp -p {path} {path}.new && mv {path}.new {path}"
         )
 
 

@@ -92,7 +92,7 @@ def _read_source(name: str) -> tuple[str, bool]:
     if spec is None or source is None:
         raise OSError(
             f"the collection activemq.fleet is incomplete, because the source of {name} is missing: install the "
-            "collection again"
+            "collection again (ansible-galaxy collection install needs --force to replace it)"
         )
     # Ansible's own loader has bytes.
     return source.decode() if isinstance(source, bytes) else source, spec.submodule_search_locations is not None

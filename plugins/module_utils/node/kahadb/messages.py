@@ -148,8 +148,9 @@ def _refuse_more(number: int, most: int, what: str) -> None:
     if number > most:
         raise NodeError(
             f"the stores of the two nodes cannot be compared, because the journal of this host's store has more than "
-            f"{most} {what}. Find out which node served clients last, and run the playbook resync again with -e "
-            "activemq_resync_from=HOST, the host of that node. The store that the playbook replaces is kept as a backup"
+            f"{most} {what}. Find out from activemq.log of both nodes which node served clients last, and run the "
+            "playbook resync again with -e activemq_resync_from=HOST, the host of that node. The store that the "
+            "playbook replaces is kept as a backup"
         )
 
 

@@ -189,8 +189,8 @@ def read_piece(store: str, name: str, offset: int, file_size: int, length: int) 
         if os.fstat(descriptor).st_size != file_size:
             path = os.path.join(store, name)
             raise NodeError(
-                f"the store's file {path} changed while it was copied: stop the process that writes to the "
-                "store, and run the playbook resync again"
+                f"the store's file {path} changed while it was copied: find the process that writes to it "
+                f"(fuser -v {path}), stop this process, and run the playbook resync again"
             )
         file.seek(offset)
         return file.read(length)

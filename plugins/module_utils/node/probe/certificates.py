@@ -87,7 +87,8 @@ def certificate_expiry_time(der: bytes) -> float:
         return float(calendar.timegm(time.strptime(text.decode("ascii"), _TIMES[tag])))
     except (IndexError, KeyError, ValueError):
         raise ValueError(
-            "the TLS certificate is invalid: replace it (for a connector of a broker, in the keystore of activemq_tls)"
+            "the TLS certificate cannot be decoded: replace it (the certificate of a broker's connector is in the "
+            "keystore of activemq_tls)"
         ) from None
 
 

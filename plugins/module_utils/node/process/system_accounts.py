@@ -113,8 +113,8 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"root must not use {path}, because a directory above it {owner}. In an inventory, set activemq_user "
-            "to the broker's account. In a shell, run the command as the broker's account: runuser -u ACCOUNT -- "
+            f"root must not use {path}, because a directory above it {owner}. For a playbook, set activemq_user "
+            "to the broker's account. For a command in a shell, run it as the broker's account: runuser -u ACCOUNT -- "
             "COMMAND"
         )
     return account
@@ -181,7 +181,8 @@ def run_as(
         _end(child)
         if isinstance(error, TimeoutError):
             raise AccountError(
-                f"the process that ran as {account.name} returned no result, because {error}. Run the command again"
+                f"the helper process that this command started as {account.name} returned no result, because {error}. "
+                "Run the command again. If this occurs again, check whether a file system of this host hangs"
             ) from None
         raise
     finally:
@@ -189,8 +190,8 @@ def run_as(
     status = _end(child) if answer is None else os.waitpid(child, 0)[1]
     if answer is None:
         raise AccountError(
-            f"the process that ran as {account.name} returned no result, because {_ending(status)}. Run the command "
-            "again"
+            f"the helper process that this command started as {account.name} returned no result, because "
+            f"{_ending(status)}. Run the command again"
         )
     if "error" in answer:
         raise _exception(answer)
