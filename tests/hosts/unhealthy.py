@@ -198,7 +198,7 @@ def changed_by_hand(pair: Pair) -> Iterator[Found]:
     host.run("sh", "-c", f"echo >> {file}")
     try:
         says = f"{host.name}: files of the deployed configuration were changed on the host"
-        yield Found((says, "conf/activemq.xml was changed by hand", "Add the changes to the inventory"))
+        yield Found((says, "conf/activemq.xml was changed by hand", "Add the changes that you want to keep"))
     finally:
         host.run("sed", "-i", "$ d", file)
 

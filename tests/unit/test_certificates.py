@@ -46,5 +46,5 @@ def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, co
 
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
 def test_what_is_no_certificate_is_refused(der: bytes) -> None:
-    with pytest.raises(ValueError, match="the TLS certificate is invalid"):
+    with pytest.raises(ValueError, match="the TLS certificate cannot be decoded"):
         certificate_expiry_time(der)

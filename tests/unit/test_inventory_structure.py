@@ -333,7 +333,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T004 error",
         "hosts.yml:11",
         "activemq_release is 5.18.3, but the other node kiel1 of the pair has 6.3.1",
-        "set releases of the same line, such as 5.18, on both nodes",
+        "set the same activemq_release on both nodes",
     ),
     "another store": (
         edited_inventory("activemq_node: b\n", "activemq_node: b\n          activemq_store_directory: /mnt/x\n"),

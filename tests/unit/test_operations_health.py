@@ -142,6 +142,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
     ("it was started by hand", {}, {"unit": RUNNING | {"MainPID": "0"}}, B, "was started outside the", "Run kill "),
     ("its unit is not "
     "there", {}, {"unit": RUNNING | {"LoadState": "not-found"}}, B, "the service unit activemq", "site"),
+    ("its unit is masked", {}, {"unit": RUNNING | {"LoadState": "masked"}}, B, "is masked", "Run systemctl unmask"),
     ("systemd does not run it", {}, {"service": "none"}, B, "activemq_service is none", "that systemd runs"),
 ]  # fmt: skip
 

@@ -55,7 +55,9 @@ def test_an_unknown_target_is_refused_with_the_nearest_name() -> None:
 
 def test_a_label_of_two_hosts_is_refused() -> None:
     twins = [TargetHost(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")]
-    with pytest.raises(InputError, match=r"but 2 hosts have this name\. Set it to one of x-mq01-a\.one, x-mq01-a\.two"):
+    with pytest.raises(
+        InputError, match=r"but 2 host names begin with this name\. Set it to one of x-mq01-a\.one, x-mq01-a\.two"
+    ):
         resolve_target(twins, "x-mq01-a")
 
 

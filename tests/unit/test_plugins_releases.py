@@ -24,7 +24,8 @@ from tests.unit.release_jars import jar, lay_out, pack
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 UNUSABLE = "these release archives cannot be installed. Correct these errors, and run the playbook again:"
 OTHER_RELEASE = (
-    "these hosts would not start the release activemq_release. Correct these errors, and run the playbook again:"
+    "the brokers of these hosts would start with another release than activemq_release. Correct these errors, and run "
+    "the playbook again:"
 )
 NOTHING: dict[str, Any] = {"home_exists": False, "home_releases": [], "home_processes": [], "pid": None}
 

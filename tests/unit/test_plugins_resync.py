@@ -175,7 +175,7 @@ def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> 
     carrier, files = Carrier(), store_copy.store_manifest(str(source))
     missing = store_copy.prepare_staging_directory(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
-    with pytest.raises(NodeError, match="stop the process that writes to the store"):
+    with pytest.raises(NodeError, match="find the process that writes to it"):
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
 
 

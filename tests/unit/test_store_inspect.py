@@ -137,7 +137,7 @@ def test_an_index_that_no_broker_starts_with_is_told(tmp_path: Path, content: by
     (tmp_path / "db.data").write_bytes(content)
     code, text = shown(tmp_path)
     assert code == bool(missing)
-    assert (f"DAMAGED: the store's index db.data requires {missing}, which does not exist" in text) == bool(missing)
+    assert (f"requires these data files, which do not exist: {missing}" in text) == bool(missing)
     assert ("no damage was found" in text) == (not missing)
 
 

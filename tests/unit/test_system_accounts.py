@@ -129,7 +129,7 @@ def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Sign
     before = children()
     with pytest.raises(
         AccountError,
-        match=r"ran as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) the process",
+        match=r"as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) the process",
     ):
         run_as(ACCOUNT, lambda: os.kill(os.getpid(), number))
     assert children() <= before
@@ -151,7 +151,7 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
         account_to_access_path_as(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
-        AccountError, match=r"is writable for accounts other than root\. In an inventory, set activemq_user"
+        AccountError, match=r"is writable for accounts other than root\. For a playbook, set activemq_user"
     ):
         account_to_access_path_as(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.

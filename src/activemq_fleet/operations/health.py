@@ -208,9 +208,8 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairP
     if node.restart_required and node.previous_intact is False:
         yield BlockingPairProblem(
             f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
-            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. To restore this "
-            "configuration, run the playbook site with the inventory from which it was generated. Then run the "
-            "playbook with the current inventory"
+            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. Run the playbook "
+            "site with the inventory from which this configuration was generated, then with the current inventory"
         )
 
 
@@ -309,10 +308,11 @@ def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[B
     for node in active:
         if node.host not in writers:
             yield BlockingPairProblem(
-                f"{node.host}: the broker serves clients from generation (numbered copy) {node.generation} of its "
-                f"store, but a takeover has replaced it with generation {newest}, which lacks the messages that this broker "
-                "accepts now. The guard (activemq_fence: guard) kills this broker at its next check. If the broker "
-                f"still runs after this check, run systemctl kill --signal=KILL {node.unit_name}",
+                f"{node.host}: the broker serves clients from generation {node.generation} of its store, but a "
+                f"takeover has replaced it with generation {newest}. The new generation (numbered copy) lacks the "
+                "messages that this broker accepts now. The guard (activemq_fence: guard) kills this broker at its "
+                "next check. If the broker still runs after this check, run systemctl kill --signal=KILL "
+                f"{node.unit_name}",
                 HUNG,
             )
 

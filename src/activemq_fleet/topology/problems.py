@@ -567,7 +567,7 @@ def _unequal_setting_findings(
                 yield error_finding(
                     "T009",
                     other.host,
-                    f"{variable} differs from the value of {first.host}, but must be the same in {where}",
+                    f"{variable} differs from the value of {first.host} in {where}",
                     f"set {variable} to the same value for all brokers of {where}",
                     why=why,
                 )
