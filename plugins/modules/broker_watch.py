@@ -49,6 +49,10 @@ options:
     description: A PEM file with the certificates for the verification of brokers of other hosts over TLS. The
       default is the system's certificates.
     type: path
+  first_within:
+    description: Seconds within which the first round trip must be completed. If none is, the module fails and names the
+      last answer of each address. Without this option, it continues until O(seconds) have passed.
+    type: float
   flag:
     description: A file that must not exist when the module starts. Without it the module ends after O(seconds).
     type: path
@@ -120,6 +124,7 @@ def main() -> None:
         "interval": {"type": "float", "default": 0.1},
         "timeout": {"type": "float", "default": 2.0},
         "ca_file": {"type": "path"},
+        "first_within": {"type": "float"},
         "flag": {"type": "path"},
     }
     run_module(spec, _watch_pair)

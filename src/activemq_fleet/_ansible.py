@@ -8,6 +8,7 @@ read several inventories, or the same inventory again after a change. This modul
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -65,6 +66,15 @@ _WITHOUT_PASSWORD = ("no vault secrets found", "no vault secrets were found")
 _YAML_FAILED = "YAML parsing failed"
 _DUPLICATE_KEY = re.compile(r"Found duplicate mapping key '?(.+?)'?\.")
 _REMEDIES = {
+    "Unable to get JSON decoder for inventory script": (
+        ". The file is executable, so Ansible runs it as a script: correct its output. If the file is an inventory in "
+        "YAML or INI, run chmod -x"
+    ),
+    "Failed to execute inventory script": (
+        ". The file is executable, so Ansible runs it as a script: correct the script. If the file is an inventory in "
+        "YAML or INI, run chmod -x"
+    ),
+    "Inventory script returned non-zero": ": run the script with --list, and correct the error that it prints",
     "Parsed empty YAML file": ": list hosts below `hosts:` of a group",
     "Tabs are usually invalid in YAML": ": write spaces in place of tabs",
     "missing quotes around a template": ": write the value in quotes",
@@ -75,6 +85,9 @@ _NO_MAPPING = re.compile(r"Could not process '(.+?)': failed to combine variable
 _NO_FILE = re.compile(r".*Could not find or access '(.+?)'")
 _NO_PASSWORD_FILE = re.compile(r"[Tt]he vault password file .* was not found$")
 _NO_HOSTS = "Plugin configuration YAML file"
+_SNIFFED = 8192
+"""The number of bytes of a file that decide whether it is text."""
+_LIST_AT_TOP = "should be a dictionary, got: <class"
 
 
 def activemq_variable_origins(
@@ -231,6 +244,8 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if mistakes:
             return structure_error_line(mistakes[0])
         refused = f"{source} cannot be read as an inventory"
+        if not os.access(source, os.X_OK) and not _is_text(source):
+            return f"{refused}: the file is not text in UTF-8. Set -i to an inventory in YAML or INI"
         causes = {}
         for warning in self._warnings.get_warnings()[before:]:
             plugin = _FAILED_PLUGIN.match(warning.event.msg)
@@ -247,6 +262,11 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         cause = (meant or list(causes.values()))[0]
         reason = format_event_brief_message(cause).removeprefix(f"{source}: ").rstrip(".")
         reason = reason.removeprefix("Failed to parse inventory: ")
+        if _LIST_AT_TOP in reason:
+            return (
+                f"{refused}: the file contains a list, but an inventory is a mapping of groups. Write all: in the "
+                "first line, and hosts: below it"
+            )
         contexts = "\n".join(text for event in (cause, *causes.values()) for text in _source_contexts(event))
         position = _POSITION.search(contexts) or _STATED_POSITION.search(reason)
         if position is None:
@@ -266,6 +286,18 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         if not isinstance(options, Mapping) or options.get("plugin") != PLUGIN:
             raise InputError(f"{source}: the inventory file has no line 'plugin: {PLUGIN}': add this line")
         identify_brokers_and_add_groups(self._inventory, self._loader, self._sources, options)
+
+
+def _is_text(path: str) -> bool:
+    """Return whether the beginning of a file is text in UTF-8."""
+    with open(path, "rb") as file:
+        beginning = file.read(_SNIFFED)
+    try:
+        # A character that the end of the beginning cuts is no error.
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in beginning
 
 
 def _warning_text(event: Any) -> str:

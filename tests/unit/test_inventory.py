@@ -352,10 +352,31 @@ class TestRefusals:
         with pytest.raises(InputError, match=says):
             read(path)
 
-    def test_a_file_that_is_not_text(self, write: Write) -> None:
-        path = write({"hosts.yml": ""})
-        (path / "hosts.yml").write_bytes(b"\xff\xfe\x00a: 1")
-        assert "hosts.yml" in refusal(path)
+    @pytest.mark.parametrize("content", [b"\xff\xfe\x00a: 1", b"a\0b: 1\n"])
+    @pytest.mark.parametrize("name", ["hosts.yml", "hosts"])
+    def test_a_file_that_is_not_text_is_named_as_such(self, write: Write, name: str, content: bytes) -> None:
+        path = write({name: ""}) / name
+        path.write_bytes(content)
+        assert refusal(path) == (
+            f"{path} cannot be read as an inventory: the file is not text in UTF-8. Set -i to an inventory in YAML or "
+            "INI"
+        )
+
+    def test_text_that_the_first_bytes_cut_in_a_character_is_text(self, write: Write) -> None:
+        assert list(read(write({"hosts.yml": f"# {'é' * 9000}\n{PAIR}"})).hosts) == list(
+            read(write({"a.yml": PAIR})).hosts
+        )
+
+    def test_executable_without_json_output_names_chmod(self, write: Write) -> None:
+        script = write({"hosts.sh": "#!/bin/sh\necho hello\n"}) / "hosts.sh"
+        script.chmod(0o755)
+        assert "Ansible runs it as a script: correct its output" in refusal(script)
+        assert "run chmod -x" in refusal(script)
+
+    def test_list_as_inventory_is_refused_without_names_of_classes(self, write: Write) -> None:
+        text = refusal(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
+        assert "the file contains a list, but an inventory is a mapping of groups" in text
+        assert "class" not in text
 
     def test_an_inventory_that_is_not_there(self, tmp_path: Path) -> None:
         problem = f"{tmp_path}/nowhere: this inventory file or directory does not exist: correct the path"

@@ -127,6 +127,26 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
     assert found["last"]
 
 
+def test_watch_without_a_first_answer_fails_and_names_the_last_answer_of_each_address(tmp_path: Path) -> None:
+    flag, greets = tmp_path / "flag", threading.Event()
+    unknown = "nio://no-such-host.invalid:61616"
+    with broker(greets) as port, pytest.raises(NodeError) as caught:
+        watch_addresses([f"nio://127.0.0.1:{port}", unknown], None, 60, 0.01, 0.1, str(flag), first_within=0.3)
+    assert str(caught.value).startswith(
+        "no node completed a round trip of a test message within 0.3 s (nio://127.0.0.1:"
+    )
+    assert f"; {unknown}: the host name no-such-host.invalid cannot be resolved" in str(caught.value)
+    assert not flag.exists()
+
+
+def test_watch_with_a_first_answer_continues_after_the_time_for_it(tmp_path: Path) -> None:
+    greets = threading.Event()
+    greets.set()
+    with broker(greets) as port:
+        found = watch_addresses([f"nio://127.0.0.1:{port}"], None, 0.5, 0.01, 5.0, None, first_within=30)
+    assert found["trips"] > 0
+
+
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(NodeError, match="is not an address: write it like"):

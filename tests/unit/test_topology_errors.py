@@ -205,6 +205,19 @@ def test_t007_list_of_targets_is_reported_as_such(target: str, message: str, fix
     assert fix in text
 
 
+@pytest.mark.parametrize("target", ["o", "o-mq1"])
+def test_t007_link_of_a_pair_to_itself_is_an_error(target: str) -> None:
+    text = wrong("T007", hosts("o-mq1", links=[{"from": "o-mq1", "to": target}]))
+
+    assert "`from` and `to` of activemq_links[0] name the same pair or broker, o-mq1" in text
+
+
+def test_t007_accepts_links_among_the_pairs_of_one_group() -> None:
+    found = build_fleet(hosts("o-mq1", "o-mq2", links=[{"from": "o", "to": "o"}], topology="none"), {})
+
+    assert "T007" not in rules(found)
+
+
 def test_t008_links_without_credentials() -> None:
     bare = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
     found = build_fleet(bare, {})

@@ -145,7 +145,10 @@ def plan_network(
         if entry.addresses and targets:
             findings.append(_known_end_finding(host, position, entry.to))
             targets = None
-        plans += _plan_links_of_entry(entry, sources or (), targets or ())
+        planned = _plan_links_of_entry(entry, sources or (), targets or ())
+        if sources and targets and not planned:
+            findings.append(_link_to_itself_finding(host, position, sources[0].name))
+        plans += planned
         unknown = {"from": None if sources else entry.source, "to": None if targets or entry.addresses else entry.to}
         for key, name in unknown.items():
             if name is not None and whole_inventory is None:
@@ -176,6 +179,16 @@ def _known_end_finding(host: str, position: int, name: str) -> Finding:
         message,
         "remove `addresses` from the link, or set its `to` to a name outside of the inventory",
         why="the inventory has the addresses of its own brokers: `addresses` is only for brokers outside of it",
+    )
+
+
+def _link_to_itself_finding(host: str, position: int, name: str) -> Finding:
+    return error_finding(
+        "T007",
+        host,
+        f"`from` and `to` of activemq_links[{position}] name the same pair or broker, {name}",
+        "set `to` to another pair, or remove the link",
+        why="a broker has no link to itself, and both nodes of a pair serve the same store: the link has no effect",
     )
 
 

@@ -166,6 +166,12 @@ def probe_connector(
         return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})", failed=is_agreed)
     except (ValueError, struct.error) as error:
         return ProbeAnswer(False, None, f"the broker violates the connector's protocol ({error}): check activemq.log")
+    except socket.gaierror as error:
+        return ProbeAnswer(
+            False,
+            None,
+            f"the host name {address[0]} cannot be resolved ({error.strerror}): add it to DNS or /etc/hosts",
+        )
     except OSError as error:
         return ProbeAnswer(False, None, f"the connection fails ({type(error).__name__}: {error})")
     if speak is None or detail == _ANSWERS_TLS:

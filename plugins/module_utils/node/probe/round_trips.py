@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -41,6 +41,7 @@ def watch_addresses(
     timeout: float,
     flag: str | None,
     ca_file: str | None = None,
+    first_within: float | None = None,
 ) -> dict[str, Any]:
     """Watch which address of a pair of brokers answers, by repeated probes, and return when each one answered.
 
@@ -49,23 +50,33 @@ def watch_addresses(
     account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's certificates.
     The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created after the first
     answer; the probes end early if it is removed. Raises NodeError for an address or a configuration that cannot be
-    read.
+    read, and if no address answers in the first ``first_within`` seconds.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
     expected = ExpectedBroker(uid_of_broker_data_owner(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
-    end, flagged = time.monotonic() + seconds, False
+    began, answered, flagged = time.monotonic(), False, False
     # The probes do not end during an interruption, whose duration would then be unknown.
-    while time.monotonic() < end and not (flagged and flag and tries[-1].address and not os.path.lexists(flag)):
+    while time.monotonic() < began + seconds and not (
+        flagged and flag and tries[-1].address and not os.path.lexists(flag)
+    ):
         before = tries[-1].address if tries else None
         tries.append(_round(targets, login, expected, timeout, before, last))
-        if flag and not flagged and tries[-1].address:
+        answered = answered or tries[-1].address is not None
+        if flag and answered and not flagged:
             os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
             flagged = True
+        if first_within is not None and not answered and time.monotonic() > began + first_within:
+            raise NodeError(_without_answer(first_within, last))
         time.sleep(interval)
     return {**summarize_probe_rounds(tries), "last": last}
+
+
+def _without_answer(seconds: float, last: Mapping[str, str]) -> str:
+    details = "; ".join(f"{address}: {detail}" for address, detail in sorted(last.items()))
+    return f"no node completed a round trip of a test message within {seconds:g} s ({details})"
 
 
 def _parse_address(text: str) -> tuple[str, tuple[str, int]]:
