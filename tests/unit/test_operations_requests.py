@@ -39,6 +39,25 @@ def test_a_host_that_was_left_alone_is_as_it_was() -> None:
     assert head.split() == ["host", "before", "after", "gap", "changed"]
 
 
+@pytest.mark.parametrize(
+    ("before", "acted", "gap"),
+    [
+        ("5.18.3 active", ["restart"], "not measured"),
+        ("5.18.3 active", ["upgrade"], "not measured"),
+        ("5.18.3 standby", ["restart"], "-"),
+        ("5.18.3 active", ["inject"], "-"),
+    ],
+)
+def test_table_marks_the_restart_of_an_active_broker_without_a_measured_gap(
+    before: str, acted: list[str], gap: str
+) -> None:
+    after = {A: BrokerEvidence("active", release="5.18.3")}
+
+    line = outcome_table_lines([A], {A: before}, after, {A: acted}, {})[1]
+
+    assert f"5.18.3 active  {gap} " in line
+
+
 def test_a_host_that_nobody_looked_at_is_not_known() -> None:
     assert "not known" in outcome_table_lines([A], {}, {}, {}, {})[1]
 

@@ -18,6 +18,8 @@ from activemq_fleet.node.state.evidence import BrokerEvidence
 
 Decision = dict[str, Any]
 _Evidence = TypeVar("_Evidence")
+_STOPPING_ACTS = frozenset({"restart", "upgrade"})
+"""The acts that stop a broker, and interrupt its clients if it is active."""
 _TABLE_HEAD = ("host", "before", "after", "gap", "changed")
 
 
@@ -304,8 +306,15 @@ def outcome_table_lines(
         # The record of a host that was not changed has no release and state from before the run.
         states = before.get(host) or release_and_state_text(now), release_and_state_text(now)
         acts = ", ".join(dict.fromkeys(acted.get(host, ()))) or "no"
-        rows.append((host, *states, "-" if gap is None else f"{float(gap):.1f} s", acts))
+        rows.append((host, *states, _gap_text(gap, states[0], acted.get(host, ())), acts))
     return align_columns(rows)
+
+
+def _gap_text(gap: float | None, before: str, acted: Sequence[str]) -> str:
+    """Return the downtime of a host in an operation's table; "-" if the operation did not interrupt its clients."""
+    if gap is not None:
+        return f"{float(gap):.1f} s"
+    return "not measured" if _STOPPING_ACTS.intersection(acted) and before.endswith("active") else "-"
 
 
 def release_and_state_text(evidence: BrokerEvidence | None) -> str:
