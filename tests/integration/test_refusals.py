@@ -48,6 +48,7 @@ CAUSES = {
     "V053": "[Pp]ort (value )?out of range|port out of range",
     "V052": "KeyStoreException: someTypeOfFile not found",
     "V055": "NumberFormatException",
+    "V057": "Address already in use",
     "V016": "Bean name '[^']+' is already used",
 }
 SHOWN = [rule for rule in rules_of_scope("file") if rule.refuses]

@@ -127,7 +127,7 @@ def test_without_a_flag_it_ends_after_its_time() -> None:
     assert found["last"]
 
 
-def test_watch_without_a_first_answer_fails_and_names_the_last_answer_of_each_address(tmp_path: Path) -> None:
+def test_watch_without_a_first_answer_fails_with_the_last_answers(tmp_path: Path) -> None:
     flag, greets = tmp_path / "flag", threading.Event()
     unknown = "nio://no-such-host.invalid:61616"
     with broker(greets) as port, pytest.raises(NodeError) as caught:

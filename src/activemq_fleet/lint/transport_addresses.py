@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients import is_wildcard_bind_address, listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
 _OVER_TCP = frozenset({"openwire", "stomp", "amqp", "mqtt"})
+_OVER_HTTP = frozenset({"ws", "wss", "http", "https"})
 _LAST_PORT = 65_535
 _UNDERSCORE = "the host name has an underscore"
 _BLANK = "the address contains a space"
@@ -71,6 +72,72 @@ def _listener_fix(connector: Element, reason: str) -> str:
         )
     address = "a host name without underscores" if reason == _UNDERSCORE else "a host name without spaces"
     return f"set bind of connector {name} in {variable}, or activemq_bind, to {address} or to an IP address"
+
+
+@rule("V057", "error", each="broker", refuses=True, needs="transportConnector")
+def listeners_on_one_port(broker: Element) -> Iterator[Problem]:
+    """Two transportConnectors listen on the same port of the same address.
+
+    Why: only one of them can open the port. The broker opens its listeners while it starts, fails ("Address already in
+        use") and does not start.
+    Fix: set another port in the uri of one of the two connectors, or remove one of them. A port can serve several
+        protocols with the scheme auto+nio (from 5.13 on).
+    Cannot see: addresses with a placeholder, and different names of one address.
+    Source: TcpTransportServer.bind of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <transportConnector name="stomp" uri="stomp://0.0.0.0:61616?wireFormat.maxFrameSize=10485760"/>
+
+    Fires on 5.5.1::
+
+        <transportConnector name="stomp" uri="stomp://0.0.0.0:61616"/>
+
+    Fires on 6.3.1::
+
+        <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:61616?wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="stomp" uri="stomp://0.0.0.0:61613?wireFormat.maxFrameSize=10485760"/>
+    """
+    earlier: list[tuple[str, str, str]] = []
+    for connector in broker.document.elements_named("transportConnector"):
+        host, port = _listening_socket(listener_uri(connector))
+        if port and connector.nearest_ancestor("broker") is broker:
+            name = connector.get("name")
+            for other, other_host, other_port in earlier:
+                if port == other_port and _overlap(host, other_host):
+                    text = (
+                        f"the connectors {other} and {name} listen on the same port, {port}: the broker does not start"
+                    )
+                    yield connector.problem(text, "uri", port, fix=_shared_port_fix(connector, other))
+                    break
+            earlier.append((name, host, port))
+
+
+def _listening_socket(uri: Uri) -> tuple[str, str]:
+    """Return host and port on which a connector listens; the port is "" if the connector opens no known TCP port."""
+    if protocol_name_of_scheme(uri.scheme) not in _OVER_TCP | _OVER_HTTP:
+        return "", ""
+    authority = _address_of(uri).removeprefix(f"{uri.scheme}://").partition("/")[0]
+    host, _, port = authority.rpartition(":")
+    return host.strip("[]").lower(), port.lstrip("0") if port.isdecimal() else ""
+
+
+def _overlap(host: str, other: str) -> bool:
+    """Return whether the addresses of two listeners have one in common."""
+    return host == other or is_wildcard_bind_address(host) or is_wildcard_bind_address(other)
+
+
+def _shared_port_fix(connector: Element, other: str) -> str:
+    """Return the fix of a port that two listeners of an inventory share; "" for the rule's own fix."""
+    variable = variable_to_change(connector, "uri")
+    if variable is None:
+        return ""
+    return (
+        f"in {variable}, set another port for the connector {connector.get('name')} or {other}, or remove one of them"
+    )
 
 
 @rule("N062", "error", each="networkConnector")

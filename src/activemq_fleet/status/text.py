@@ -87,7 +87,7 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
     """Return the tables of a fleet's status in compact form: only columns with a value, and short host names.
 
     The tables are those of ``status_tables`` without less important columns; hosts are without their common domain. A
-    column is left out where every row has a dash.
+    column is left out where every row has a dash, and ``durable`` where no message waits for a durable subscription.
     """
     domain = common_domain(status)
     tables: list[tuple[Sequence[str], list[tuple[str, ...]]]] = []
@@ -95,7 +95,8 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
         kept = [
             position
             for position, title in enumerate(titles)
-            if title in COMPACT_COLUMNS and any(row[position] != _NONE for row in rows)
+            if (title in COMPACT_COLUMNS and any(row[position] != _NONE for row in rows))
+            or (title == "durable" and any(row[position] not in (_NONE, "0") for row in rows))
         ]
         tables.append((
             [titles[position] for position in kept],

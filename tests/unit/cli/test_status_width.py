@@ -16,7 +16,7 @@ from activemq_fleet.status.text import AGENT_COLUMNS, BALANCER_COLUMNS, BROKER_C
 from tests.support.broker_evidence import NOW, usage_evidence
 
 WIDTH = 80
-COMPACT = ["host", "role", "state", "for", "store", "messages", "dlq", "bridges"]
+COMPACT = ["host", "role", "state", "for", "store", "messages", "durable", "dlq", "bridges"]
 DOMAIN = "eu-central-1.messaging.internal.example.com"
 
 
@@ -143,10 +143,21 @@ def test_status_has_no_column_without_a_value() -> None:
 
     tables = tables_of(replace(shown, brokers=brokers, balancers=balancers), wide=False)
 
-    assert tables[0][0].split() == ["host", "role", "state", "store", "messages", "dlq"]
+    assert tables[0][0].split() == ["host", "role", "state", "store", "messages", "durable", "dlq"]
     assert re.split(r" {2,}", tables[1][0].strip()) == ["agent", "state", "connected to"]
     assert tables[2][0].split() == ["balancer", "state", "haproxy", "keepalived"]
     assert tables_of(shown, wide=True)[0][0].split() == list(BROKER_COLUMNS)
+
+
+@pytest.mark.usefixtures("terminal_of_80")
+@pytest.mark.parametrize(("durable", "is_shown"), [(20, True), (0, False)])
+def test_messages_of_durable_subscriptions_have_a_column_if_there_are_any(durable: int, is_shown: bool) -> None:
+    shown = status_of(names_in_one_domain(2))
+    brokers = tuple(replace(broker, usage={**broker.usage, "durable": durable}) for broker in shown.brokers)
+
+    tables = tables_of(replace(shown, brokers=brokers), wide=False)
+
+    assert ("durable" in tables[0][0].split()) is is_shown
 
 
 def test_single_broker_has_no_preferred_role_in_the_table() -> None:

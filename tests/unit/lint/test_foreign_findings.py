@@ -471,6 +471,26 @@ def test_address_of_a_listener_has_a_port(uri: str, fires: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "fires"),
+    [
+        ("tcp://0.0.0.0:21616", "stomp://0.0.0.0:21616", True),
+        ("nio://0.0.0.0:21616", "mqtt+nio://127.0.0.1:21616?x=1", True),
+        ("tcp://mq.example.com:21616", "amqp://MQ.example.com:21616", True),
+        ("tcp://[::]:21616", "ws://10.0.0.1:21616", True),
+        ("tcp://10.0.0.1:21616", "tcp://10.0.0.2:21616", False),
+        ("tcp://0.0.0.0:21616", "stomp://0.0.0.0:21613", False),
+        ("tcp://0.0.0.0:0", "stomp://0.0.0.0:0", False),
+        ("tcp://0.0.0.0:21616", "udp://0.0.0.0:21616", False),
+        ("tcp://0.0.0.0:${port}", "stomp://0.0.0.0:${port}", False),
+        ("vm://north", "tcp://0.0.0.0:21616", False),
+    ],
+)
+def test_two_connectors_on_one_port_are_reported_once(first: str, second: str, fires: bool) -> None:
+    snippet = f'<transportConnector name="x" uri="{first}"/><transportConnector name="y" uri="{second}"/>'
+    assert list(rules_of(snippet)).count("V057") == fires
+
+
+@pytest.mark.parametrize(
     ("option", "fires"),
     [
         ("wireFormat.maxFrameSize=10 MB", True),
