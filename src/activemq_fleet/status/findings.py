@@ -8,17 +8,12 @@ from typing import Any
 
 from activemq_fleet.become_failures import is_become_failure
 from activemq_fleet.findings import Finding, Severity
-from activemq_fleet.node.fence.store_access import (
-    WritableAndNewestGeneration,
-    brokers_writing_newest_generation,
-    different_stores_message,
-    two_masters_message,
-)
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.process.systemd import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
+from activemq_fleet.status.active_node_findings import active_node_findings, kill_command
 from activemq_fleet.status.bridge_findings import bridge_findings
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet
@@ -83,7 +78,7 @@ def status_findings(
         for rule in _OF_BROKERS:
             findings += rule(row, broker, evidence.get(row.host, {}))
     for rows in units.values():
-        findings += _active_node_findings(rows, fleet, evidence)
+        findings += active_node_findings(rows, fleet, evidence)
     for agent in agents:
         findings += _agent(agent)
     return [*findings, *_balancers(balancers)]
@@ -93,33 +88,11 @@ def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -
     return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
 
 
-def _kill_command(row: BrokerStatus, broker: Broker) -> str:
-    """Return the command that kills a broker's process."""
-    if broker.settings.service == "systemd":
-        return f"systemctl kill -s KILL {broker.settings.instance}.service"
-    return f"kill -KILL {row.pid}"
-
-
 def _standard_output(broker: Broker) -> str:
     """Return the place of a broker's standard output, as a noun."""
     if broker.settings.service == "systemd":
         return f"its systemd journal (journalctl -u {broker.settings.instance})"
     return "its standard output"
-
-
-def _start_remedy(row: BrokerStatus, broker: Broker) -> str:
-    """Return the remedy that starts a standby that is stopped or hung."""
-    if row.is_not_installed:
-        return f"run the playbook site, which installs and starts the broker on {broker.host}"
-    if row.state == "hung":
-        kill = f"on {broker.host}, kill the broker with {_kill_command(row, broker)}"
-        if broker.settings.service != "systemd":
-            return f"{kill}, then start the broker"
-        return f"{kill}. If systemd does not start it again, run systemctl start {broker.settings.instance}"
-    if broker.settings.service != "systemd":
-        return f"start the broker on {broker.host}"
-    unit = broker.settings.instance
-    return f"on {broker.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}"
 
 
 def _seen(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Finding]:
@@ -149,7 +122,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the broker is frozen: {row.reason}. {consequence}",
-            f"on {row.host}, kill the broker with {_kill_command(row, broker)}. "
+            f"on {row.host}, kill the broker with {kill_command(row, broker)}. "
             f"{f'If {broker.peer} is not active' if broker.peer else 'Instead'}, you can continue the process with "
             f"kill -CONT {row.pid}",
         )
@@ -159,7 +132,7 @@ def _hung(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             "error",
             row.host,
             f"the broker is hung: {row.reason}. {consequence}",
-            f"on {row.host}, kill the broker with {_kill_command(row, broker)}",
+            f"on {row.host}, kill the broker with {kill_command(row, broker)}",
         )
 
 
@@ -173,7 +146,7 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             row.host,
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
-            f"if {peer} is not active, run {_kill_command(row, broker)} on {row.host}: the broker acquires a lock at "
+            f"if {peer} is not active, run {kill_command(row, broker)} on {row.host}: the broker acquires a lock at "
             f"its next start. If {peer} is also active, kill the one of the two brokers that has fewer client "
             "connections in this way. Then find the process that removed the lock file",
         )
@@ -247,7 +220,7 @@ def _generation(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterat
             f"the broker uses generation (numbered copy) {used} of its store, but a takeover has replaced it "
             f"with generation {newest}. The new generation lacks messages that this broker accepts",
             "wait until the guard (the program that activemq_fence: guard starts) kills this broker at its next check. "
-            f"If it does not, run {_kill_command(row, broker)} on {row.host}",
+            f"If it does not, run {kill_command(row, broker)} on {row.host}",
         )
     elif _is_store_hidden(row):
         yield _finding(
@@ -446,93 +419,6 @@ def _certificates(host: str, certificates: Sequence[Certificate]) -> Iterator[Fi
                 text,
                 f"renew the certificate of {certificate.name}, and restart the service that uses it",
             )
-
-
-def _active_node_findings(
-    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]
-) -> Iterator[Finding]:
-    """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
-
-    A broker without a peer is checked, too.
-    """
-    active = [row for row in rows if row.state in SERVING]
-    others = [row for row in rows if row.state not in SERVING]
-    name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
-    other_states = ", ".join(map(_state_text, others))
-    if len(active) > 1:
-        yield from _two_active(active, evidence)
-    elif not active and all(row.state != "unreachable" for row in rows):
-        yield _finding(
-            "no-active",
-            "error",
-            rows[0].host,
-            f"no node of {name} is active, so clients are not served: {other_states}",
-            _remedy_without_active_node(rows),
-        )
-    elif active and has_peer and others[0].state in ("stopped", "hung"):
-        text = f"the active broker of {active[0].host} has no standby: {other_states}"
-        start = (
-            f"run the playbook resync for the pair {rows[0].pair}"
-            if fleet.broker(rows[0].host).ha_profile.needs_resync
-            else _start_remedy(others[0], fleet.broker(others[0].host))
-        )
-        yield _finding("standby-missing", "warning", others[0].host, text, start)
-
-
-def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
-    hosts = " and ".join(row.host for row in rows)
-    if all(row.is_not_installed for row in rows):
-        return f"run the playbook site, which installs and starts the broker on {hosts}"
-    if all(row.state == "stopped" for row in rows):
-        return f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {hosts}"
-    return f"check activemq.log on {hosts}"
-
-
-def _state_text(row: BrokerStatus) -> str:
-    """Return the state of a node, with the reason if no finding of the node contains it."""
-    if row.is_not_installed:
-        return f"{row.host} is stopped, because the playbook site has not installed its broker"
-    return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
-
-
-def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
-    names = " and ".join(row.host for row in active)
-    stores = {row.host: evidence[row.host].get("store") for row in active}
-    stop = (
-        "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
-        "either of the two"
-    )
-    if different := different_stores_message(stores):
-        yield _finding(
-            "two-active",
-            "error",
-            active[0].host,
-            f"the brokers of {names} are both active, because {different}. Each has messages that the other one lacks",
-            f"{stop}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, and run "
-            "the playbook site",
-        )
-        return
-    if store := stores[active[0].host]:
-        stop += f". Keep a copy of the store {store}"
-    if not any(evidence[row.host].get("guard") for row in active):
-        text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
-        yield _finding("two-active", "error", active[0].host, text, stop)
-        return
-    accesses = {row.host: WritableAndNewestGeneration(row.generation, row.generation_in_force) for row in active}
-    if both := two_masters_message(accesses):
-        yield _finding("two-active", "error", active[0].host, both, stop)
-    elif all(row.generation_in_force is None for row in active):
-        text = (
-            f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
-            "read. So it is not known which of the two brokers writes to it"
-        )
-        yield _finding("two-active", "error", active[0].host, text, stop)
-    elif not brokers_writing_newest_generation(accesses):
-        text = (
-            f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
-            "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
-        )
-        yield _finding("two-active", "error", active[0].host, text, stop)
 
 
 def _agent(row: AgentStatus) -> Iterator[Finding]:

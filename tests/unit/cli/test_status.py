@@ -135,7 +135,7 @@ def lines_of(shown: FleetStatus, *, wide: bool) -> list[str]:
 def test_table_of_a_status_fits_eighty_columns_with_short_names() -> None:
     lines = lines_of(forty_pairs(), wide=False)
     table = lines[: lines.index("")]
-    assert table[0].split() == ["host", "role", "state", "for", "store", "messages", "dlq"]
+    assert table[0].split() == ["host", "role", "state", "for", "store", "messages", "durable", "dlq"]
     assert len(table) == 81
     assert max(map(len, table)) <= 80
     assert table[1].startswith("orders-mq01-a  ")

@@ -1,0 +1,132 @@
+"""Find pairs of a fleet's status with two active nodes, without an active node, or without a standby."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.node.fence.store_access import (
+    WritableAndNewestGeneration,
+    brokers_writing_newest_generation,
+    different_stores_message,
+    two_masters_message,
+)
+from activemq_fleet.node.judge import SERVING
+from activemq_fleet.status.model import BrokerStatus
+from activemq_fleet.topology import Broker, Fleet
+
+Evidence = Mapping[str, Any]
+
+
+def active_node_findings(
+    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]
+) -> Iterator[Finding]:
+    """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
+
+    A broker without a peer is checked, too.
+    """
+    active = [row for row in rows if row.state in SERVING]
+    others = [row for row in rows if row.state not in SERVING]
+    name, has_peer = fleet.broker(rows[0].host).link_end_name, len(rows) > 1
+    other_states = ", ".join(map(_state_text, others))
+    if len(active) > 1:
+        yield from _two_active(active, evidence)
+    elif not active and all(row.state != "unreachable" for row in rows):
+        yield _finding(
+            "no-active",
+            "error",
+            rows[0].host,
+            f"no node of {name} is active, so clients are not served: {other_states}",
+            _remedy_without_active_node(rows),
+        )
+    elif active and has_peer and others[0].state in ("stopped", "hung"):
+        text = f"the active broker of {active[0].host} has no standby: {other_states}"
+        start = (
+            f"run the playbook resync for the pair {rows[0].pair}"
+            if fleet.broker(rows[0].host).ha_profile.needs_resync
+            else start_remedy(others[0], fleet.broker(others[0].host))
+        )
+        yield _finding("standby-missing", "warning", others[0].host, text, start)
+
+
+def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
+    hosts = " and ".join(row.host for row in rows)
+    if all(row.is_not_installed for row in rows):
+        return f"run the playbook site, which installs and starts the broker on {hosts}"
+    if all(row.state == "stopped" for row in rows):
+        return f"if the playbook site was interrupted, run it again. Otherwise check activemq.log on {hosts}"
+    return f"check activemq.log on {hosts}"
+
+
+def _state_text(row: BrokerStatus) -> str:
+    """Return the state of a node, with the reason if no finding of the node contains it."""
+    if row.is_not_installed:
+        return f"{row.host} is stopped, because the playbook site has not installed its broker"
+    return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
+
+
+def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
+    names = " and ".join(row.host for row in active)
+    stores = {row.host: evidence[row.host].get("store") for row in active}
+    stop = (
+        "immediately stop the broker with fewer client connections. If neither broker has client connections, stop "
+        "either of the two"
+    )
+    if different := different_stores_message(stores):
+        yield _finding(
+            "two-active",
+            "error",
+            active[0].host,
+            f"the brokers of {names} are both active, because {different}. Each has messages that the other one lacks",
+            f"{stop}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, and run "
+            "the playbook site",
+        )
+        return
+    if store := stores[active[0].host]:
+        stop += f". Keep a copy of the store {store}"
+    if not any(evidence[row.host].get("guard") for row in active):
+        text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
+        yield _finding("two-active", "error", active[0].host, text, stop)
+        return
+    accesses = {row.host: WritableAndNewestGeneration(row.generation, row.generation_in_force) for row in active}
+    if both := two_masters_message(accesses):
+        yield _finding("two-active", "error", active[0].host, both, stop)
+    elif all(row.generation_in_force is None for row in active):
+        text = (
+            f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
+            "read. So it is not known which of the two brokers writes to it"
+        )
+        yield _finding("two-active", "error", active[0].host, text, stop)
+    elif not brokers_writing_newest_generation(accesses):
+        text = (
+            f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
+            "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
+        )
+        yield _finding("two-active", "error", active[0].host, text, stop)
+
+
+def start_remedy(row: BrokerStatus, broker: Broker) -> str:
+    """Return the remedy that starts a standby that is stopped or hung."""
+    if row.is_not_installed:
+        return f"run the playbook site, which installs and starts the broker on {broker.host}"
+    if row.state == "hung":
+        kill = f"on {broker.host}, kill the broker with {kill_command(row, broker)}"
+        if broker.settings.service != "systemd":
+            return f"{kill}, then start the broker"
+        return f"{kill}. If systemd does not start it again, run systemctl start {broker.settings.instance}"
+    if broker.settings.service != "systemd":
+        return f"start the broker on {broker.host}"
+    unit = broker.settings.instance
+    return f"on {broker.host}, check journalctl -u {unit} for the reason, then run systemctl start {unit}"
+
+
+def kill_command(row: BrokerStatus, broker: Broker) -> str:
+    """Return the command that kills a broker's process."""
+    if broker.settings.service == "systemd":
+        return f"systemctl kill -s KILL {broker.settings.instance}.service"
+    return f"kill -KILL {row.pid}"
+
+
+def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
+    return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
