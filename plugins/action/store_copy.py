@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
                 "Free disk space, and run the playbook resync again"
             )
         for name in arguments["missing"]:
-            self._fetch_file(arguments, variables, name, spool / store_copy.spool_file_name(name))
+            self._fetch_file(arguments, variables, name, spool / store_copy.controller_spool_file_name(name))
         return {"changed": bool(arguments["missing"])}
 
     def _fetch_file(self, arguments: dict[str, Any], variables: dict[str, Any], name: str, path: Path) -> None:
@@ -103,7 +103,7 @@ class ActionModule(ActionBase):
         """Send the spooled files of a store to the host, which verifies each complete file; then delete the spool."""
         files, spool = arguments["files"], _spool(arguments)
         for name, begun in arguments["missing"].items():
-            path = spool / f"{store_copy.spool_file_name(name)}.from-{begun}"
+            path = spool / f"{store_copy.controller_spool_file_name(name)}.from-{begun}"
             offset = int(begun)
             with path.open("rb") as file:
                 while data := file.read(store_copy.CHUNK):

@@ -16,7 +16,7 @@ _FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
 def search_path_for_this_collection() -> list[str]:
-    """Return the search path for this collection: a list of the directory in which Ansible finds it, or an empty list.
+    """Return the search path on which Ansible finds this collection: a list with one directory, or an empty list.
 
     The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
     ``make setup`` has prepared. The list is empty if neither exists: Ansible then uses its default search path.

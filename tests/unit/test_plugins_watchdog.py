@@ -154,7 +154,7 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
 def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleStreak:
     count = hang_detection.SampleStreak()
     for moment, (kind, process) in enumerate(looks):
-        count = count.with_sample(hang_detection.HangDiagnosis("active", kind, ""), process, float(moment))
+        count = count.streak_after_sample(hang_detection.HangDiagnosis("active", kind, ""), process, float(moment))
     return count
 
 

@@ -24,7 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
-from activemq_agent.programs import HandlerEvent, ProgramRunner, event_name, find_program
+from activemq_agent.programs import HandlerEvent, ProgramRunner, event_name, find_event_program
 from activemq_agent.store import IncomingMessage
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class HandlerWorker:
         name, config = event_name(message.topic), self._all.config
         handlers = list(self._all.installed.get(name, ()))
         try:
-            program = find_program(config.handlers, name)
+            program = find_event_program(config.handlers, name)
         except AgentError as error:
             return [partial(_refuse, str(error)), *handlers]
         if program is not None:

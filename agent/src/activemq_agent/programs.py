@@ -62,21 +62,21 @@ def event_name(topic: str) -> str:
     return topic.rpartition("/")[2]
 
 
-def find_program(directory: Path | None, name: str) -> Path | None:
-    """Find the executable that handles the events of a name in a directory; return None without one.
+def find_event_program(directory: Path | None, event_name: str) -> Path | None:
+    """Return the executable in a directory that handles the events with a name, or None if the directory has none.
 
-    None: there is no such file, or ``name`` is no plain file name. Raises AgentError for a file that is there and may
-    not be run: the event must not count as handled.
+    The executable has the name of the event. The result is also None if this is no plain file name. Raises AgentError
+    for a file that exists and must not be run: the event must not count as handled.
     """
-    if directory is None or not _SAFE.fullmatch(name):
+    if directory is None or not _SAFE.fullmatch(event_name):
         return None
-    path = directory / name
+    path = directory / event_name
     if not os.path.lexists(path):
         return None
     program = raise_if_replaceable_by_other_users(path)
     if not stat.S_ISREG(os.stat(program).st_mode):
         raise AgentError(
-            f"the handler {path} is not a regular file, so the agent cannot execute it: move {name} out of the "
+            f"the handler {path} is not a regular file, so the agent cannot execute it: move {event_name} out of the "
             f"directory {directory}"
         )
     if not os.access(program, os.X_OK):
@@ -154,7 +154,7 @@ def handler_problems(directory: Path | None) -> list[str]:
     for name in names:
         if _SAFE.fullmatch(name) and not (directory / name).is_dir():
             try:
-                find_program(directory, name)
+                find_event_program(directory, name)
             except AgentError as error:
                 problems.append(str(error))
     return problems

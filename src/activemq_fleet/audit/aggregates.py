@@ -65,7 +65,7 @@ class FirstItems(Generic[_T]):
         self._kept: list[_T] = []
         self._all = 0
 
-    def add_items(self, *items: _T) -> None:
+    def add_up_to_limit(self, *items: _T) -> None:
         """Add items to the collector, which keeps the first items up to its limit and leaves out all others."""
         self._all += len(items)
         self._kept += items
@@ -77,7 +77,7 @@ class FirstItems(Generic[_T]):
 
         The kept items and the counts of all items are merged.
         """
-        self.add_items(*other.first_items())
+        self.add_up_to_limit(*other.first_items())
         self._all += other.number_left_out
 
     def first_items(self) -> list[_T]:

@@ -21,7 +21,11 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.process_ends import describe_process_end
-from activemq_fleet.audit.takeover_durations import TakeoverStart, takeover_start, witnesses_with_correct_clocks
+from activemq_fleet.audit.takeover_durations import (
+    TakeoverStart,
+    agents_and_bridges_with_correct_clocks,
+    takeover_start,
+)
 from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
 from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
 
@@ -69,7 +73,7 @@ def takeover_incidents_of_pair(
         for before, term in zip([None, *order], order, strict=False)
         if (term.host, term.place) not in split_terms and _took_over(term, before, by_host, runs)
     ]
-    right = witnesses_with_correct_clocks(losses, [term.started for term, _ in taken if term.started])
+    right = agents_and_bridges_with_correct_clocks(losses, [term.started for term, _ in taken if term.started])
     takeovers: list[_Takeover] = []
     for term, before in taken:
         end = _process_end_before(term, before, skew)

@@ -162,7 +162,7 @@ class IncidentFigures:
         """Count an incident in the figures of an audit report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
-        self.gravest.add_items(incident)
+        self.gravest.add_up_to_limit(incident)
 
     def add_incident_figures(self, other: IncidentFigures) -> None:
         """Merge the figures about incidents from another task of an audit into the figures of this task."""
@@ -255,7 +255,7 @@ class BridgeFigures:
         """
         bridges = list(bridges)
         self.counts.update(map(_bridge_state, bridges))
-        self.links.add_items(*_link_summaries(bridges))
+        self.links.add_up_to_limit(*_link_summaries(bridges))
 
     def add_bridge_figures(self, other: BridgeFigures) -> None:
         """Merge the figures about network bridges from another task of an audit into the figures of this task."""
@@ -286,7 +286,7 @@ class UnexplainedRecordFigures:
         """Count log records that no incident explains in the figures of an audit report."""
         for wording in records:
             self.count += wording.count
-            self.wordings.add_items(wording)
+            self.wordings.add_up_to_limit(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
         """Merge the figures about unexplained log records from another task of an audit into those of this task."""
@@ -311,7 +311,7 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add_items(SubscriberSilence(subscriber, before, length))
+            foremost.add_up_to_limit(SubscriberSilence(subscriber, before, length))
     return foremost.first_items()
 
 
@@ -420,7 +420,7 @@ class EventFigures:
             return
         self.messages[outcome.verdict] += 1
         if outcome.verdict != "delivered":
-            self.worst.add_items(outcome)
+            self.worst.add_up_to_limit(outcome)
         if outcome.handled is not None:
             of_slice = self._slice(self._range.slice_index(outcome.handled))
             of_slice.handled += 1

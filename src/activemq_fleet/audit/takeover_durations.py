@@ -87,7 +87,7 @@ def takeover_start(
     )
 
 
-def witnesses_with_correct_clocks(
+def agents_and_bridges_with_correct_clocks(
     connection_losses: Iterable[ConnectionLoss], starts: Collection[datetime]
 ) -> frozenset[str]:
     """Return the witnesses of lost connections (agents and network bridges) whose clocks are correct.

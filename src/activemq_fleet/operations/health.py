@@ -67,7 +67,7 @@ class ObservedNode(BrokerEvidence):
         return WritableAndNewestGeneration(self.generation, self.generation_in_force)
 
     @property
-    def is_about_to_start(self) -> bool:
+    def is_awaiting_systemd_start(self) -> bool:
         """Whether the node's broker is stopped and systemd is about to start it.
 
         Systemd does so by a job, after a crash or on request.
@@ -136,7 +136,7 @@ def blocking_pair_problems(
 
 
 def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
-    if node.is_about_to_start:
+    if node.is_awaiting_systemd_start:
         yield BlockingPairProblem(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
             f"Check journalctl -u {node.unit_name} for the reason",

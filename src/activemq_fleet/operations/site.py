@@ -157,7 +157,7 @@ def _wait_for_standby(
 
 
 def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep:
-    if run.waited >= run.settle or (node.state == "stopped" and not node.is_about_to_start):
+    if run.waited >= run.settle or (node.state == "stopped" and not node.is_awaiting_systemd_start):
         raise run.refusal_error(
             f"{problem}. Check {node.base}/data/activemq.log on {node.host} for the cause, and correct it. When "
             f"activemq-fleet status shows {node.host} as active or standby, run the playbook site again"

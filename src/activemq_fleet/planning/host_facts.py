@@ -40,7 +40,7 @@ class InventoryProblemKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HostDivisionFacts:
+class FleetDivisionHostFacts:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
@@ -98,7 +98,7 @@ class _Variables:
 
 def host_division_facts_and_variables(
     record: HostRecord, position: int, pattern: str | None
-) -> tuple[HostDivisionFacts, str | None]:
+) -> tuple[FleetDivisionHostFacts, str | None]:
     """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
     The variables are those of a broker, agent or balancer. ``pattern`` is the
@@ -115,7 +115,7 @@ def host_division_facts_and_variables(
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
-        return HostDivisionFacts(
+        return FleetDivisionHostFacts(
             record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems
         ), None
     roles: dict[str, Any] = {
@@ -134,17 +134,17 @@ def host_division_facts_and_variables(
             f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
             ". - _ :"
         )
-        return HostDivisionFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
+        return FleetDivisionHostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
-        return HostDivisionFacts(**roles), None
+        return FleetDivisionHostFacts(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     except InputError as error:
-        return HostDivisionFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
+        return FleetDivisionHostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
     if not has_settings:
-        return HostDivisionFacts(**roles), text
-    return HostDivisionFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
+        return FleetDivisionHostFacts(**roles), text
+    return FleetDivisionHostFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
 
 
 def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:

@@ -232,17 +232,17 @@ class Routes:
         return self.fleet.broker(name).host
 
     def network_with_broker_down(
-        self, names: tuple[str, ...], down: str | None = None, destination: str | None = None
+        self, pair_names: tuple[str, ...], down: str | None = None, destination: str | None = None
     ) -> NetworkWithBrokerDown:
         """Return the network of the given pairs, with its open bridges, while one broker, or none, is down.
 
-        ``down`` is that broker, ``names`` are the pairs. The result is cached.
+        ``down`` is that broker. With ``destination``, only bridges that carry its messages count. The result is cached.
         """
-        if down is not None and not self.changes_bridges(down, names):
+        if down is not None and not self.changes_bridges(down, pair_names):
             down = None
-        key = names, down, destination
+        key = pair_names, down, destination
         if key not in self._states:
-            self._states[key] = self._build_state(names, down, destination)
+            self._states[key] = self._build_state(pair_names, down, destination)
         return self._states[key]
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:

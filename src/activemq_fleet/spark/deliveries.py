@@ -129,7 +129,7 @@ def judge_and_write_event_deliveries(
         lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
-    events.silences.add_items(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
+    events.silences.add_up_to_limit(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
     by_event = output.cache_until_closed(repartition_by_key(records))
@@ -181,7 +181,7 @@ def _put_in_order(
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):
-            gaps.add_items(finding)
+            gaps.add_up_to_limit(finding)
         else:
             yield finding
     yield from gaps.first_items()

@@ -151,7 +151,7 @@ class HadoopTarget:
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
     def discard_uncommitted_output(self) -> None:
-        """Do nothing, because readers ignore files that the manifest does not list.
+        """Leave uncommitted output in place: readers ignore files that the manifest does not list.
 
         The uncommitted files stay in the object store or in HDFS.
         """

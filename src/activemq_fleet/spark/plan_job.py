@@ -29,7 +29,7 @@ from activemq_fleet.planning.compute import (
     plan_fleet_component,
 )
 from activemq_fleet.planning.host_facts import (
-    HostDivisionFacts,
+    FleetDivisionHostFacts,
     InventoryProblemKind,
     host_division_facts_and_variables,
 )
@@ -143,12 +143,14 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
 
 def _collect_facts(
     output: JobOutput, source: HostRecords, pattern: str | None
-) -> tuple[list[HostDivisionFacts], DataFrame]:
+) -> tuple[list[FleetDivisionHostFacts], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
     return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
 
 
-def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Iterator[HostDivisionFacts | KeyedObject]:
+def _facts_and_hosts(
+    batches: Batches, *, form: str, pattern: str | None
+) -> Iterator[FleetDivisionHostFacts | KeyedObject]:
     """Yield the facts of each host in rows of the input, and hosts with a role by the key of their fleet component."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
@@ -159,7 +161,7 @@ def _facts_and_hosts(batches: Batches, *, form: str, pattern: str | None) -> Ite
             facts, variables = host_division_facts_and_variables(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
-            facts = HostDivisionFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+            facts = FleetDivisionHostFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
         if key := component_lookup_key(facts):

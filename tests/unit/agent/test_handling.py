@@ -16,7 +16,7 @@ import pytest
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
 from activemq_agent.handling import HandlerRunner
-from activemq_agent.programs import HandlerEvent, find_program, handler_problems
+from activemq_agent.programs import HandlerEvent, find_event_program, handler_problems
 from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within
 
@@ -316,12 +316,12 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 class TestPrograms:
     @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a b", "ä", "x" * 200, "a\0b"])
     def test_names_that_are_no_plain_file_names_have_none(self, rig: Rig, name: str) -> None:
-        assert find_program(rig.programs, name) is None
+        assert find_event_program(rig.programs, name) is None
 
     def test_one_that_is_not_there_is_none(self, rig: Rig) -> None:
-        assert find_program(rig.programs, "E") is None
-        assert find_program(rig.directory / "nothing", "E") is None
-        assert find_program(None, "E") is None
+        assert find_event_program(rig.programs, "E") is None
+        assert find_event_program(rig.directory / "nothing", "E") is None
+        assert find_event_program(None, "E") is None
 
     @pytest.mark.parametrize(
         ("mode", "said"),
@@ -330,18 +330,18 @@ class TestPrograms:
     def test_one_that_may_not_be_run_is_an_error(self, rig: Rig, mode: int, said: str) -> None:
         rig.program("E", "true", mode)
         with pytest.raises(AgentError, match=said):
-            find_program(rig.programs, "E")
+            find_event_program(rig.programs, "E")
 
     def test_a_handler_that_is_no_regular_file_is_an_error(self, rig: Rig) -> None:
         (rig.programs / "E").mkdir(mode=0o755)
         with pytest.raises(AgentError, match="is not a regular file, so the agent cannot execute it"):
-            find_program(rig.programs, "E")
+            find_event_program(rig.programs, "E")
 
     def test_neither_may_its_directory_be_open(self, rig: Rig) -> None:
         rig.program("E", "true")
         rig.programs.chmod(0o777)
         with pytest.raises(AgentError, match=r"handlers\.d is part .*, but other users can write"):
-            find_program(rig.programs, "E")
+            find_event_program(rig.programs, "E")
 
     def test_nor_may_it_be_somebody_elses(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
         path = rig.program("E", "true")
@@ -350,7 +350,7 @@ class TestPrograms:
         else:
             monkeypatch.setattr(os, "geteuid", lambda: 12345)
         with pytest.raises(AgentError, match="belongs to neither root nor the agent's user"):
-            find_program(rig.programs, "E")
+            find_event_program(rig.programs, "E")
 
     def test_an_event_whose_executable_may_not_be_run_does_not_pass_as_handled(self, rig: Rig) -> None:
         rig.program("E", "true", 0o757)
@@ -390,7 +390,7 @@ class TestAnotherAccount:
         if mode != 0o775:
             as_nobody(lambda: (open_to_all / "planted").write_text("it can be written"))
         with pytest.raises(AgentError, match=f"{open_to_all.name} is part .*, but other users can write"):
-            find_program(directory, "E")
+            find_event_program(directory, "E")
         assert str(open_to_all) in str(handler_problems(directory))
 
     def test_a_link_of_somebody_elses_is_not_followed(self, guarded: Path, tmp_path: Path) -> None:
@@ -399,7 +399,7 @@ class TestAnotherAccount:
         write_program(guarded / "E")
         as_nobody(lambda: (guarded / "open" / "handlers.d").symlink_to(guarded))
         with pytest.raises(AgentError, match="belongs to neither root nor"):
-            find_program(guarded / "open" / "handlers.d", "E")
+            find_event_program(guarded / "open" / "handlers.d", "E")
 
     def test_a_link_into_a_directory_of_somebody_elses_is_not_followed(self, guarded: Path) -> None:
         (guarded / "theirs").mkdir()
@@ -408,25 +408,25 @@ class TestAnotherAccount:
         write_program(guarded / "theirs" / "E")
         (guarded / "handlers.d" / "E").symlink_to("../theirs/E")
         with pytest.raises(AgentError, match=r"theirs is part of .*, but belongs to neither root nor"):
-            find_program(guarded / "handlers.d", "E")
+            find_event_program(guarded / "handlers.d", "E")
 
     def test_below_tmp_nothing_is_run(self, tmp_path: Path) -> None:
         write_program(tmp_path / "E")
         with pytest.raises(AgentError, match="is part of the path of a handler, but other users can write"):
-            find_program(tmp_path, "E")
+            find_event_program(tmp_path, "E")
 
     def test_what_links_of_root_lead_to_is_run(self, guarded: Path) -> None:
         (guarded / "real").mkdir()
         write_program(guarded / "real" / "hello.sh")
         (guarded / "handlers.d").symlink_to("real")
         (guarded / "real" / "E").symlink_to("../handlers.d/hello.sh")
-        assert find_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
+        assert find_event_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
         assert handler_problems(guarded / "handlers.d") == []
 
     def test_a_loop_of_links_is_an_error(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")
         with pytest.raises(AgentError, match=r"more than .* symbolic links: remove the loop of links at"):
-            find_program(guarded, "E")
+            find_event_program(guarded, "E")
 
     def test_a_link_that_another_user_owns_is_an_error(self, guarded: Path) -> None:
         write_program(guarded / "real")
@@ -435,7 +435,7 @@ class TestAnotherAccount:
         with pytest.raises(
             AgentError, match=r"the symbolic link .*E in the path .* belongs to neither root nor the agent's user"
         ):
-            find_program(guarded, "E")
+            find_event_program(guarded, "E")
 
 
 def write_program(path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
         big.events.count_event(EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add_items(*big.bridges.links.first_items()[:1])
+        big.bridges.links.add_up_to_limit(*big.bridges.links.first_items()[:1])
     hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 

@@ -358,9 +358,9 @@ def _sums(files: Manifest) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def spool_file_name(name: str) -> str:
+def controller_spool_file_name(store_file_path: str) -> str:
     """Return the name under which the controller stores a file of a kahaDB store while it is copied between hosts.
 
     The controller has a spool directory of such files. The name is a hash of the path, without slashes.
     """
-    return hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:24]
+    return hashlib.sha256(store_file_path.encode(errors="surrogateescape")).hexdigest()[:24]

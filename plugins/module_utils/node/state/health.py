@@ -89,7 +89,7 @@ def running_release(process: Process) -> str | None:
 
 
 def running_release_and_unknown_reason(process: Process) -> tuple[str | None, str]:
-    """Return a pair: the ActiveMQ release that a broker's process is running, and the reason why it is unknown.
+    """Return the ActiveMQ release that a broker's process is running, or None and the reason why it is unknown.
 
     It is (release, "") or (None, reason).
     """

@@ -145,8 +145,8 @@ class SampleStreak:
     since: float = 0.0
     told: float | None = None
 
-    def with_sample(self, diagnosis: HangDiagnosis, process: Process | None, now: float) -> SampleStreak:
-        """Return the streak of a watchdog's samples of a broker after one more sample.
+    def streak_after_sample(self, diagnosis: HangDiagnosis, process: Process | None, now: float) -> SampleStreak:
+        """Return the streak of equal diagnoses of a broker's process after one more sample.
 
         Its count is increased if the kind of the diagnosis and the process are the same, else reset to 1. ``now``:
         seconds of a monotonic clock.

@@ -89,7 +89,7 @@ class Watchdog:
         sample = self._sample()
         diagnosis, process, now = hang_detection.classify_sample(sample), sample.evidence.process, seconds_since_boot()
         before = self._count
-        self._count = before.with_sample(diagnosis, process, now)
+        self._count = before.streak_after_sample(diagnosis, process, now)
         notify_systemd(f"STATUS={diagnosis.text}", "WATCHDOG=1")
         if self._options.metrics:
             self._write_metrics(diagnosis, now)
@@ -277,7 +277,7 @@ class _StoreRisks:
 
 
 def kill_with_thread_dump(process: Process) -> bool:
-    """Kill a JVM after it printed a thread dump.
+    """Make a JVM print a thread dump, then kill it.
 
     Returns whether it ended within 30 s. Never kills another process that got its pid.
     """
