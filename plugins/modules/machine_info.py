@@ -65,6 +65,12 @@ options:
     version_added: 0.2.0
     elements: path
     default: []
+  names:
+    description: The host names that the host must be able to resolve. IP addresses are skipped.
+    type: list
+    version_added: 0.2.0
+    elements: str
+    default: []
 extends_documentation_fragment:
   - activemq.fleet.broker
   - activemq.fleet.broker.unchanging
@@ -185,6 +191,12 @@ base_exists:
   returned: always
 missing_files:
   description: The files in O(files) that do not exist.
+  type: list
+  version_added: 0.2.0
+  elements: str
+  returned: always
+unresolved_names:
+  description: The names in O(names) that the host does not resolve to an IP address within 3 seconds in total.
   type: list
   version_added: 0.2.0
   elements: str

@@ -52,5 +52,10 @@ _FACTS: dict[str, Any] = {
 def facts_of_broker(host: str, release: str = "6.3.1", *, ha: str = DEFAULT_PROFILE, **facts: Any) -> BrokerFacts:
     """The facts of a broker on ``host``: those given, and defaults."""
     profile = PROFILES[ha]
-    derived = {"replicates": profile.replicates, "needs_resync": profile.needs_resync, "broker_name": host}
+    derived = {
+        "replicates": profile.replicates,
+        "needs_resync": profile.needs_resync,
+        "broker_name": host,
+        "address": host,
+    }
     return BrokerFacts(host=host, release=Release.of(release), ha=ha, **{**_FACTS, **derived, **facts})

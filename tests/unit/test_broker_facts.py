@@ -33,6 +33,15 @@ def test_facts_survive_json_unchanged(document: str | None) -> None:
         assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts
 
 
+def test_facts_name_each_host_to_which_a_broker_links_once() -> None:
+    settings: dict[str, Any] = {"links": [{"from": "orders", "to": "stock"}], "pair_links": "static"}
+    broker = fleet("orders-mq01", "stock-mq01", **settings).brokers[0]
+    facts = broker_facts(broker)
+    peer, *targets = "orders-mq01-b.example.com", "stock-mq01-a.example.com", "stock-mq01-b.example.com"
+    assert facts.address == "orders-mq01-a.example.com"
+    assert sorted(facts.link_addresses) == [peer, *targets]
+
+
 def test_facts_hold_no_secret() -> None:
     text = json.dumps([broker_facts(broker).as_dict() for broker in linked().brokers])
     assert "canary" not in text

@@ -159,6 +159,14 @@ def test_a_state_is_named_with_its_host_and_the_remedy(
     assert remedy in problem.text
 
 
+@pytest.mark.parametrize("load_state", ["not-found", "masked", "loaded"])
+def test_hosts_without_installed_broker_get_one_problem_each(load_state: str) -> None:
+    unit = {"ActiveState": "inactive", "LoadState": load_state, "MainPID": "0", "Job": ""}
+    absent = GONE | {"unit": unit, "version": None, "complete": False, "release": None, "store_marker": None}
+    text = "activemq.fleet has installed no configuration below /var/lib/activemq/activemq. Run the playbook site first"
+    assert [str(problem) for problem in problems(absent, absent)] == [f"{A}: {text}", f"{B}: {text}"]
+
+
 @pytest.mark.parametrize(
     "shown", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}, {"Returns": "active"}]
 )

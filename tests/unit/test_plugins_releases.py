@@ -161,7 +161,7 @@ def test_a_broker_that_runs_from_the_directory_of_another_release_is_left_to_upg
 def test_a_machine_shows_what_the_directory_of_the_release_holds(tmp_path: Path) -> None:
     home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3", name="5.18.6")
     paths = {"home": str(home), "base": str(tmp_path / "base"), "directory": None}
-    given: dict[str, Any] = {**paths, "java": "/nowhere", "user": "nobody", "listeners": [], "files": []}
+    given: dict[str, Any] = {**paths, "java": "/nowhere", "user": "nobody", "listeners": [], "files": [], "names": []}
     given |= {"uid": None, "gid": None}
     with (home / "lib/activemq-broker-5.18.6.jar").open():
         shown = machine_info.gather_machine_facts(given)

@@ -90,6 +90,13 @@ def test_a_finding_of_a_host_reads_like_every_other_and_is_waived_like_it() -> N
     assert waived.to_dict()["waived"]
 
 
+def test_unresolved_names_are_a_warning_that_names_them() -> None:
+    (found,) = preflight_findings(brokers(), {A: MachineFacts(unresolved_names=(B, A))})
+    assert (found.rule, found.severity, found.blocks) == ("N063", "warning", False)
+    assert found.message.startswith(f"the host cannot resolve {A}, {B}, to which ")
+    assert "/etc/hosts" in found.to_dict()["fix"]
+
+
 def lines(facts: dict[str, MachineFacts], **variables: Any) -> list[str]:
     return [finding.to_line() for finding in preflight_findings(brokers(**variables), facts) if finding.blocks]
 

@@ -99,6 +99,8 @@ class BrokerFacts:
     """
 
     host: str
+    address: str
+    """The host name or IP address at which other hosts connect to the broker (``activemq_address``)."""
     release: Release
     watch: str | None
     """The URL for ``broker_watch``: of a connector that supports a round trip, else of the first."""
@@ -151,6 +153,8 @@ class BrokerFacts:
     listens: str
     broker_name: str
     links: tuple[LinkFacts, ...]
+    link_addresses: tuple[str, ...] = ()
+    """The host names and IP addresses to which the links connect."""
     listeners: tuple[ListenerFacts, ...] = ()
     persistence: StoreFacts | None = None
     """The store that the rendered configuration names; None where nothing was rendered."""
@@ -218,6 +222,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         persistence = StoreFacts(**message_store_facts(activemq_xml), directory=directory)
     return BrokerFacts(
         host=broker.host,
+        address=broker.address,
         release=broker.release,
         watch=_watch_url(broker),
         probe_ca=settings.probe_ca,
@@ -260,6 +265,7 @@ def broker_facts(broker: Broker, activemq_xml: bytes | None = None) -> BrokerFac
         listens=_LOOPBACK.get(settings.bind, settings.bind),
         broker_name=broker.broker_name,
         links=tuple(LinkFacts(link.name, link.target, link.duplex) for link in broker.links),
+        link_addresses=tuple(dict.fromkeys(name for link in broker.links for name, _port in link.addresses)),
         listeners=tuple(_listener_facts(broker)),
         persistence=persistence,
     )

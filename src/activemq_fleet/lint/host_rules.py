@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 
+from activemq_fleet.errors import names_to_text
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
@@ -481,6 +482,31 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
             fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, stop "
             "the old broker and rename its directory (activemq_base/activemq_instance), which can contain messages. Or "
             "add a waiver of L034 to activemq_waivers",
+        )
+
+
+@rule("N063", "warning", scope="host")
+def host_cannot_resolve_names(host: HostView) -> Iterator[Problem]:
+    """The host cannot resolve the name of a node of its pair, or of a link target.
+
+    Why: bridges and the measurement of the playbook switchover cannot connect to a name that the host does not resolve.
+    Fix: add the name to DNS or to /etc/hosts of the host, or set activemq_address of the broker with this name to an IP
+        address or to another name. If the name is in activemq_links, you can also change it there.
+    Cannot see: whether the name resolves to the correct address.
+    Source: getaddrinfo(3)
+
+    Fires on 5.18.3::
+
+        facts: {unresolved_names: [orders-mq01-b]}
+
+    Silent on 5.18.3::
+
+        facts: {unresolved_names: []}
+    """
+    names = sorted(host.facts.unresolved_names)
+    if names:
+        yield Problem(
+            f"the host cannot resolve {names_to_text(names)}, to which its broker or the playbook switchover connects"
         )
 
 

@@ -127,7 +127,11 @@ def blocking_pair_problems(
     the evidence was collected. With ``upgrade`` a release that differs from the inventory's is no problem, because the
     run changes it.
     """
-    problems = [problem for node in nodes for check in _OF_NODES for problem in check(node, settle)]
+    problems = []
+    for node in nodes:
+        # A broker that is not installed is stopped and has no unit: only the cause is reported.
+        checks = (_configuration,) if node.version is None and node.pid is None else _OF_NODES
+        problems += [problem for check in checks for problem in check(node, settle)]
     if not upgrade:
         problems += [problem for node in nodes for problem in _release(node)]
     if len(nodes) > 1:

@@ -200,6 +200,8 @@ class MachineFacts:
     """Whether the broker's directory exists."""
     missing_files: tuple[str, ...] = ()
     """Missing files that the broker's JVM requires at its start."""
+    unresolved_names: tuple[str, ...] = ()
+    """The host names of the broker's pair and of its link targets that the machine does not resolve."""
     interfaces: tuple[str, ...] = ()
     """Interfaces that are up, loopback included."""
     cloud: str | None = None

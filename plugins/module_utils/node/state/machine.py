@@ -29,6 +29,7 @@ from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_pro
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from .health import running_release
+from .host_names import unresolved_host_names
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
@@ -50,6 +51,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
         },
     },
     "files": {"type": "list", "elements": "path", "default": []},
+    "names": {"type": "list", "elements": "str", "default": []},
 }
 _GET_FLAGS = 0x8913  # SIOCGIFFLAGS, linux/sockios.h
 _UP = 0x1  # IFF_UP, linux/if.h
@@ -116,6 +118,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         **broker_account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
+        "unresolved_names": unresolved_host_names(parameters["names"]),
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
         "home_processes": processes_with_open_files_below(parameters["home"]),

@@ -1,0 +1,52 @@
+"""The names that a machine cannot resolve, with a resolver that answers, fails or hangs."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from activemq_fleet.node.state.host_names import unresolved_host_names
+
+KNOWN, UNKNOWN, SLOW, INVALID = "known.example.com", "unknown.example.com", "slow.example.com", "a..example.com"
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A resolver that knows one name, hangs with another, and records each name."""
+    names: list[str] = []
+    finished = threading.Event()
+
+    def resolve(name: str, *_unused: object, **_more: object) -> list[object]:
+        names.append(name)
+        if name == SLOW:
+            finished.wait(30)
+        if name == INVALID:
+            raise UnicodeError("label empty or too long")
+        if name != KNOWN:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    yield names
+    finished.set()
+
+
+def test_names_that_do_not_resolve_are_returned_once_in_order(resolved: list[str]) -> None:
+    assert unresolved_host_names([UNKNOWN, KNOWN, INVALID, UNKNOWN]) == [UNKNOWN, INVALID]
+    assert sorted(resolved) == sorted([UNKNOWN, KNOWN, INVALID])
+
+
+def test_ip_addresses_are_not_resolved(resolved: list[str]) -> None:
+    assert unresolved_host_names(["192.0.2.7", "2001:db8::7", "[2001:db8::7]"]) == []
+    assert resolved == []
+
+
+@pytest.mark.usefixtures("resolved")
+def test_name_that_resolves_too_slowly_is_unresolved_at_the_limit() -> None:
+    began = time.monotonic()
+    assert unresolved_host_names([SLOW, KNOWN], limit=0.2) == [SLOW]
+    assert time.monotonic() - began < 10
