@@ -10,6 +10,7 @@ from pathlib import Path
 from activemq_fleet.findings import Finding
 
 _DIRECTORIES = ("group_vars", "host_vars")
+_INVENTORY_FILE = re.compile(r"(hosts|inventory)([._-].*)?")
 _MOST_FILES = 1000
 _LARGEST_FILE = 1 << 20
 _UNREAD_FILE = "T039"
@@ -33,19 +34,38 @@ def unread_definition_hint(variable: str, directory: str, findings: Iterable[Fin
 
 
 def _files_around(directory: Path) -> Iterator[Path]:
-    """Yield the files of variables below a directory, and those of group_vars and host_vars near it."""
-    near = [directory.parent / name for name in _DIRECTORIES if directory.parent != Path.cwd()]
+    """Yield the files of variables below a directory, and those of group_vars and host_vars near it.
+
+    Directories with an inventory of their own are left out: their variables are those of that inventory.
+    """
+    is_read_or_foreign = directory.parent == Path.cwd() or _has_inventory(directory.parent)
+    near = [] if is_read_or_foreign else [directory.parent / name for name in _DIRECTORIES]
     count = 0
     for top in dict.fromkeys((directory, *near)):
         for parent, names, files in os.walk(top):
             names[:] = sorted(name for name in names if not name.startswith("."))
             if top == directory and Path(parent) == directory:
                 continue  # the inventory files themselves
+            if top == directory and not _is_in_variables_directory(Path(parent), directory) and _has_inventory(parent):
+                names.clear()
+                continue
             for name in sorted(files):
                 count += 1
                 if count > _MOST_FILES:
                     return
                 yield Path(parent, name)
+
+
+def _is_in_variables_directory(path: Path, directory: Path) -> bool:
+    return any(part in _DIRECTORIES for part in path.relative_to(directory).parts)
+
+
+def _has_inventory(directory: str | Path) -> bool:
+    """Return whether a readable directory contains an inventory file, such as ``hosts.yml``."""
+    try:
+        return any(_INVENTORY_FILE.fullmatch(entry.name) and entry.is_file() for entry in Path(directory).iterdir())
+    except OSError:
+        return False
 
 
 def _reason_unread(path: Path, directory: Path, findings: Iterable[Finding]) -> str:

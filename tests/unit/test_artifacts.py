@@ -469,7 +469,7 @@ def test_the_command_takes_a_schema_from_a_file(tmp_path: Path, capsys: pytest.C
     ("arguments", "said"),
     [
         (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from FILE"),
-        (["7.0"], "the nearest one is 6.3.2"),
+        (["7.0"], "7.x is not supported. Set a release of ActiveMQ Classic (5.x and 6.x), such as 6.3.2"),
         (["5.18.3", "--from", "/nowhere.jar"], "does not exist"),
     ],
 )

@@ -77,9 +77,6 @@ def test_lines_with_security_fixes_are_those_of_the_project() -> None:
         ("05.18.3", "5.18.7"),
         ("5.18.03", "5.18.7"),
         ("5.18.3\n", "5.18.7"),
-        ("4.1.2", "5.3.2"),
-        ("7.0.0", "6.3.2"),
-        ("7", "6.3.2"),
         ("5", "5.19.11"),
         ("latest", "6.3.2"),
         ("", "6.3.2"),
@@ -90,6 +87,25 @@ def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: st
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
     assert str(error.value).endswith((f"one is {nearest}", f"such as {nearest}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("2.31.0", "2.x is Apache Artemis, another broker, which is not supported"),
+        ("2", "2.x is Apache Artemis, another broker, which is not supported"),
+        ("1.5.6", "1.x is Apache Artemis, another broker, which is not supported"),
+        ("4.1.2", "4.x is not supported"),
+        ("7.0.0", "7.x is not supported"),
+        ("7", "7.x is not supported"),
+    ],
+)
+def test_release_of_unsupported_major_version_is_error_without_nearest_release(text: str, reason: str) -> None:
+    with pytest.raises(ReleaseError) as error:
+        Release.of(text)
+    assert str(error.value) == (
+        f"release {text!r} is not known: {reason}. Set a release of ActiveMQ Classic (5.x and 6.x), such as 6.3.2"
+    )
 
 
 @pytest.mark.parametrize(

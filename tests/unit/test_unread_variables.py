@@ -64,3 +64,41 @@ def test_error_names_no_file_that_does_not_set_the_variable(
     monkeypatch.chdir(tmp_path)
     assert main(["check", "-i", "hosts.yml"]) == 2
     assert "sets it" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("inventory", "other_inventory", "file"),
+    [
+        ("hosts.yml", "i1/hosts.yml", "i1/group_vars/all.yml"),
+        ("hosts.yml", "sites/east/hosts", "sites/east/host_vars/orders-mq01-a.yml"),
+        ("hosts.yml", "i1/inventory.ini", "i1/vars/all.yml"),
+        ("inventory/hosts.yml", "hosts.yml", "group_vars/all.yml"),
+    ],
+)
+def test_error_does_not_name_variables_of_another_inventory(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    inventory: str,
+    other_inventory: str,
+    file: str,
+) -> None:
+    for name, text in ((inventory, HOSTS), (other_inventory, ""), (file, VARIABLES)):
+        (tmp_path / "fleet" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "fleet" / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "-i", f"fleet/{inventory}"]) == 2
+    error = capsys.readouterr().err
+    assert "activemq_release is not set" in error
+    assert "sets activemq_release" not in error
+
+
+def test_error_names_unread_file_of_group_variables_named_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fleet" / "group_vars").mkdir(parents=True)
+    (tmp_path / "fleet" / "hosts.yml").write_text(HOSTS)
+    (tmp_path / "fleet" / "group_vars" / "hosts.yml").write_text(VARIABLES)
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", "-i", "fleet/hosts.yml"]) == 2
+    assert "fleet/group_vars/hosts.yml:2 sets activemq_release" in capsys.readouterr().err

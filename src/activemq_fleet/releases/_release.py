@@ -15,6 +15,7 @@ from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
 from activemq_fleet.similar_names import similar_names
 
 _RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})", re.ASCII)
+_MAJORS_OF_ARTEMIS = (1, 2)
 _LINE = re.compile(r"(\d{1,3})(?:\.(\d{1,3}))?", re.ASCII)
 _NEWER_LINES = 2
 """How many minor lines after the newest known line of a major version are accepted; one that is further is an error."""
@@ -407,13 +408,6 @@ def _refusal(text: str, data: ReleaseData) -> str:
         return f"{shown!r} is not a release of ActiveMQ: set a release such as {newest}"
     requested = int(match[1]), int(match[2] or 0)
 
-    def distance(line: str) -> tuple[int, int]:
-        major, minor = map(int, line.split("."))
-        # from another major the nearest line is the first or last one, whatever the minor is
-        edge = requested[1] if major == requested[0] else (0 if requested[0] < major else 10_000)
-        return abs(major - requested[0]), abs(minor - edge)
-
-    nearest = min(data.lines, key=distance)
     line = f"{requested[0]}.{requested[1]}"
     if match[2] and _data_line(line, data):
         example = _example_of_line(line, data)
@@ -437,7 +431,25 @@ def _refusal(text: str, data: ReleaseData) -> str:
         return f"ActiveMQ has no release line {line}: {hint}"
     if similar and sorted(similar) == sorted(text):
         return f"release {shown!r} is not known: did you mean {similar}?"
+    if newest_line is None:
+        return _other_major_text(shown, requested[0], data)
+    lines = [known for known in data.lines if known.startswith(f"{requested[0]}.")]
+    nearest = min(lines, key=lambda known: abs(int(known.partition(".")[2]) - requested[1]))
     return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
+
+
+def _other_major_text(shown: str, major: int, data: ReleaseData) -> str:
+    """Return the error text for a release whose major version no known release has."""
+    known = [*data.lines]
+    supported = " and ".join(dict.fromkeys(f"{line.partition('.')[0]}.x" for line in known))
+    if major in _MAJORS_OF_ARTEMIS:
+        reason = f"{major}.x is Apache Artemis, another broker, which is not supported"
+    else:
+        reason = f"{major}.x is not supported"
+    return (
+        f"release {shown!r} is not known: {reason}. Set a release of ActiveMQ Classic ({supported}), "
+        f"such as {data.newest_release(known[-1])}"
+    )
 
 
 def _is_mistyped(text: str, release: str) -> bool:

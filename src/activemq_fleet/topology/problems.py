@@ -18,11 +18,17 @@ from activemq_fleet.topology.account_problems import (
     login_without_account_findings,
     shared_agent_account_findings,
 )
+from activemq_fleet.topology.link_login_problems import (
+    has_pair_links,
+    link_definitions_by_unit,
+    missing_link_login_findings,
+)
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_findings, metrics_access_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, LinkEnd
+from activemq_fleet.topology.pair_problems import failover_difference_findings
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
@@ -244,6 +250,7 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
                     why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
+        yield from failover_difference_findings(brokers)
         if first.ha_profile.shares_store:
             yield from _unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
 
@@ -457,22 +464,18 @@ def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
     for plan in (plan for plans in network.plans.values() for plan in plans):
         if not plan.leads_outside_inventory:
             yield from _undialled_link_findings(plan.name, network.units[plan.target])
+    definitions = link_definitions_by_unit(network)
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]
-        if len(units) == 1 and units[0].group not in network.multicast_groups and not _has_pair_links(brokers):
+        if len(units) == 1 and units[0].group not in network.multicast_groups and not has_pair_links(brokers):
             continue
-        for broker in brokers:
-            yield from _credential_findings(broker)
+        yield from missing_link_login_findings(brokers, definitions)
         names = sorted({unit.group for unit in units})
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"
         yield from _unequal_setting_findings(brokers, _AUTHENTICATION, where)
         brokers_with_login = [broker for broker in brokers if broker.settings.authentication == "simple"]
         yield from _unequal_setting_findings(brokers_with_login, _CREDENTIALS, where) if brokers_with_login else ()
-
-
-def _has_pair_links(brokers: Sequence[Broker]) -> bool:
-    return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
 
 
 def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
@@ -484,32 +487,6 @@ def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
             f"the link {name} cannot connect to the broker, because activemq_connectors has no OpenWire connector",
             "add a connector with the scheme nio or tcp to activemq_connectors",
             why="a link uses the OpenWire protocol, so without an OpenWire port on this broker it carries no messages",
-        )
-
-
-def _credential_findings(broker: Broker) -> Iterator[Finding]:
-    if broker.ha_profile.has_peer and broker.peer is None:
-        return  # T002 reports the incomplete pair, and its links can change with it
-    settings = broker.settings
-    if settings.authentication != "simple" and settings.network_username is None:
-        return
-    missing = [
-        variable
-        for variable, value in (
-            ("activemq_network_username", settings.network_username),
-            ("activemq_network_password", settings.network_password),
-        )
-        if value is None
-    ]
-    if missing:
-        yield error_finding(
-            "T008",
-            broker.host,
-            f"the broker has links, but {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
-            f"set {' and '.join(missing)} for all brokers of the network, such as in group_vars, and encrypt the "
-            "password with ansible-vault",
-            why="a broker that requires authentication rejects a link without a user name and password, and the link "
-            "tries again every few seconds",
         )
 
 

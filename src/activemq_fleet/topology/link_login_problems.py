@@ -1,0 +1,78 @@
+"""Find links that cannot log in, because the inventory has no user name or password for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from activemq_fleet.findings import Finding, error_finding
+from activemq_fleet.topology.links import PlannedNetwork
+from activemq_fleet.topology.model.broker import Broker
+
+_TOPOLOGY = "activemq_topology"
+
+
+def has_pair_links(brokers: Sequence[Broker]) -> bool:
+    """Return whether one of the brokers has a link to the other node of its pair."""
+    return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
+
+
+def link_definitions_by_unit(network: PlannedNetwork) -> dict[str, tuple[str, ...]]:
+    """Return the settings that define the links of each unit (a pair or single broker), by name of the unit.
+
+    Each is the name of a variable, with its value if it has a default.
+    """
+    definitions: dict[str, set[str]] = {name: set() for name in network.units}
+    topologies: dict[str, str] = {}
+    for unit in network.units.values():
+        settings = unit.brokers[0].settings
+        default = "" if "topology" in settings.model_fields_set else " (the default)"
+        topologies.setdefault(unit.group, f"{_TOPOLOGY}: {settings.topology}{default}")
+        if unit.group in network.multicast_groups:
+            definitions[unit.name].add("activemq_discovery: multicast")
+        if has_pair_links(unit.brokers):
+            definitions[unit.name].add("activemq_pair_links: static")
+    for plan in (plan for plans in network.plans.values() for plan in plans):
+        for name in (plan.source, plan.target):
+            if name in definitions:
+                definitions[name].add("activemq_links" if plan.entry else topologies[network.units[name].group])
+    return {name: tuple(sorted(variables)) for name, variables in definitions.items()}
+
+
+def missing_link_login_findings(
+    brokers: Sequence[Broker], definitions: Mapping[str, Sequence[str]]
+) -> Iterator[Finding]:
+    """Yield an error for each broker with links, but without a user name or password for them (T008).
+
+    ``definitions`` is the result of ``link_definitions_by_unit``.
+    """
+    for broker in brokers:
+        if broker.ha_profile.has_peer and broker.peer is None:
+            continue  # T002 reports the incomplete pair, and its links can change with it
+        settings = broker.settings
+        if settings.authentication != "simple" and settings.network_username is None:
+            continue
+        missing = [
+            variable
+            for variable, value in (
+                ("activemq_network_username", settings.network_username),
+                ("activemq_network_password", settings.network_password),
+            )
+            if value is None
+        ]
+        if missing:
+            yield _missing_login_finding(broker.host, missing, definitions[broker.link_end_name])
+
+
+def _missing_login_finding(host: str, missing: Sequence[str], definitions: Sequence[str]) -> Finding:
+    by_topology_only = len(definitions) == 1 and definitions[0].startswith(_TOPOLOGY)
+    alternative = f". If the group requires no links, set {_TOPOLOGY}: none instead" if by_topology_only else ""
+    return error_finding(
+        "T008",
+        host,
+        f"{' and '.join(definitions)} {'defines' if len(definitions) == 1 else 'define'} links of the broker, but "
+        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set",
+        f"set {' and '.join(missing)} for all brokers of the network, such as in group_vars, and encrypt the "
+        f"password with ansible-vault{alternative}",
+        why="a broker that requires authentication rejects a link without a user name and password, and the link "
+        "tries again every few seconds",
+    )
