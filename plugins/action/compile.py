@@ -54,6 +54,14 @@ class ActionModule(FleetAction):
             task_vars["hostvars"], task_vars["groups"], self._loader
         )
         fleet = import_library_module("inventory").fleet_from_inventory_data(data)
+        try:
+            return self._compile_fleet(fleet, data, task_vars, archives, checked, installs)
+        except import_from_public_api("SettingsError") as error:
+            raise import_library_module("inventory").error_with_positions(error, data) from None
+
+    def _compile_fleet(
+        self, fleet: Any, data: Any, task_vars: dict[str, Any], archives: bool, checked: bool, installs: bool
+    ) -> dict[str, Any]:
         deployment = import_library_module("deployment")
         agent_facts = {
             agent.host: {**deployment.agent_facts(agent), "inventory_directory": data.directories[agent.host]}

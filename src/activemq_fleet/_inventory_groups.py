@@ -80,6 +80,8 @@ def identify_brokers_and_add_groups(
         except UnclearNameError as error:
             unclear.append(str(error))
             continue
+        except InputError as error:
+            raise _with_origin(error, of_host) from None
         if identity is not None:
             identities.append(identity)
         elif naming.looks_like_misspelled_broker(host.name):
@@ -123,13 +125,13 @@ def _place_of(name: str, value: object) -> str:
     return f" ({origin[0]}:{origin[1]})" if origin else ""
 
 
-def _with_origin(error: SettingsError, variables: Mapping[str, object]) -> SettingsError:
+def _with_origin(error: InputError, variables: Mapping[str, object]) -> InputError:
     """Return an error about a variable of a host that ends with the file and line of the variable, if known."""
     value = next((variables[name] for name in re.findall(r"\w+", str(error)) if name in variables), None)
     origin = Origin.get_tag(value)
     if origin is None or not origin.path:
         return error
-    return SettingsError(f"{error} ({origin.path}:{origin.line_num})")
+    return type(error)(f"{error} ({origin.path}:{origin.line_num})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from activemq_fleet.inventory_positions import (
     position_of_reported_value,
 )
 from activemq_fleet.inventory_structure import InventoryLayout, inventory_structure_findings, structure_error_line
-from activemq_fleet.naming import PART_VARIABLES, PREFIX, Naming, UnclearNameError
+from activemq_fleet.naming import PARITY_VARIABLE, PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.unread_variables import unread_definition_hint
 
@@ -187,7 +187,7 @@ def fleet_from_inventory_data(data: InventoryData) -> Fleet:
     try:
         fleet = build_fleet(data.hosts, data.groups)
     except (SettingsError, ReleaseError, InputError) as error:
-        located = _with_positions(error, data)
+        located = error_with_positions(error, data)
         raise type(error)(
             *data.inventory_file_error_lines, *located.lines, hosts_by_line=located.hosts_by_line
         ) from None
@@ -336,26 +336,56 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
         )
 
 
-def _with_positions(error: FleetError, data: InventoryData) -> FleetError:
-    """Return an error about variables whose lines end with the file and line that define the variable, if known."""
+def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
+    """Return an error about variables whose lines end with the file and line that define the variable, if known.
+
+    Equal problems of several hosts become one line.
+    """
     from activemq_fleet.settings.reading import variables_by_misspelled_name
 
     lines: dict[str, None] = {}
     hosts_by_line: dict[str, Sequence[str]] = {}
     misspelt_by_host = {host: variables_by_misspelled_name(positions) for host, positions in data.positions.items()}
     misspelt_by_host = {host: misspelt for host, misspelt in misspelt_by_host.items() if misspelt}
-    for line in error.lines:
-        hosts = error.hosts_by_line.get(line, (line.partition(": ")[0],))
+    for line, hosts in _hosts_by_merged_line(error, data).items():
         hint, position = _misspelling_hint(line, hosts, misspelt_by_host, data.positions)
-        position = position or position_of_first_variable(
-            data.positions.get(hosts[0], {}), line, data.hosts.get(hosts[0], {})
-        )
+        position = position or _position_of_line(line, hosts[0], data)
         line += hint or _unread_variable_hint(line, hosts[0], data)
         line = f"{line} ({position.file}:{position.line})" if position else line
         lines[line] = None
         if hosts[0] in data.hosts:  # else the text before the colon names no host
             hosts_by_line[line] = hosts
     return type(error)(*lines, hosts_by_line=hosts_by_line)
+
+
+def _hosts_by_merged_line(error: FleetError, data: InventoryData) -> dict[str, Sequence[str]]:
+    """Return the lines of an error with the hosts of each; lines that differ only in their host become one line.
+
+    A line about no host has its first words in place of the hosts.
+    """
+    lines: dict[str, Sequence[str]] = {}
+    hosts_by_problem: dict[str, list[str]] = {}
+    for line in error.lines:
+        host, _, problem = line.partition(": ")
+        if line not in error.hosts_by_line and host in data.hosts:
+            hosts_by_problem.setdefault(problem, []).append(host)
+        else:
+            lines[line] = error.hosts_by_line.get(line, (host,))
+    return lines | hosts_by_error_line(hosts_by_problem)
+
+
+def _position_of_line(line: str, host: str, data: InventoryData) -> Position | None:
+    """Return the position of the variable that a line of an error names, or None.
+
+    An error about the naming of all hosts names no host: its variable is that of the first host that has it.
+    """
+    if host in data.hosts:
+        return position_of_first_variable(data.positions.get(host, {}), line, data.hosts[host])
+    for positions in data.positions.values():
+        naming = {name: positions[name] for name in (PARITY_VARIABLE, PATTERN_VARIABLE) if name in positions}
+        if position := position_of_first_variable(naming, line):
+            return position
+    return None
 
 
 def _unread_variable_hint(line: str, host: str, data: InventoryData) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lxml import etree
 
-from activemq_fleet.errors import InputError, SettingsError
+from activemq_fleet.errors import SettingsError, hosts_by_error_line
 from activemq_fleet.findings import Finding, InventoryVariablesOfValue, error_finding
 from activemq_fleet.lint import (
     InstalledReleaseFacts,
@@ -277,14 +277,17 @@ def _refuse_unknown_waivers(fleet: Fleet) -> None:
     if not fleet.waivers:
         return  # no file with the ids is read
     known = frozenset(known_rule_ids())
-    for waiver in fleet.waivers:
-        if waiver["rule"] not in known:
-            hosts = (b.host for b in fleet.brokers if any(w.rule == waiver["rule"] for w in b.settings.waivers))
-            host = next(hosts, "the inventory")
-            raise InputError(
-                f"{host}: activemq_waivers has a waiver of {waiver['rule']}, but no rule has this id: correct the id "
-                "(`activemq-fleet rule` lists all ids)"
-            )
+    hosts_by_problem: dict[str, list[str]] = {}
+    for rule in dict.fromkeys(waiver["rule"] for waiver in fleet.waivers):
+        if rule not in known:
+            hosts = [b.host for b in fleet.brokers if any(w.rule == rule for w in b.settings.waivers)]
+            hosts_by_problem[
+                f"activemq_waivers has a waiver of {rule}, but no rule has this id: correct the id (`activemq-fleet "
+                "rule` lists all ids)"
+            ] = hosts or ["the inventory"]
+    if hosts_by_problem:
+        lines = hosts_by_error_line(hosts_by_problem)
+        raise SettingsError(*lines, hosts_by_line=lines)
 
 
 def fleet_with_check_findings(

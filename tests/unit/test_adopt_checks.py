@@ -19,6 +19,7 @@ CONNECTOR = (
     "<transportConnectors><transportConnector name='openwire' "
     "uri='tcp://0.0.0.0:61616?maximumConnections=1000&amp;wireFormat.maxFrameSize=104857600'/></transportConnectors>"
 )
+KEY_STORE_OPTIONS = "-Djavax.net.ssl.keyStorePassword -Djava.x.pwd"
 SHARED = "<persistenceAdapter><kahaDB directory='/mnt/share/{}'/></persistenceAdapter>"
 ACCOUNT = (
     "<plugins><simpleAuthenticationPlugin><users><authenticationUser username='{}' password='p4ss' groups='staff'/>"
@@ -192,6 +193,8 @@ def test_java_options_that_adopt_does_not_copy_are_named_without_values(tmp_path
         ('ACTIVEMQ_OPTS="$ACTIVEMQ_OPTS \\\n -XX:+UseG1GC"', "-XX:+UseG1GC"),
         ('ACTIVEMQ_OPTS+=" -Xss2m"', "-Xss2m"),
         ('ACTIVEMQ_OPTS="-javaagent:/opt/j.jar:T0KEN"', "-javaagent:/opt/j.jar"),
+        ('ACTIVEMQ_OPTS="-Djavax.net.ssl.keyStorePassword=a -Djava.x.pwd=b"', KEY_STORE_OPTIONS),
+        ("ACTIVEMQ_OPTS=\"-Xrunagent:key=T0KEN -XX:OnError='a b'\"", "-Xrunagent:key -XX:OnError"),
     ],
 )
 def test_no_part_of_a_value_is_in_the_note_about_java_options(line: str, names: str, tmp_path: Path) -> None:
@@ -202,6 +205,48 @@ def test_no_part_of_a_value_is_in_the_note_about_java_options(line: str, names: 
     notes = adopt_with_account(tmp_path, "app", "Kp4-xw8v").notes
 
     assert any(f"from the environment file: {names}. Add" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-Xms64M -XX:TieredStopAtLevel=1",
+        "-XX:HeapDumpPath=/var/tmp/dump.hprof",
+        "-Djava.net.preferIPv4Stack=true -Dcom.sun.management.jmxremote.port=1099",
+        "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    ],
+)
+def test_note_about_java_options_shows_values_that_are_no_secrets(options: str, tmp_path: Path) -> None:
+    environment = tmp_path / "hosts/o-mq01-a/bin/env"
+    environment.parent.mkdir(parents=True)
+    environment.write_text(f'ACTIVEMQ_OPTS_MEMORY="-Xmx256m {options}"\n')
+
+    notes = adopt_with_account(tmp_path, "app", "Kp4-xw8v").notes
+
+    assert any(f"from the environment file: {options}. Add" in note for note in notes)
+
+
+def test_connectors_on_one_port_have_note_of_v057_and_no_waiver(tmp_path: Path) -> None:
+    stomp = "<transportConnector name='stomp' uri='stomp://0.0.0.0:61616?wireFormat.maxFrameSize=104857600'/>"
+    connectors = CONNECTOR.replace("</transportConnectors>", f"{stomp}</transportConnectors>")
+    write_files(tmp_path, {"o-mq01-a": document(connectors, brokerName="o")})
+
+    adoption = adopt_files([tmp_path], releases=["5.18.3"], schema_of=None)
+
+    assert any("because the file has the error V057" in note for note in adoption.notes)
+    assert not [note for note in adoption.notes if "T006" in note]
+    assert "T006" not in adoption.files["group_vars/all.yml"].decode()
+
+
+def test_connectors_on_one_port_of_two_addresses_have_a_waiver(tmp_path: Path) -> None:
+    stomp = "<transportConnector name='stomp' uri='stomp://127.0.0.2:61616?wireFormat.maxFrameSize=104857600'/>"
+    connectors = CONNECTOR.replace("0.0.0.0", "127.0.0.1").replace("</transport", f"{stomp}</transport", 2)
+    connectors = connectors.replace(f"{stomp}</transportConnector>", "</transportConnector>", 1)
+    write_files(tmp_path, {"o-mq01-a": document(connectors, brokerName="o")})
+
+    adoption = adopt_files([tmp_path], releases=["5.18.3"], schema_of=None)
+
+    assert any("the original file has the finding T006" in note for note in adoption.notes)
 
 
 def test_java_options_with_unclosed_quotation_mark_have_no_note(tmp_path: Path) -> None:

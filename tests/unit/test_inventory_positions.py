@@ -249,3 +249,53 @@ def test_unknown_release_names_file_and_line(inventory: Path, capsys: pytest.Cap
     assert main(["check", "-i", "inventory"]) == 2
 
     assert f"({path}:2)" in capsys.readouterr().err
+
+
+FRAGMENT = 'activemq_xml_fragments: [{parent: broker, xml: "<a><b></a>"}]'
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("activemq_waivers: [{rule: X999, reason: none}]", "activemq_waivers has a waiver of X999"),
+        (FRAGMENT, "in activemq_xml_fragments[0], the value of xml is not well-formed XML"),
+    ],
+)
+def test_error_of_check_about_both_hosts_is_one_line_with_position(
+    inventory: Path, line: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f"{VARIABLES}{line}\n")
+
+    assert main(["check", "-i", "inventory"]) == 2
+
+    (error,) = capsys.readouterr().err.splitlines()
+    assert f"error: {A}, {B}: {problem}" in error
+    assert error.endswith(f" ({path}:7)")
+    assert "<string>" not in error
+
+
+@pytest.mark.parametrize("command", [["render", "-i", "inventory", "-o", "out"], ["explain", "-i", "inventory", A]])
+def test_malformed_fragment_has_position_in_error_of_command(
+    inventory: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f"{VARIABLES}{FRAGMENT}\n")
+    (inventory / "hosts.yml").write_text(HOSTS.replace("activemq_store_directory: /srv/other", "{}"))
+
+    assert main(command) == 2
+
+    assert f" ({path}:7)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pattern", ["(abc", "^(?P<group>none)$", "^x$"])
+@pytest.mark.parametrize("command", [["check"], ["graph", "-o", "fleet.svg"]])
+def test_error_about_naming_pattern_names_file_and_line(
+    inventory: Path, pattern: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = inventory / "group_vars" / "all.yml"
+    path.write_text(f'{VARIABLES}activemq_naming_pattern: "{pattern}"\n')
+
+    assert main([command[0], "-i", "inventory", *command[1:]]) == 2
+
+    assert capsys.readouterr().err.rstrip().endswith(f" ({path}:7)")

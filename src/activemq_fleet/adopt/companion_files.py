@@ -10,6 +10,7 @@ from pathlib import Path
 from activemq_fleet.adopt.proposal import VariableProposal
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import is_console_import
+from activemq_fleet.node.masking import is_secret_name
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Fleet
@@ -19,8 +20,15 @@ _OPTIONS = re.compile(r"\bACTIVEMQ_OPTS(?:_MEMORY)?\+?=")
 _HEAP = re.compile(r"-Xmx([1-9][0-9]*[kKmMgG])")
 # Options that bin/env of the releases sets, or for which there is a variable of its own.
 _KNOWN_OPTIONS = re.compile(
-    r"-Xmx.*|-Xms64[mM]|-Djava\.util\.logging\.config\.file=.*|-Djava\.security\.auth\.login\.config=.*"
+    r"-Xmx.*|-Djava\.util\.logging\.config\.file=.*|-Djava\.security\.auth\.login\.config=.*"
     r"|-Dorg\.apache\.activemq\.UseDedicatedTaskRunner=.*|-Dhawtio\..*"
+)
+_DEFAULT_MINIMUM_HEAP = re.compile(r"-Xms64[mM]")
+# Options of the Java VM, such as -XX:TieredStopAtLevel=1, and properties of Java itself, whose values are no secrets.
+_OPTION_WITHOUT_SECRET = re.compile(
+    r"-X(?!run)[\w.:+/-]*(?:=[\w.,:+/%-]*)?"
+    r"|-D((?:java|jdk|sun|com\.sun\.management|org\.apache\.activemq)\.[\w.]+)=[\w.,:+/-]*"
+    r"|--add-(?:opens|exports|modules|reads)=[\w.,/=-]*"
 )
 _ASSIGNED = re.compile(r"^([A-Z_]+)=(.*)$", re.MULTILINE)
 _USER = re.compile(r"^User=(\S+)$", re.MULTILINE)
@@ -118,12 +126,12 @@ def propose_java_options(proposal: VariableProposal, fleet: Fleet) -> None:
 def note_omitted_java_options(proposal: VariableProposal) -> None:
     """Add a note for the operator about Java options in existing environment files that ``adopt`` does not copy.
 
-    Their values are not shown, because they may contain passwords.
+    Values that can be secrets, such as passwords, are not shown.
     """
     omitted: dict[str, list[str]] = defaultdict(list)
     for document in proposal.documents:
         environment = _environment(document)
-        if _OURS not in environment and (names := _names_of_other_options(environment)):
+        if _OURS not in environment and (names := _other_options(environment)):
             omitted[" ".join(names)].append(document.host)
     for options, hosts in omitted.items():
         proposal.add_note(
@@ -134,8 +142,11 @@ def note_omitted_java_options(proposal: VariableProposal) -> None:
         )
 
 
-def _names_of_other_options(environment: str) -> list[str]:
-    """Return the names of the Java options that an environment file sets, without their values."""
+def _other_options(environment: str) -> list[str]:
+    """Return the Java options that an environment file sets, without values that can be secrets.
+
+    The result is empty for an environment file with only the options that bin/env of the releases sets.
+    """
     names: dict[str, None] = {}
     for line in split_lines(environment.replace("\\\n", " ")):
         assigned = _OPTIONS.search(line.partition("#")[0])
@@ -147,9 +158,19 @@ def _names_of_other_options(environment: str) -> list[str]:
             continue  # quotation marks without an end: a word could be a part of a password
         for word in words:
             if word.startswith("-") and not _KNOWN_OPTIONS.fullmatch(word):
-                # -javaagent:FILE:ARGUMENTS has no equals sign.
-                names[":".join(word.partition("=")[0].split(":")[:2])] = None
+                names[_without_secret(word)] = None
+    if all(_DEFAULT_MINIMUM_HEAP.fullmatch(name) for name in names):
+        return []
     return list(names)
+
+
+def _without_secret(option: str) -> str:
+    """Return a Java option as text, without its value if the value can be a secret."""
+    match = _OPTION_WITHOUT_SECRET.fullmatch(option)
+    if match and not is_secret_name(match[1] or ""):
+        return option
+    # -javaagent:FILE:ARGUMENTS has no equals sign.
+    return ":".join(option.partition("=")[0].split(":")[:2])
 
 
 def is_heap_known_for_all_hosts(proposal: VariableProposal) -> bool:

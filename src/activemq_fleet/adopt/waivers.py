@@ -8,7 +8,7 @@ cause one is left out, with a note, and where nothing can be left out the adopti
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +24,7 @@ FindingsOf = Callable[[Fleet, Mapping[str, XmlDocument]], Iterable[Finding]]
 """A function that returns the findings of a fleet with the given activemq.xml by host."""
 _MOST_TRIED = 50
 _SCHEMA_RULE = "V002"
+_PORT_RULE = "V057"
 
 
 def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None:
@@ -43,8 +44,9 @@ def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None
         if _key_of(finding) not in in_force:
             _leave_out_cause(proposal, finding, findings_of)
     remaining = _blocking_findings(proposal, findings_of)
-    _note_impossible_files(proposal, [finding for finding in remaining if rule_prevents_broker_start(finding.rule)])
-    _waive(proposal, [finding for finding in remaining if not rule_prevents_broker_start(finding.rule)])
+    impossible = [finding for finding in remaining if rule_prevents_broker_start(finding.rule)]
+    _note_impossible_files(proposal, impossible)
+    _waive(proposal, _errors_to_waive(fleet, remaining, impossible))
 
 
 def note_remaining_check_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
@@ -123,6 +125,35 @@ def _variants_without_one_variable(variables: Variables) -> Iterator[tuple[str, 
     for name in attributes:
         kept_attributes = {other: value for other, value in attributes.items() if other != name}
         yield f"the attribute {name} of <broker>", {"broker_attributes": kept_attributes}
+
+
+def _errors_to_waive(fleet: Fleet, errors: Iterable[Finding], impossible: Iterable[Finding]) -> list[Finding]:
+    """Return the errors with which a broker starts.
+
+    T006 is left out where V057 reports that two connectors of the broker use the port: the broker does not start.
+    """
+    shared_ports = {
+        finding.host: _ports_of_several_connectors(fleet, finding.host)
+        for finding in impossible
+        if finding.rule == _PORT_RULE
+    }
+    return [
+        finding
+        for finding in errors
+        if not rule_prevents_broker_start(finding.rule)
+        and not (
+            finding.rule == "T006"
+            and finding.message.endswith(
+                tuple(f" of this broker both use port {port}" for port in shared_ports.get(finding.host, ()))
+            )
+        )
+    ]
+
+
+def _ports_of_several_connectors(fleet: Fleet, host: str) -> list[int]:
+    """Return the ports on which several connectors of a broker listen."""
+    counts = Counter(connector.port for connector in fleet.broker(host).connectors)
+    return [port for port, count in counts.items() if count > 1]
 
 
 def _note_impossible_files(proposal: VariableProposal, errors: Iterable[Finding]) -> None:

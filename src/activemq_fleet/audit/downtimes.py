@@ -81,7 +81,13 @@ def _bounds_sentence(
         return ""
     old, hung = short_name(before.host), end.hung_since if end else None
     text = f" The downtime of the pair was {downtime_text(*bounds)}. The last log record of {old} before it "
-    text += f"{'hung' if hung else 'ended'} is from {sign:%H:%M:%S} UTC. "
+    text += f"{'hung' if hung else 'ended'} is from {sign:%H:%M:%S} UTC"
+    if bounds[1] - bounds[0] > _EQUAL:
+        text += (
+            f": the upper bound counts from this record, because no later one proves that {old} worked. The lower "
+            "bound counts from the first record that proves its failure"
+        )
+    text += ". "
     if hung:
         text += f"{old} did not answer its watchdog from {hung:%H:%M:%S} UTC on. "
     return f"{text}{short_name(term.host)} was active from {term.started:%H:%M:%S} UTC on."

@@ -181,6 +181,9 @@ def _next_steps(output: Path) -> Iterator[str]:
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
     yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
     yield "     systemctl disable --now activemq  # the downtime begins"
+    yield "     To return to the old broker after step 5, remove the new units (systemctl stop activemq-watchdog"
+    yield "     activemq; systemctl disable activemq-watchdog activemq), restore the copy, and start the old unit"
+    yield "     (systemctl daemon-reload; systemctl enable --now activemq)."
     yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
     yield f"  6. {quoted_fleet_command_line('status', '-i', output)}"
 

@@ -207,7 +207,8 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     """
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
-    with ACTIVITY.show_activity(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}"):
+    activity = ACTIVITY.show_activity(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}")
+    with inventory.positions_in_errors(), activity:
         findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
     return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)
 

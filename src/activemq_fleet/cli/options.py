@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +115,18 @@ class InventoryOptions:
         variable, for which the inventory is read again.
         """
         # Imported here: it brings Ansible along, which takes a while to load.
-        from activemq_fleet import ReleaseError, SettingsError, load_fleet
+        from activemq_fleet import InputError, ReleaseError, load_fleet
+        from activemq_fleet.naming import PREFIX
 
         try:
             with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts_for_password):
                 return load_fleet(**dataclasses.asdict(self))
-        except (SettingsError, ReleaseError):
+        except InputError as error:
+            if PREFIX not in str(error):
+                raise
             return self.load_fleet_and_positions()[0]  # raises the error with positions
+        except ReleaseError:
+            return self.load_fleet_and_positions()[0]
 
     def load_fleet_and_positions(self) -> tuple[Fleet, Mapping[str, Mapping[str, Position]]]:
         """Load the fleet from the inventory that the options name, and the positions of its variables by host.
@@ -131,6 +137,20 @@ class InventoryOptions:
 
         data = self.read_hosts_and_groups(with_positions=True)
         return fleet_from_inventory_data(data), data.positions
+
+    @contextmanager
+    def positions_in_errors(self) -> Iterator[None]:
+        """Add the file and line of the variable to each error about variables that is raised in the context.
+
+        The inventory is read again for the positions.
+        """
+        from activemq_fleet import SettingsError
+        from activemq_fleet.inventory import error_with_positions
+
+        try:
+            yield
+        except SettingsError as error:
+            raise error_with_positions(error, self.read_hosts_and_groups(with_positions=True)) from None
 
     def read_hosts_and_groups(self, *, with_positions: bool = False) -> InventoryData:
         """Read the hosts and groups of the inventory that the options name.

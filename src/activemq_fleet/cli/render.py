@@ -46,7 +46,8 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking_findings:
         print_warnings_and_findings(fleet)
         return 1
-    with ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}"):
+    activity = ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}")
+    with inventory.positions_in_errors(), activity:
         trees = render_hosts(fleet)
         checked = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
     if checked.blocking_findings:

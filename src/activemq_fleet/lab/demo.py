@@ -244,7 +244,11 @@ def audit_lines(audit: Mapping[str, Any], takeover: MeasuredTakeover) -> list[st
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in messages.items())
     return [
         escape_unprintable(line)
-        for line in [*lines, f"  events over MQTT, according to the journals of the agents: {verdicts}"]
+        for line in [
+            *lines,
+            f"  events over MQTT, according to the journals of the agents: {verdicts} (the STOMP clients write no "
+            "journal)",
+        ]
     ]
 
 

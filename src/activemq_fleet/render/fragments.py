@@ -34,6 +34,8 @@ _HOLDS_ONE = frozenset({"ioExceptionHandler", "locker", "persistenceAdapter"})
 _INDENT = "  "
 _MARKUP = re.compile(r"""<!--.*?-->|<\?.*?\?>|(?P<start_tag><[^!?/](?:[^"'>]|"[^"]*"|'[^']*')*>)""", re.DOTALL)
 _ATTRIBUTE = re.compile(r"""(\s+)([^\s=]+)="([^"]*)\"""")
+_PARSED_TEXT = re.compile(r" \(<string>, line \d+\)$")
+"""How lxml names the text that it parsed, at the end of an error."""
 
 
 class _StartTag(NamedTuple):
@@ -115,7 +117,8 @@ def _parse(fragment: XmlFragmentSettings, where: str) -> list[etree._Element]:
         if fragment.parent == "beans" and {child.tag for child in root} <= _SPRINGS_OWN:
             root = _parse_in_namespace(fragment.xml, BEANS)
     except (etree.XMLSyntaxError, UnicodeEncodeError, ValueError) as error:
-        raise SettingsError(f"{where}, the value of xml is not well-formed XML ({error}): correct it") from None
+        reason = _PARSED_TEXT.sub("", str(error))
+        raise SettingsError(f"{where}, the value of xml is not well-formed XML ({reason}): correct it") from None
     if any(isinstance(node, etree._Entity) for node in root.iter()):
         raise SettingsError(
             f"{where}, the value of xml declares or uses an XML entity: replace the entity with its text"

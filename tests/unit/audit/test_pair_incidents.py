@@ -334,8 +334,10 @@ def test_takeover_after_watchdog_killed_hung_node_names_reason_and_downtime() ->
     assert incident.cause == (
         "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
         "orders-mq01-b took over after its store had been recovered. The downtime of the pair was between 51.5 and "
-        "70.0 s. The last log record of orders-mq01-a before it hung is from 12:00:02 UTC. orders-mq01-a did not "
-        "answer its watchdog from 12:00:20 UTC on. orders-mq01-b was active from 12:01:12 UTC on."
+        "70.0 s. The last log record of orders-mq01-a before it hung is from 12:00:02 UTC: the upper bound counts from "
+        "this record, because no later one proves that orders-mq01-a worked. The lower bound counts from the first "
+        "record that proves its failure. orders-mq01-a did not answer its "
+        "watchdog from 12:00:20 UTC on. orders-mq01-b was active from 12:01:12 UTC on."
     )
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 70.0)
     assert "thread dump" in incident.remedy

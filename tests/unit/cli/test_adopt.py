@@ -354,8 +354,8 @@ class TestWhatItPrints:
 
         lines = capsys.readouterr().out.splitlines()
         steps = lines[lines.index("Next:") + 1 :]
-        (stop,) = (step for step in steps if step.startswith("     "))
-        steps.remove(stop)
+        stop, *way_to_old_broker = (step for step in steps if step.startswith("     "))
+        steps = [step for step in steps if not step.startswith("     ")]
         assert [step.split()[0] for step in steps] == ["1.", "2.", "3.", "4.", "5.", "6."]
         assert steps[0].endswith(f"{inventory}/group_vars/all.yml")
         commands = [shlex.split(step, comments=True)[1:] for step in (steps[1], steps[2], steps[4], steps[5])]
@@ -367,6 +367,9 @@ class TestWhatItPrints:
             ["activemq-fleet", "status", "-i", inventory],
         ]
         assert "disable --now activemq" in stop
+        text = " ".join(" ".join(way_to_old_broker).split())
+        assert text.startswith("To return to the old broker after step 5, remove the new units")
+        assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in text
 
     def test_inventory_has_comments_with_the_values_that_no_file_shows(self, hand: Path, tmp_path: Path) -> None:
         run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")

@@ -17,9 +17,9 @@ from tests.hostile_files import document
 from tests.unit.fleets import hosts
 
 
-def test_waiver_of_unknown_rule_is_an_error_that_names_host_and_variable() -> None:
+def test_waiver_of_unknown_rule_is_an_error_that_names_hosts_and_variable() -> None:
     fleet = build_fleet(hosts("orders-mq01", waivers=[{"rule": "T999", "reason": "none"}]), {})
-    with pytest.raises(InputError, match=r"orders-mq01-a\S*: activemq_waivers has a waiver of T999"):
+    with pytest.raises(InputError, match=r"orders-mq01-a\S*, orders-mq01-b\S*: activemq_waivers has a waiver of T999"):
         fleet_with_check_findings(fleet, {}, None)
 
 
