@@ -141,10 +141,9 @@ def _with_cause(error: str, cause: str) -> str:
 
 def _tail(data_directory: str, name: str) -> list[str]:
     try:
-        with (
-            open_directory(data_directory) as directory,
-            os.fdopen(open_file_of_directory_owner(directory, name), "rb") as file,
-        ):
+        with open_directory(data_directory) as directory:
+            descriptor = open_file_of_directory_owner(directory, name)
+        with os.fdopen(descriptor, "rb") as file:
             begin = max(0, os.fstat(file.fileno()).st_size - _READ)
             file.seek(begin)
             lines = file.read(_READ).decode(errors="replace").split("\n")
