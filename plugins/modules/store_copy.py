@@ -48,8 +48,9 @@ options:
     default: {}
   spool:
     description:
-      - A directory on the controller for V(fetched) and V(placed). The module removes the content of this directory
-        after the transfer. The default is C(activemq-fleet/resync) in the directory C(ANSIBLE_HOME).
+      - The directory on the controller that holds the copied files between O(state=fetched) and O(state=placed). The
+        module removes the content of this directory after the transfer. The default is C(activemq-fleet/resync) in the
+        directory C(ANSIBLE_HOME).
     type: str
   user:
     description:

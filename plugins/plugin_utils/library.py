@@ -91,8 +91,8 @@ def _refuse_old_ansible() -> None:
         oldest = ".".join(map(str, OLDEST_ANSIBLE))
         raise LibraryError(
             f"the collection activemq.fleet requires ansible-core {oldest} or later, but the Python of Ansible "
-            f"({sys.executable}) has ansible-core {release}. Install a newer one with Python 3.11 or later: pip "
-            f"install 'ansible-core>={oldest}'"
+            f"({sys.executable}) has ansible-core {release}. Install a newer ansible-core, with Python 3.11 or "
+            f"later: pip install 'ansible-core>={oldest}'"
         )
 
 

@@ -353,7 +353,7 @@ class _FileScan:
             message = f"{keys[0]} below {name} has no effect: {name} is indented as a variable of {owner}"
             yield self._finding(variable, message, fix, severity)
         elif _is_empty(value) and (likeness := _resembles(name, hosts)):
-            fix = f"if {name} is a host such as {likeness}, indent it like {likeness}"
+            fix = f"if {name} is a host, like {likeness}, indent it like {likeness}"
             yield self._finding(
                 variable, f"{name} has no value, and is indented as a variable of {owner}", fix, "warning"
             )
@@ -368,7 +368,8 @@ class _FileScan:
             yield self._finding(
                 group,
                 f"{group.value} is listed as a group below `children:`, but the group has no hosts",
-                f"if {group.value} is a host such as {likeness}, move it below `hosts:`",
+                f"if {group.value} is a host, like {likeness}, move it below `hosts:`. Otherwise give the group hosts, "
+                "or remove it",
                 "warning",
             )
 

@@ -75,7 +75,8 @@ def bridge_uri(
         )
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(
-            f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): set the kind failover"
+            f"ActiveMQ {release.text} does not support masterslave: URIs (requires 5.6): set the argument kind to "
+            "failover"
         )
     peers = ",".join(uri_to_dial(address, scheme) for address in addresses)
     tail = _query(dict(options))

@@ -75,7 +75,7 @@ def test_bridge_to_undefined_placeholder_becomes_link_without_address(
         ("PEER=x\nno line\n", "{file}", "{file}:2: the line is not of the form NAME=VALUE"),
         ("", "{file}.away", "--properties {file}.away: the file cannot be read (No such file or directory)"),
         ("", "absent={file}", "no activemq.xml of the host absent was given: write FILE for all hosts, or HOST=FILE"),
-        ("PEER=a\x01b", "{file}", "has a character that XML does not permit"),
+        ("PEER=a\x01b", "{file}", "has a value with a character that XML does not permit"),
     ],
 )
 def test_bad_properties_are_one_clear_error(

@@ -254,7 +254,7 @@ def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: P
 def test_a_store_with_another_below_it_is_refused(source: Path) -> None:
     (source / "queue#3a#2f#2f").mkdir()
     with pytest.raises(
-        FenceError, match="is not a regular file, but a store with activemq_fence: guard must contain only"
+        FenceError, match=r"is not a regular file\. If activemq_fence is guard, the store must contain only"
     ):
         copy_store_generation(str(source), str(source.with_name("2-b")))
 

@@ -107,7 +107,8 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "T038 warning",
         "hosts.yml:6",
         "orders-mq01-b is listed as a group below `children:`, but the group has no hosts",
-        "if orders-mq01-b is a host such as orders-mq01-a, move it below `hosts:`",
+        "if orders-mq01-b is a host, like orders-mq01-a, move it below `hosts:`. Otherwise give the group hosts, "
+        "or remove it",
     ),
     "host indented below another host": (
         edited_inventory(KIEL2, KIEL2.replace("        ", "          ", 1).replace("\n          ", "\n            ")),

@@ -46,7 +46,7 @@ def test_what_is_written_is_read_back() -> None:
         (b"\x7a\x7f\xff\xff\xff", "more than 16 MiB: remove unused destinations"),
         (b"\x7a\xff\xff\xff\xff", r"cannot be decoded \(length -1\)"),
         (b"\x71\x00\x7e\x00\x09", "list index"),
-        (b"\x73" * 100, r"cannot be decoded \(its objects are nested too deeply\)"),
+        (b"\x73" * 100, r"cannot be decoded \(its Java objects are nested too deeply\)"),
     ],
 )
 def test_a_hostile_stream_ends_in_an_error_and_not_in_memory(data: bytes, why: str) -> None:

@@ -193,7 +193,7 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
 @pytest.mark.parametrize(
     ("bound", "limit", "reason"),
     [
-        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space: it kept"),
+        ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space. Because"),
         ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its file system has only"),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_bridge_to_one_broker_is_static_because_masterslave_needs_two() -> Non
 
 
 def test_masterslave_before_5_6_is_refused() -> None:
-    with pytest.raises(InputError, match="set the kind failover"):
+    with pytest.raises(InputError, match="set the argument kind to failover"):
         uris.bridge_uri(PAIR, Release.of("5.5.1"), "masterslave")
 
 

@@ -293,7 +293,8 @@ def _ids(request: dict[str, Any]) -> list[str] | None:
         return None
     if not isinstance(ids, list) or not ids or not all(isinstance(event_id, str) for event_id in ids):
         raise _InvalidRequestError(
-            "the request requeue to the agent names no events: set ids to a list of event ids, or set all to true"
+            "the request requeue to the agent names no events: set its key ids to a list of event ids, or its key all "
+            "to true"
         )
     return ids
 

@@ -44,16 +44,16 @@ def decompress_base64_text(text: str, limit: int) -> bytes:
 
 def _integer(digits: str) -> int:
     if len(digits) > _DIGITS:
-        raise ValueError(f"the JSON contains a number of {len(digits)} digits")
+        raise ValueError(f"the JSON contains a number with {len(digits)} digits, but at most {_DIGITS} are allowed")
     return int(digits)
 
 
 def _number(digits: str) -> float:
     number = float(digits)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"the number {digits[:40]} in the JSON is too large")
+        raise ValueError(f"the number {digits[:40]} in the JSON is too large for a 64-bit floating-point number")
     return number
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"the JSON contains {name}, which is not a number")
+    raise ValueError(f"the JSON contains {name}, but only finite numbers are allowed")

@@ -116,8 +116,8 @@ def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], fi
             element.tail = element.tail and resolved(element.tail, line)
         except ValueError:
             raise InputError(
-                f"{file}:{line}: the value of --properties for a placeholder ${{…}} of this element has a character "
-                "that XML does not permit. Remove the character from the file of --properties"
+                f"{file}:{line}: a placeholder ${{…}} of this element has a value with a character that XML does not "
+                "permit. Remove this character from the file of --properties"
             ) from None
 
 

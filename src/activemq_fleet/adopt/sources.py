@@ -249,8 +249,8 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
         named = [host for host in hosts if name in (host, host.partition(".")[0])]
         if not named:
             raise InputError(
-                f"--release {text}: no file of the host {name} was given: write RELEASE for all hosts, or HOST=RELEASE "
-                "with a host whose file is given"
+                f"--release {text} names the host {name}, but no file of this host was given: write --release RELEASE "
+                "for all hosts, or --release HOST=RELEASE for a host whose file is given"
             )
         chosen |= dict.fromkeys(named, release)
     return chosen

@@ -225,8 +225,8 @@ def _raise_refusal_of_today(refusal: Path) -> None:
         return
     if 0 <= age < _DAY:
         raise RecentDownloadFailureError(
-            f"{message}. The download is tried again one day after its failure. To try again now, remove the file "
-            f"{refusal}"
+            f"{message}. For one day after this failure, no command tries the download again. To try again now, remove "
+            f"the file {refusal}"
         )
 
 

@@ -95,8 +95,8 @@ TAKEOVERS = {
         ("L021",),
     ),
     "store": Remedy(
-        "Correct the cause of the store error, which the audit reports as a separate incident (store error) of the "
-        "same time. Both nodes use the same store, so the new active node can stop because of the same error.",
+        "Correct the cause of the store error. The audit reports this error as a separate incident (store error) at "
+        "the same time. Both nodes use the same store, so the new active node can stop because of the same error.",
         ("L014", "L025"),
     ),
     "failed": Remedy("Read the last error in the log of the failed node, and correct its cause.", ()),
@@ -117,8 +117,8 @@ TAKEOVERS_BY_END = {
     "WATCHDOG-KILLS": HUNG_BROKER,
     "WATCHDOG-HUNG": HUNG_BROKER,
     "GUARD-KILLED": Remedy(
-        "Find the reason for which the guard, the program that protects the shared store, could not renew its lock: a "
-        "frozen process or machine, or a shared store that did not respond. The pair requires no repair: systemd "
+        "Find out why the guard (the program that protects the shared store) could not renew its lock: a frozen "
+        "process or machine, or a shared store that did not respond. The pair requires no repair: systemd "
         "starts the node again as standby."
     ),
     "UNIT-OUT-OF-MEMORY": Remedy(
@@ -273,9 +273,9 @@ FRAMES = Remedy(
     ("N048",),
 )
 BREAKING_BRIDGE = Remedy(
-    "Read the log of the broker at the other end of the bridge for the same times, and correct the cause that the "
-    "error names. If the bridge breaks whenever it forwards one particular message, move this message, which is the "
-    "first pending message of its queue, to another queue. `activemq-fleet status` lists the queues.",
+    "Find the error in the log of the broker at the other end of the bridge, at the same times, and correct its cause. "
+    "If the bridge breaks whenever it forwards one particular message, move this message to another queue: it is the "
+    "first pending message of its queue. `activemq-fleet status` lists the queues.",
     ("N048",),
 )
 CLIENT_FRAMES = Remedy(
@@ -376,7 +376,9 @@ SLOW_STORE = Remedy(
 REPORTED: dict[str, tuple[str, Remedy]] = {
     "LIFE-NAME-ILLEGAL": (
         "the broker replaced characters that are not allowed in its brokerName",
-        Remedy("Set brokerName (activemq_broker_name in a fleet) to letters, digits, dots, hyphens and underscores."),
+        Remedy(
+            "Use only letters, digits, dots, hyphens and underscores in brokerName (activemq_broker_name in a fleet)."
+        ),
     ),
     "LIFE-JMX-RETRY": (
         "the JMX connector could not start",
@@ -424,7 +426,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
         ),
     ),
     "NET-URI-SYNTAX": (
-        "the address of a link is no valid URI, so the link is down",
+        "the address of a link is not a valid URI, so the link is down",
         Remedy("Correct the uri of the network connector."),
     ),
     "NET-POISON": (
@@ -465,7 +467,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
         ),
     ),
     "FO-BAD-URI": (
-        "an address of the failover transport is no valid URI",
+        "an address of the failover transport is not a valid URI",
         Remedy("Correct the address in the uri of the network connector."),
     ),
     "X-JDBC-CREATE": (
@@ -482,13 +484,18 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     "RLD-TOO-MANY": (
         "more brokers use one zkPath of ZooKeeper than the attribute replicas allows",
         Remedy(
-            "Give each replicated store a separate zkPath, and set replicas to the number of brokers that share it.",
+            "Set the same zkPath for all brokers that replicate one store, and a different zkPath for every other "
+            "store. Set replicas to the number of brokers that replicate the store.",
             ("V005",),
         ),
     ),
     "RLD-SYNC-WAIT": (
         "writes to the replicated LevelDB store wait for replicas that are not connected",
-        Remedy("Start the missing replicas, and check their connections.", ("V005",)),
+        Remedy(
+            "Start the brokers that replicate the store but are not connected, and check that they can connect to the "
+            "active broker and to ZooKeeper.",
+            ("V005",),
+        ),
     ),
 }
 """The problem that the broker reports, and the advice, by the kind of log record."""

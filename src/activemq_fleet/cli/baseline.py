@@ -41,26 +41,26 @@ def read_baseline(path: Path) -> Counter[Fingerprint]:
         content = json.loads(path.read_bytes())
         if content["version"] != _VERSION:
             raise InputError(
-                f"{path}: this version of activemq-fleet does not support the format of this baseline: write it again "
-                f"with check --write-baseline {path}"
+                f"{path}: this version of activemq-fleet does not support the format of this baseline. To write it "
+                f"again, run activemq-fleet check with --write-baseline {path}"
             )
         unknown = {str(e["rule"]) for e in content["findings"]} - {*known_rule_ids(), INPUT_ERROR}
         if unknown:
             named = ", ".join(sorted(unknown))
             raise InputError(
-                f"{path}: the baseline contains rules that do not exist ({named}): write it again with check "
-                f"--write-baseline {path}"
+                f"{path}: the baseline contains rules that do not exist ({named}). To write it again, run "
+                f"activemq-fleet check with --write-baseline {path}"
             )
         return Counter((str(e["rule"]), str(e["host"]), str(e["file"]), str(e["message"])) for e in content["findings"])
     except OSError as error:
         raise InputError(
-            f"{path}: the baseline cannot be read ({error.strerror}): correct --baseline, or allow this account to "
-            "read the file"
+            f"{path}: the baseline cannot be read ({error.strerror}): set --baseline to the right file, or allow "
+            "this account to read the file"
         ) from None
     except (ValueError, TypeError, KeyError):
         raise InputError(
-            f"{path}: the file is not a baseline of known findings: correct --baseline, or write a baseline with "
-            "check --write-baseline FILE"
+            f"{path}: the file is not a baseline of known findings: set --baseline to the right file, or write "
+            "a baseline with activemq-fleet check --write-baseline FILE"
         ) from None
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 @click.command("graph")
 @inventory_options()
-@output_option("FILE", "FILE.svg, or FILE.mmd for Mermaid.", click.Path(path_type=Path), "fleet.svg")
+@output_option("FILE", "The file to write: NAME.svg, or NAME.mmd for Mermaid.", click.Path(path_type=Path), "fleet.svg")
 @click.option(
     "--status",
     "status",

@@ -115,7 +115,7 @@ def down_command(lab: Lab) -> None:
         )
 
 
-@lab_command.command("status", short_help="Show the state of each broker.")
+@lab_command.command("status", short_help="Show the state of each broker of the lab.")
 @existing_lab_options
 @_format
 def status_command(lab: Lab, form: str) -> None:
@@ -125,7 +125,8 @@ def status_command(lab: Lab, form: str) -> None:
     if others:
         print_warning(
             f"the lab in the directory {lab.directory} was started with another inventory ({others}), and the output "
-            "shows the hosts of that inventory: set -i to it, or run `lab up` with the inventory of this command"
+            "shows the hosts of that inventory: set -i to that inventory, or run `lab up` with the inventory of this "
+            "command"
         )
     _print(status, form)
 

@@ -150,7 +150,7 @@ def _open(path: Path, flags: int) -> Iterator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, f"{path} is not a regular file, so the lab cannot use it", str(path))
+            raise OSError(0, f"{path} is not a regular file", str(path))
         if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != _EVERYONE_FILE:
             os.fchmod(descriptor, _EVERYONE_FILE)
         yield descriptor

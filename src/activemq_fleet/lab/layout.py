@@ -81,7 +81,7 @@ class LabLayout:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise LabError(
-                    f"{self.directory}: another command uses this lab: wait until the other command finishes"
+                    f"another command uses the lab {self.directory}: wait until that command finishes"
                 ) from None
             yield
         finally:

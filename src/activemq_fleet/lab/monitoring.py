@@ -84,8 +84,8 @@ class Monitoring:
         for name in PROGRAMS:
             if not poll_until_true(partial(self._answers, name), _READY):
                 raise LabError(
-                    f"the program {name} of the lab does not answer after {_READY:g} s: correct the error in its log "
-                    f"{self.directory}/{name}/console.log"
+                    f"the program {name} of the lab does not answer after {_READY:g} s: find the error in its log "
+                    f"{self.directory}/{name}/console.log, and correct its cause"
                 )
         self.reload_prometheus()
 

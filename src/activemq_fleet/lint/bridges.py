@@ -14,7 +14,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 _FAILOVER_BEFORE_5_6 = "static:(failover:(tcp://a:61616,tcp://b:61616)?randomize=false&amp;maxReconnectAttempts=1)"
 _RETRY_INDEFINITELY = "remove maxReconnectAttempts from the URI, so that the link tries to connect indefinitely"
-_ORDER = "Also set randomize=false after the brackets of failover:"
+_ORDER = "Also set randomize=false after the closing parenthesis of failover:(…)"
 _RANDOM_ORDER = "an attempt to connect may begin with the standby, whose ports are closed"
 
 
@@ -52,7 +52,7 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
     Why: after a failover, the bridge still uses the identity of the failed broker, and the log contains no new line
         "has been established". In a duplex link, the reverse direction then forwards nothing.
     Fix: write masterslave:(tcp://a:61616,tcp://b:61616). Before 5.6, which has no masterslave:, append
-        ?randomize=false&amp;maxReconnectAttempts=1 after the brackets of failover:. From 5.6 on,
+        ?randomize=false&amp;maxReconnectAttempts=1 after the closing parenthesis of failover:(…). From 5.6 on,
         failover: with maxReconnectAttempts=0 is also correct.
     Source: AMQ-3542; FailoverTransport; measured on 5.5.1 and 5.18.3
 
@@ -90,8 +90,8 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
             "the broker does not rebuild the bridge"
         )
         fix = (
-            f"set maxReconnectAttempts={wanted} after the brackets of failover:. The connection then ends after one "
-            "round of attempts, and the broker rebuilds the bridge"
+            f"set maxReconnectAttempts={wanted} after the closing parenthesis of failover:(…). The connection then "
+            "ends after one round of attempts, and the broker rebuilds the bridge"
         )
         if len(failover_uri.parts) > 1:
             masterslave = "write masterslave:(tcp://a:61616,tcp://b:61616) in place of the URI"
@@ -101,7 +101,7 @@ def failover_reconnects_without_new_bridge(link: Element) -> Iterator[Problem]:
 
 @rule("N003", "warning", each="networkConnector", releases="5.3.0 !5.6.0", texts="failover:")
 def zero_max_reconnect_attempts_before_5_6(link: Element) -> Iterator[Problem]:
-    """A failover: URI sets maxReconnectAttempts=0, which means unlimited attempts before ActiveMQ 5.6.
+    """A failover: URI sets maxReconnectAttempts=0, which ActiveMQ 5.5 and earlier treat as unlimited attempts.
 
     Why: the connection moves to the other node, but the bridge keeps the identity of the failed broker. In a duplex
         link, the reverse direction then forwards nothing.
@@ -139,7 +139,8 @@ def failover_without_randomize_false(link: Element) -> Iterator[Problem]:
 
     Why: every second attempt starts with the standby. The bridge recovers later, and the log contains irrelevant
         refused connections.
-    Fix: add randomize=false after the brackets of failover:, and list the preferred master first.
+    Fix: add randomize=false after the closing parenthesis, such as
+        failover:(tcp://a:61616,tcp://b:61616)?randomize=false. List the preferred master first.
     Source: FailoverTransport
 
     Fires on 5.18.3::
@@ -246,7 +247,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
     Why: on this URI the option counts connections of the bridge that fail within seconds. After that number the
         bridge stays off until the broker restarts, for example when the peer is down slightly longer than usual.
     Fix: remove the option, so that the discovery agent retries indefinitely. Put an option that is meant for an inner
-        failover: after the brackets of failover:.
+        failover:(…) after its closing parenthesis.
     Source: SimpleDiscoveryAgent
 
     Fires on 5.18.3::

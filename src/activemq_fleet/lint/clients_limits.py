@@ -184,8 +184,8 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
                 continue
             if loses:
                 yield usage.problem(
-                    f"with {attribute}, the broker acknowledges MQTT messages that a full store rejects: these "
-                    "messages are lost",
+                    f"with {attribute}, the broker rejects MQTT messages when the store is full, but acknowledges "
+                    "them to the client: these messages are lost",
                     attribute,
                     fix=f"remove {attribute}. The broker then blocks a producer until the store has space",
                     why="an MQTT client receives a PUBACK for a rejected message, and does not send it again",

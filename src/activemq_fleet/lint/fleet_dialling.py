@@ -138,7 +138,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 @rule("C020", "error", scope="fleet")
 def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
-    """An agent, load balancer or failover: client cannot connect: TLS, certificate, scheme or port do not match.
+    """An agent, load balancer or client cannot connect: TLS, certificate, scheme or port do not match the broker.
 
     Why: the broker closes each connection before the client can use it.
     Fix: set activemq_tls on all brokers of a pair or group, or on none. If activemq_tls.client_auth is true, set

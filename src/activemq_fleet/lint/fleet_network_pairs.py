@@ -205,11 +205,11 @@ def _first_difference(first_link: Element, second_link: Element) -> str:
 def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
     """A multicast network of three or more pairs has a network TTL above 1.
 
-    Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker forwards the
-        subscriptions of others again. A message then has as many routes as there are other brokers.
+    Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker also forwards
+        the subscriptions that it received from others. A message then has as many routes as there are other brokers.
     Fix: set activemq_network_ttl: 1. If messages must follow a consumer that moves to another broker, set 2 instead. In
         this case also set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
-    Cannot see: whether consumers move. For the default TTL of 3 the finding is an info.
+    Cannot see: whether consumers move. If the TTL is the default of 3, the severity is only info.
     Source: documentation of networks of brokers; MulticastDiscoveryAgent
 
     Fires on 5.18.3::
@@ -235,8 +235,8 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
             hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"
             is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
             yield link.problem(
-                f"in multicast group {group}, a bridge connects each of the {pairs} pairs or brokers to each other "
-                f"one, but the network TTL lets subscriptions cross {hops}: messages can take several routes",
+                f"in multicast group {group}, bridges connect each of the {pairs} pairs or brokers to all others, but "
+                f"the network TTL lets subscriptions cross {hops}: messages can take several routes",
                 "networkTTL",
                 severity="info" if is_default_ttl else None,
             )

@@ -264,8 +264,7 @@ def shared_store_on_nfs_3_or_older(host: HostView) -> Iterator[Problem]:
     if version.startswith(("2", "3")):
         yield Problem(
             f"{host.shared_store_description} is on NFS version {version}: after the host of the master fails, the "
-            "standby "
-            "waits for the lock indefinitely"
+            "standby waits for the lock indefinitely"
         )
 
 
@@ -294,8 +293,7 @@ def store_locks_not_visible_to_other_host(host: HostView) -> Iterator[Problem]:
     if host.shared_store_filesystem_type in _NO_CLUSTER_LOCKS:
         yield Problem(
             f"{host.shared_store_description} is on {host.shared_store_filesystem_type}, whose locks apply to one "
-            "host only: "
-            "both nodes become master",
+            "host only: both nodes become master",
             fix="move the store to NFS version 4, or to a cluster file system such as GFS2",
         )
     for option in host.facts.store_mount_options:
@@ -461,7 +459,8 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
         empty store, and durable subscriptions of bridges would remain under the old name.
     Fix: set activemq_pair to the deployed name in the variables of both nodes. Keep activemq_naming_pattern if it is
         set. To move the host to another pair instead, stop the old broker and rename its directory
-        (activemq_base/activemq_instance), which can contain messages. Or add a waiver of L034 to activemq_waivers.
+        (activemq_base/activemq_instance), which can contain messages. To leave that directory where it is, add a waiver
+        of L034 to activemq_waivers instead of renaming it.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::

@@ -111,7 +111,8 @@ def new_lock_owner_undetected_5_9_to_5_11(document: Document) -> Iterator[Proble
     Why: two brokers then write to the store and damage it. From 5.12 on, a master detects that another broker wrote the
         lock file, and stops. No setting of 5.9 to 5.11 has this effect.
     Fix: upgrade to 5.12 or later.
-    Cannot see: whether another broker uses the directory, see L003. The finding is an info, because no setting helps.
+    Cannot see: whether another broker uses the directory, see L003. The severity is only info, because only an
+        upgrade helps, not a setting.
     Source: AMQ-4705; LockFile of 5.9.0 and 5.12.0
 
     Fires on 5.11.4::

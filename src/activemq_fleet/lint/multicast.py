@@ -160,7 +160,7 @@ def _is_nowhere(host: str) -> bool:
 
 @rule("M007", "warning", texts="multicast:")
 def multicast_without_authentication(document: Document) -> Iterator[Problem]:
-    """A broker uses multicast: discovery without authentication.
+    """A broker discovers other brokers over multicast, but requires no authentication.
 
     Why: any process in the network can open a bridge to the broker and consume the messages of all queues.
     Fix: add an authentication plugin to <broker>, and set userName and password of one of its accounts on the

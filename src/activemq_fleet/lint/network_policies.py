@@ -59,8 +59,8 @@ def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Prob
     Fix: inside each policyEntry for queues, write <networkBridgeFilterFactory>
         <conditionalNetworkBridgeFilterFactory replayWhenNoConsumers="true" replayDelay="500"/>
         </networkBridgeFilterFactory>. Before 5.9, also set enableAudit="false" on the policyEntry.
-    Cannot see: whether consumers move. If a file without an inventory sets replayWhenNoConsumers in no policyEntry, the
-        finding is an info.
+    Cannot see: whether consumers move. If a file is checked without an inventory, and none of its policyEntry elements
+        sets replayWhenNoConsumers, the severity is only info.
     Source: measured on 5.5.1, 5.18.3 and 6.3.1; NetworkBridgeFilter
 
     Fires on 5.18.3::
@@ -118,8 +118,8 @@ def _no_replay_problem(node: Element, document: Document) -> Problem:
 def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Problem]:
     """A destination policy of a broker before 5.9 sets replayWhenNoConsumers without enableAudit="false".
 
-    Why: the queue's message audit treats a returning message as a duplicate and keeps it. No broker delivers the
-        message until this broker restarts, which is worse than no replay.
+    Why: when another broker sends a message back, the queue's message audit treats the message as a duplicate and
+        holds it back. No broker delivers it until this broker restarts, which is worse than no replay.
     Fix: add enableAudit="false" to that policyEntry.
     Source: measured on 5.6.0 and 5.8.0; StoreQueueCursor
 
@@ -144,7 +144,7 @@ def replay_without_disabled_audit_before_5_9(document: Document) -> Iterator[Pro
             queue = entry.get("queue")
             message = (
                 f'the policyEntry of queue {queue} has replayWhenNoConsumers without enableAudit="false": the broker '
-                "treats a returning message as a duplicate and does not deliver it"
+                "treats a message that another broker sends back as a duplicate, and does not deliver it"
             )
             yield entry.problem(message, "enableAudit" if entry.has_attribute("enableAudit") else "queue")
 
@@ -326,8 +326,8 @@ def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]
                 message,
                 "auditNetworkProducers",
                 severity="warning",
-                fix='set auditNetworkProducers="true" on the connector. If you later set replayWhenNoConsumers in a '
-                "policy, remove auditNetworkProducers first",
+                fix='set auditNetworkProducers="true" on the transportConnector. If you later set '
+                "replayWhenNoConsumers in a policy, remove auditNetworkProducers first",
                 why="a bridge that receives no reply sends its message again. Only a connector with "
                 "auditNetworkProducers detects the duplicate",
             )

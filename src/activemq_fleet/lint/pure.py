@@ -70,8 +70,8 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
 def master_serves_before_slave_attaches(document: Document) -> Iterator[Problem]:
     """A master of a pure pair starts serving before its slave is attached.
 
-    Why: the slave only has messages that it received while it was attached. The others are lost when the master
-        fails.
+    Why: the slave only has messages that it received while it was attached. All other messages are lost when
+        the master fails.
     Fix: set waitForSlave="true" and waitForSlaveTimeout="86400000" (a day, in milliseconds) on the master's <broker>.
     Cannot see: from one file alone, whether a broker is a master. The rule treats a broker with shutdownOnSlaveFailure
         as a master.
@@ -174,7 +174,7 @@ def slave_stopping_with_master_has_links(broker: Element) -> Iterator[Problem]:
     links = broker.descendants("networkConnector")
     if links and _is_slave(broker) and broker.boolean_attribute("shutdownOnMasterFailure", False):
         what = "networkConnectors" if len(links) > 1 else f"networkConnector {links[0].get('name')}"
-        text = f"this slave stops with its master: its {what} can never start"
+        text = f"this slave stops when its master stops, and never takes over: its {what} can never start"
         yield broker.problem(text, "shutdownOnMasterFailure")
 
 

@@ -133,7 +133,7 @@ def all_default_connectors_without_authentication(broker: Element) -> Iterator[P
 
     Why: each protocol adds an attack surface, and most of the recent security advisories concern one of these
         protocols. From 5.19.7 and 6.2.6 on the releases open only OpenWire by default.
-    Fix: remove the connectors of the protocols that no client uses.
+    Fix: remove the connectors of the protocols that no client uses, and require authentication.
     Cannot see: which protocols clients use. The rule reports only brokers that have all connectors of the shipped
         file, unchanged, and no authentication.
     Source: the shipped activemq.xml of the release tags; SECURITY.md of 6.3.1, item 4

@@ -26,7 +26,8 @@ def authentication_without_authorization(broker: Element) -> Iterator[Problem]:
     Why: every account, also that of the least important client, can read, write and remove every queue and topic, so
         one leaked password exposes all of them.
     Fix: add an authorizationPlugin with the rights of each group to <plugins>. In a fleet, set activemq_acl.
-    Cannot see: a custom plugin, configured as a bean, that may authorize clients. For a fleet the finding is an info.
+    Cannot see: a custom plugin, configured as a bean, that may authorize clients. In a fleet the severity is only info
+        for this reason.
     Source: AuthorizationBroker of the release tags
 
     Fires on 5.18.3::

@@ -134,7 +134,9 @@ def driver_or_pool_class_not_shipped(bean: Element) -> Iterator[Problem]:
     name = _class_of(bean)
     if name.startswith(_SHIPPED_BY_NONE) and _is_created(bean):
         yield bean.problem(
-            f"no release of ActiveMQ contains the class {name}: the broker does not start without an added jar", "class"
+            f"no release of ActiveMQ contains the class {name}: the broker does not start unless you add the jar that "
+            "contains this class",
+            "class",
         )
 
 

@@ -209,7 +209,9 @@ def read_suppressions(content: bytes) -> tuple[SuppressionComment, ...]:
 
 
 def _refuse_entity(*_declaration: object) -> None:
-    raise ValueError("comments of an XML file with an entity cannot suppress findings: remove the entity declaration")
+    raise ValueError(
+        "comments of an XML file that declares an entity cannot suppress findings: remove this declaration"
+    )
 
 
 @dataclass(slots=True)

@@ -117,7 +117,7 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
         useInactivityMonitor=false) the link never connects again, and the broker logs nothing. The link also does not
         detect a peer that vanished without closing the connection.
     Fix: remove the option that disables the inactivity monitor. If the option must stay, install 5.19.10, 6.2.9, 6.3.1
-        or later, which end a handshake without an answer. The link still does not detect a peer that vanishes later:
+        or later, which end a handshake that gets no answer. The link still does not detect a peer that vanishes later:
         monitor the bridges, and restart the networkConnector (JMX: stop, start) when a bridge stays down.
     Cannot see: wireFormat.maxInactivityDuration=0 of the peer's connector, which also turns the monitor off.
     Source: apache/activemq#2398, DemandForwardingBridgeSupport.FutureBrokerInfo of the release tags; measured on 5.18.3

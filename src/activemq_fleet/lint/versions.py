@@ -197,7 +197,9 @@ def level_db_store(store: Element) -> Iterator[Problem]:
         text = f"<{store.name}> is unsupported since 5.14.2: no release from 5.17.0 on can read this store"
         yield store.problem(text, severity="warning")
     else:
-        yield store.problem(f"release {store.document.release.text} has no <{store.name}>: the broker does not start")
+        yield store.problem(
+            f"release {store.document.release.text} does not support <{store.name}>: the broker does not start"
+        )
 
 
 @rule(
@@ -228,7 +230,9 @@ def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     release = store.document.release.text
-    yield store.problem(f"release {release} has no <{store.name}> (removed in 5.9.0): the broker does not start")
+    yield store.problem(
+        f"release {release} does not support <{store.name}> (removed in 5.9.0): the broker does not start"
+    )
 
 
 @rule("V007", "error", releases="5.3.0 !5.7.0", refuses=True)

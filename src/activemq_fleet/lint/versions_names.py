@@ -209,7 +209,7 @@ def versioned_schema_location(node: Element) -> Iterator[Problem]:
 def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     """Two beans have the same name or id, such as two networkConnectors.
 
-    Why: Spring creates a bean from each element with a name or id, and these become names of the bean. A
+    Why: Spring creates a bean from each element with a name or id. Both the name and the id are names of this bean. A
         networkConnector and a transportConnector therefore cannot have the same name. The broker rejects the second
         bean ("Bean name is already used") and does not start. Spring splits a name at each space, comma and semicolon:
         "to east" and "to west" both contain the name "to".

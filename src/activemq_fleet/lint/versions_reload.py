@@ -14,11 +14,11 @@ _PLUGIN_CLASS = "org.apache.activemq.plugin.RuntimeConfigurationPlugin"
 def spring_start_prevents_configuration_reload(document: Document) -> Iterator[Problem]:
     """The runtimeConfigurationPlugin never reloads the file, because Spring starts the broker.
 
-    Why: Spring starts a broker before the broker knows the location of its file. The plugin searches for the file only
-        at that start, logs "Null BrokerContext", and watches nothing: changes of activemq.xml have no effect until a
-        restart, and the JMX operation updateNow() does nothing.
-    Fix: write start="false" on <broker>, so that the start command starts the broker. In a fleet, set
-        activemq_runtime_configuration: true instead.
+    Why: the broker starts while Spring still loads the file, so it does not know the location of the file. The plugin
+        searches for the file only at that start, logs "Null BrokerContext", and watches nothing: changes of
+        activemq.xml have no effect until a restart, and the JMX operation updateNow() does nothing.
+    Fix: write start="false" on <broker>. The start command then starts the broker after Spring has loaded the file. In
+        a fleet, set activemq_runtime_configuration: true instead.
     Cannot see: a program that creates the broker and passes the context to it.
     Source: RuntimeConfigurationBroker.start, XBeanBrokerFactory.createBroker of the release tags; measured on 5.18.3
 

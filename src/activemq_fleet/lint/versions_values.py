@@ -276,8 +276,8 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
     Why: the broker multiplies number and unit in 32 or 64 bits, ignores an overflow, starts, and logs nothing.
         journalMaxFileLength="4gb" becomes 0, and "2gb" becomes a negative number: the store begins a new data file for
-        each write. "5gb" becomes 1gb, which works, so the finding is a warning. A limit that becomes negative has no
-        effect.
+        each write. "5gb" becomes 1gb, which works: for such a value the finding is only a warning. A limit that becomes
+        negative has no effect.
     Fix: write a size of at most 2147483647 bytes (2047mb) for journalMaxFileLength. For every other attribute, the
         finding states the maximum.
     Source: XBeanByteConverterUtil, MemoryIntPropertyEditor of the release tags; measured on 5.5.1, 5.18.3 and 6.3.1

@@ -179,7 +179,7 @@ def decide_drill_step(request: OperationRequest) -> Decision:
         if both := two_masters_message(nodes):
             unit = request.broker_facts_by_host[min(nodes)].unit_name
             raise InputError(
-                f"pair {pair} has two masters, which can damage its store ({both}). Immediately stop the broker with "
+                f"pair {pair} has two masters ({both}), which can damage its store. Immediately stop the broker with "
                 f"fewer client connections (systemctl stop {unit} on its host). Copy the store before you start this "
                 "broker again"
             )

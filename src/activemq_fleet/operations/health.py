@@ -143,7 +143,7 @@ def _runs(node: ObservedNode, settle: float) -> Iterator[BlockingPairProblem]:
     if node.is_awaiting_systemd_start:
         yield BlockingPairProblem(
             f"{node.host}: systemd tries to start the broker, but it does not start ({node.how}). "
-            f"Check journalctl -u {node.unit_name} for the reason",
+            f"Check journalctl -u {node.unit_name} for the reason, and correct it",
             settle + _RETURN,
         )
     elif node.state == "stopped":
@@ -273,7 +273,7 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
         both := two_masters_message({node.host: node.writable_and_newest_generation_numbers for node in nodes})
     ):
         yield BlockingPairProblem(
-            f"{guarded[0].host}: pair {guarded[0].pair} has two masters, which can damage its store ({both}). "
+            f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({both}), which can damage its store. "
             "Immediately stop the broker with fewer client connections (systemctl stop "
             f"{guarded[0].unit_name} on its host). Copy {guarded[0].store} before you start this broker again",
             _BLINK,

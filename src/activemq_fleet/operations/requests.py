@@ -273,7 +273,8 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
         )
         raise InputError(
             f"{', '.join(lost)} failed or was not reached, so no further host is changed. {remedy}, "
-            f"and run {request.options['same_command']}. To work on other pairs only, set -e activemq_target=PAIR"
+            f"and run {request.options['same_command']}. To work on other pairs only, add "
+            "the option -e activemq_target=PAIR"
         )
 
 

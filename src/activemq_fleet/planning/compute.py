@@ -252,8 +252,8 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
         f"{network} {brokers} brokers, but the command plan accepts at most {largest} connected brokers "
         "(option --largest). The plan therefore lacks the links, routes and files of these brokers",
         f"if all these brokers must be connected, set --largest to {brokers}, and give each Spark worker more memory. "
-        "Otherwise remove links between these brokers from activemq_links, or give hosts that share one "
-        "activemq_address their own addresses",
+        "Otherwise remove links between these brokers from activemq_links. If several hosts have the same "
+        "activemq_address by mistake, give each host its own address",
         why="routes can be computed only if all connected brokers are planned together",
     )
 

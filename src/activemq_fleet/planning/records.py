@@ -68,13 +68,16 @@ def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
         known = ", ".join(sorted(map(str, fields)))[:_MOST_SHOWN] or "nothing"
         raise InputError(
             f"an entry of --hosts has no host name as text in the key or column 'host' (its keys or columns: {known}): "
-            "rename the key or column with the host name to 'host'"
+            "name the key or column with the host name 'host', and write the host name as text"
         )
     variables: Any = next((fields[key] for key in VARIABLES_KEYS if fields.get(key) is not None), {})
     if isinstance(variables, str):
         variables = _parse_variables(host, variables)
     if not isinstance(variables, dict):
-        raise InputError(f'{host}: the variables of this host are not a JSON object: write {{"NAME": VALUE}}')
+        raise InputError(
+            f"{host}: the variables of this host in the file of --hosts are not a JSON object: write them as "
+            '{"NAME": VALUE}'
+        )
     variables = {**variables, **{name: value for name, value in fields.items() if name.startswith(PREFIX)}}
     if cells:
         variables = {name: _parse_cell(host, name, value) for name, value in variables.items()}
@@ -228,10 +231,13 @@ def _parse_variables(host: str, text: str) -> dict[str, Any]:
         variables = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{host}: the variables of this host are not JSON ({error}): correct them in --hosts"
+            f"{host}: the variables of this host in the file of --hosts are not JSON ({error}): correct them"
         ) from None
     if not isinstance(variables, dict):
-        raise InputError(f'{host}: the variables of this host are not a JSON object: write {{"NAME": VALUE}}')
+        raise InputError(
+            f"{host}: the variables of this host in the file of --hosts are not a JSON object: write them as "
+            '{"NAME": VALUE}'
+        )
     return variables
 
 
@@ -243,7 +249,8 @@ def _parse_cell(host: str, name: str, value: Any) -> Any:
         return json.loads(value)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{host}: the value of {name} begins with [ or {{, but is not JSON ({error}): correct it in --hosts"
+            f"{host}: the value of {name} begins with [ or {{, but is not JSON ({error}): correct it in the "
+            "file of --hosts"
         ) from None
 
 

@@ -142,7 +142,7 @@ def _find_or_create_parent(root: etree._Element, names: Sequence[str], where: st
         child = parent.find(f"{{{CORE}}}{name}")
         if child is None and parent is root:
             raise SettingsError(
-                f"{where}, the value of parent must begin with broker, not {name!r}: write a path such as "
+                f"{where}: the value of the key parent must begin with broker, not {name!r}: write a path such as "
                 "broker/plugins"
             )
         if child is None:

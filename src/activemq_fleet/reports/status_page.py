@@ -46,6 +46,5 @@ def write_status_file(status: FleetStatus, to: str) -> None:
         write_file_atomically(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:
         raise InputError(
-            f"{to}: the suffix of this file is not a format of the status report: write the report to a file that ends "
-            "in .html or .json"
+            f"{to}: the status report is written as HTML or JSON: use a file name that ends in .html or .json"
         )

@@ -117,7 +117,7 @@ class DestinationStore(XmlBean):
             given, missing = ("destination", "kind") if self.destination else ("kind", "destination")
             raise ValueError(
                 f"an entry of activemq_kahadb.by_destination sets {given}, but not {missing}: set {missing}. "
-                f"If the entry must apply to all other destinations, remove {given} instead"
+                f"If the entry must apply to all destinations that no other entry names, remove {given} instead"
             )
         if self.per_destination and self.destination is not None:
             # MultiKahaDBPersistenceAdapter.getMatchingPersistenceAdapter makes stores for that entry alone.

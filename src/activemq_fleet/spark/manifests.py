@@ -55,8 +55,8 @@ def parse_and_check_manifest(out: str, kind: str, text: str) -> dict[str, Any]:
         manifest = None
     if not isinstance(manifest, dict) or manifest.get("made_by") != _MADE_BY:
         raise InputError(
-            f"{out}: another program than {_MADE_BY} wrote the file {MANIFEST} in this directory, so `{kind}` does "
-            "not replace the directory: choose another output directory"
+            f"{out}: the file {MANIFEST} in this directory was not written by {_MADE_BY}, so `{kind}` does not replace "
+            "the directory: choose another output directory"
         )
     if manifest.get("kind") != kind:
         raise InputError(

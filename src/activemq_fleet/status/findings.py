@@ -147,8 +147,8 @@ def _lock(row: BrokerStatus, broker: Broker, evidence: Evidence) -> Iterator[Fin
             f"the broker is active, but does not hold the lock of its store {evidence.get('store')}. The other node "
             "can also become active",
             f"if {peer} is not active, run {kill_command(row, broker)} on {row.host}: the broker acquires a lock at "
-            f"its next start. If {peer} is also active, kill the one of the two brokers that has fewer client "
-            "connections in this way. Then find the process that removed the lock file",
+            f"its next start. If {peer} is also active, kill only the broker that has fewer client "
+            "connections. Then find the process that removed the lock file",
         )
     if row.state in (*SERVING, "standby") and evidence.get("store_access") and not _is_store_hidden(row):
         yield _finding(

@@ -118,7 +118,7 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
         severity="warning",
         host=balancer.host,
         message="activemq_vip_broker_ca is not set: the load balancer cannot verify the certificates of the brokers, "
-        "so it does not log in when it checks them over TLS",
+        "so it does not log in when it checks the brokers over TLS",
         fix=f"set activemq_vip_broker_ca {_AT_BALANCERS} to a PEM file on the load balancer with the certificates of "
         "the brokers' CA",
         why="the broker rejects a health check without a login, and logs a warning every 2 seconds",

@@ -317,7 +317,7 @@ def _check_release(member: BrokerHost) -> Iterator[Finding]:
         yield _unsupported_finding(
             member,
             f"activemq_runtime_configuration is set, but activemq_install: {settings.install} does not install "
-            "its classes",
+            "the classes that it requires",
             "set activemq_install: archive, or remove activemq_runtime_configuration",
         )
     if settings.log_query and not release.log_query_class:

@@ -99,7 +99,7 @@ def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.Cap
     assert run(config, "requeue", "--all") == 0
     assert capsys.readouterr().out == "the agent will send 0 events again\n"
     assert run(config, "requeue", "unknown-1") == 1
-    assert "no expired or unconfirmed event with the id unknown-1" in capsys.readouterr().err
+    assert "expired or unconfirmed event of the agent: unknown-1" in capsys.readouterr().err
 
 
 def test_problems_of_the_configuration_are_a_line_each(

@@ -103,7 +103,7 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
     with Client(path) as client:
         assert client.status() == {"broker": "b:1"}
         assert client.requeue() == 0
-        with pytest.raises(RequestRefusedError, match="no expired or unconfirmed event with the id unknown-1"):
+        with pytest.raises(RequestRefusedError, match="expired or unconfirmed event of the agent: unknown-1"):
             client.requeue(["unknown-1"])
 
 
@@ -152,7 +152,8 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         ),
         (
             b'{"op":"requeue"}',
-            "the request requeue to the agent names no events: set ids to a list of event ids, or set all to true",
+            "the request requeue to the agent names no events: set its key ids to a list of event ids, or its key all "
+            "to true",
         ),
     ],
 )

@@ -27,7 +27,7 @@ def error_of(line: str) -> InputError:
         ('["b"]', "line 3 is not a JSON object: write "),
         (
             '{"name": "b"}',
-            "line 3 has no host name as text in the key or column 'host' (its keys or columns: name): rename the key ",
+            "line 3 has no host name as text in the key or column 'host' (its keys or columns: name): name the key ",
         ),
         ("[" * 100_000, "line 3 has JSON that is nested too deeply"),
     ],
@@ -56,7 +56,10 @@ def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: P
 
 
 def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
-    about_host, nameless = InputError("a-mq01-a: the variables of this host are not JSON"), error_of("x")
+    about_host, nameless = (
+        InputError("a-mq01-a: the variables of this host in the file of --hosts are not JSON"),
+        error_of("x"),
+    )
 
     assert error_at_first_invalid_json_line(tmp_path, about_host) is about_host
     assert error_at_first_invalid_json_line(None, nameless) is nameless

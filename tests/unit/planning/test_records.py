@@ -54,10 +54,13 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
         ("[]", "is not a JSON object"),
         (
             '{"name": "x"}',
-            r"has no host name as text in the key or column 'host' \(its keys or columns: name\): rename the key",
+            r"has no host name as text in the key or column 'host' \(its keys or columns: name\): name the key",
         ),
-        ('{"host": "h", "variables": 3}', "h: the variables of this host are not a JSON object"),
-        ('{"host": "h", "variables": "3"}', "h: the variables of this host are not a JSON object"),
+        ('{"host": "h", "variables": 3}', "h: the variables of this host in the file of --hosts are not a JSON object"),
+        (
+            '{"host": "h", "variables": "3"}',
+            "h: the variables of this host in the file of --hosts are not a JSON object",
+        ),
         ('{"host": "h", "groups": 3}', "h: the value of the key groups in --hosts is not a list"),
     ],
 )

@@ -114,7 +114,10 @@ def store_damage_descriptions(directory: Path) -> list[str]:
             db.close()
     except sqlite3.DatabaseError as error:
         if is_machine_failure(error):
-            raise AgentError(f"{path}: the agent's store cannot be read ({error}): check the disk") from error
+            raise AgentError(
+                f"{path}: the agent's store cannot be read ({error}): check "
+                "the permissions of the file, and the kernel log for errors of the disk"
+            ) from error
         return [f"SQLite cannot read the file: {error}"]
 
 

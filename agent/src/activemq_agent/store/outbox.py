@@ -200,8 +200,8 @@ def requeue_expired_events(transaction: Transaction, event_ids: Sequence[str] | 
         missing = wanted - {row[2] for row in rows}
         if missing:
             raise RequestRefusedError(
-                "no event was sent again, because the agent has no expired or unconfirmed event with the id "
-                f"{', '.join(sorted(missing)[:5])}: correct or remove this id"
+                "no event was sent again, because these ids are not the id of an expired or unconfirmed event of the "
+                f"agent: {', '.join(sorted(missing)[:5])}. Correct or remove them"
             )
     done = 0
     for table, key, _, size in rows:

@@ -49,8 +49,8 @@ def _check_path_inside_configuration(path: str) -> str:
     if not path or path.startswith("/") or any(part in ("", ".", "..") for part in parts) or "\0" in path:
         raise NodeError(
             f"the configuration archive of this host contains the path {path!r}, which leads outside of the "
-            "configuration directory, so nothing was installed. Run the playbook again, which creates the "
-            "archive again. If this error occurs again, correct this path in activemq_extra_files"
+            "configuration directory, so nothing was installed. Run the playbook again: it creates a new "
+            "archive. If this error occurs again, correct this path in activemq_extra_files"
         )
     if parts[0].startswith(".fleet-"):
         raise NodeError(
@@ -96,7 +96,7 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
             if not members or members[0].name != _INDEX or not all(member.isreg() for member in members):
                 raise NodeError(
                     "a different version of activemq.fleet created the configuration archive of this host, so "
-                    "nothing was installed. Run the playbook again, which creates the archive again"
+                    "nothing was installed. Run the playbook again: it creates a new archive"
                 )
             contents = {
                 member.name: archive.extractfile(member).read()  # type: ignore[union-attr]
@@ -106,12 +106,12 @@ def unpack_configuration(data: bytes) -> dict[str, ConfigurationFile]:
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise NodeError(
             f"the configuration archive of this host cannot be read ({error}), so nothing was installed. Run "
-            "the playbook again, which creates the archive again"
+            "the playbook again: it creates a new archive"
         ) from None
     if index.get("format") != _FORMAT:
         raise NodeError(
             f"the configuration archive of this host has format {index.get('format')!r}, but this version of "
-            f"activemq.fleet requires format {_FORMAT}. Run the playbook again, which creates the archive again"
+            f"activemq.fleet requires format {_FORMAT}. Run the playbook again: it creates a new archive"
         )
     masked, hidden = index["masked"], frozenset(index.get("hidden", ()))
     return {

@@ -180,7 +180,7 @@ class ConfigurationPaths:
         directory, name = os.path.split(target)
         if directory != os.path.dirname(self.current_link_target_for("x")) or not name or name.startswith("."):
             raise NodeError(
-                f"the link {self.current} leads to {target}, which is not a configuration version of "
+                f"the symbolic link {self.current} leads to {target}, which is not a configuration version of "
                 "activemq.fleet, so the configuration in use is not known. Remove this link, and run the "
                 "playbook site"
             )

@@ -162,8 +162,8 @@ def _looks_of(source: str, *, in_place: bool) -> dict[str, tuple[int, int, int]]
                 continue
             if not entry.is_file(follow_symlinks=False):
                 raise FenceError(
-                    f"{entry.path} is not a regular file, but a store with activemq_fence: guard must contain "
-                    "only the files of kahaDB. Move it out of the store"
+                    f"{entry.path} is not a regular file. If activemq_fence is guard, the store must contain only the "
+                    f"files of kahaDB: move {entry.path} out of the store"
                 )
             # The file is opened, because only then NFS reliably shows changes by other clients.
             descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)

@@ -444,7 +444,7 @@ class Guard:
         """Run the operator's command that stops the other node's broker, and record that it is dead."""
         if self._command is None:
             raise FenceError(
-                "activemq_fence is command, but the inventory does not define the fence command: set "
+                "activemq_fence is set to command, but the inventory does not define that command: set "
                 "activemq_fence_command for both nodes, and run the playbook site"
             )
         began, host = time.monotonic(), self._command.host_to_fence

@@ -99,7 +99,7 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
         owner = owner_of_first_untrusted_directory(os.path.join(directory, "fence", "claims"))
     except UntrustedPathError as error:
         raise FenceError(
-            f"{error}. If this is not possible, run the command as the account that owns the store (runuser -u "
+            f"{error}. If you cannot correct this, run the command as the account that owns the store (runuser -u "
             "ACCOUNT -- COMMAND)"
         ) from None
     if owner is not None:
@@ -316,11 +316,11 @@ class SharedStore:
             if claim_record["number"] != number:
                 raise ValueError("it contains the number of another takeover")
             if not _DIRECTORY.fullmatch(claim.directory):
-                raise ValueError("it contains an invalid directory name")
+                raise ValueError(f"it contains the invalid directory name {claim.directory!r}")
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError(
-                f"the file {path}, the record of takeover {number} of the store, is damaged ({error}), so no node "
-                "can take over: restore this file from a backup"
+                f"the file {path} is damaged ({error}). It records takeover {number} of the store, and no node can "
+                "take over without it: restore this file from a backup"
             ) from None
         return claim, claim_record
 
@@ -392,7 +392,7 @@ class SharedStore:
         try:
             rows = parse_json(_read_record(path, _LONGEST_LIST))
             if not isinstance(rows, list) or not all(map(_is_row, rows)):
-                raise ValueError("it is not a JSON list of messages")
+                raise ValueError("the file is not a JSON list of messages")
         except ValueError as error:
             raise FenceError(
                 f"the file {path}, which lists the messages that only an old copy of the store contains, is "

@@ -286,8 +286,9 @@ class Directory:
             return _replaced_error(path)
         if error.errno == errno.EWOULDBLOCK:
             return UntrustedPathError(
-                f"another process holds a lease on {path}, so it was not opened. Find its process ID with grep LEASE "
-                "/proc/locks, stop this process, and run the command again"
+                f"another process holds a lease on {path}, so it was not opened. In /proc/locks, find the line with "
+                "LEASE and the inode of this file (ls -i): the fifth column is the process ID. Stop this process, and "
+                "run the command again"
             )
         return OSError(error.errno, error.strerror, path)
 

@@ -96,9 +96,9 @@ class IndexKeeper:
                 "system, or delete other files"
             )
         raise IndexCopyError(
-            f"the saved copy of the index of the store {self._store} was removed to free disk space: it kept "
-            f"{held >> 20} MiB of old data files, which the broker no longer uses, on the disk. The next copy is made "
-            "automatically. Until then, a damaged index can lose messages of durable subscriptions"
+            f"the saved copy of the index of the store {self._store} was removed to free disk space. Because of "
+            f"this copy, {held >> 20} MiB of data files that the broker no longer uses stayed on the disk. The next "
+            "copy is made automatically. Until then, a damaged index can lose messages of durable subscriptions"
         )
 
     def _is_copy_due(self, held: int) -> bool:

@@ -95,7 +95,7 @@ class ObjectReader:
         """
         value = self.read_value()
         if not isinstance(value, bytes):
-            raise decoding_error("an object is in place of primitive data")
+            raise decoding_error("it contains an object where primitive data are expected")
         return value
 
     def read_value(self) -> Any:
@@ -106,7 +106,7 @@ class ObjectReader:
         """
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise decoding_error("its objects are nested too deeply")
+            raise decoding_error("its Java objects are nested too deeply")
         try:
             return self._value(self._read(1)[0])
         finally:

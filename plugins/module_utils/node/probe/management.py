@@ -172,8 +172,8 @@ def _left(jvm: _Jvm, deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise NodeError(
-            f"the JVM with process {jvm.process.pid} did not answer over its attach socket in time: check whether it "
-            "hangs"
+            f"the JVM with process {jvm.process.pid} did not answer over its attach socket in time: check whether "
+            "this process hangs"
         )
     return left
 

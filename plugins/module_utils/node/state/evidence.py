@@ -92,8 +92,8 @@ def _typed(kind: type[_Observed], returned: Mapping[str, Any]) -> _Observed:
         if not _CHECKS[annotation](observed):
             raise NodeError(
                 f"the host returned the value {str(observed)[:100]!r} for {known.name}, which must be of the type "
-                f"{annotation}. Install the same version of the collection activemq.fleet and of the library "
-                "activemq-fleet on the controller"
+                f"{annotation}: the versions of the collection and of the library probably differ. Install the same "
+                "version of the collection activemq.fleet and of the library activemq-fleet on the controller"
             )
         if annotation in _MEMBERS:
             observed = [_typed(_MEMBERS[annotation], member) for member in observed]
