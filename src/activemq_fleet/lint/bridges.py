@@ -244,10 +244,11 @@ def _nodes_of_one_pair(link: Element, parts: list[Uri]) -> tuple[Uri, Uri] | Non
 def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
     """maxReconnectAttempts is set on a static: or masterslave: URI itself, not on the transport inside.
 
-    Why: on this URI the option counts connections of the bridge that fail within seconds. After that number the
-        bridge stays off until the broker restarts, for example when the peer is down slightly longer than usual.
-    Fix: remove the option, so that the discovery agent retries indefinitely. Put an option that is meant for an inner
-        failover:(…) after its closing parenthesis.
+    Why: on this URI the option counts connections of the bridge that fail within seconds. If the peer is down slightly
+        longer than usual, the bridge can reach this number. It then stays off until the broker restarts.
+    Fix: remove the option, so that the discovery agent retries indefinitely. If the option is meant for the failover
+        transport inside, write it after the inner brackets, as in
+        static:(failover:(tcp://a:61616,tcp://b:61616)?OPTION).
     Source: SimpleDiscoveryAgent
 
     Fires on 5.18.3::

@@ -141,12 +141,13 @@ def maximum_connections_too_low(connector: Element) -> Iterator[Problem]:
     """maximumConnections of a connector is 0 or less, or lower than the number of links of the broker.
 
     Why: the limit counts the connections of clients, bridges and consoles. With a limit of 0 or less, the broker
-        accepts no connection. Above a higher limit, it closes each further connection without a protocol error, and a
-        bridge then retries indefinitely.
+        accepts no connection. If the limit is above 0, the broker closes each connection that exceeds it without a
+        protocol error, and a bridge then retries indefinitely.
     Fix: raise maximumConnections above the number of clients and bridges. Add a reserve for a failover, after which all
         of them reconnect at once.
     Cannot see: the number of clients, and of the links that other brokers open to this broker. The rule assumes that
-        each linked broker also opens a link to this broker. With a limit above 0, the finding is therefore an info.
+        each linked broker also opens a link to this broker, which can be wrong. If the limit is above 0, the finding is
+        therefore an info.
     Source: TcpTransportServer.handleSocket, 5.5.1 to 5.18.3; measured on 5.17.2
 
     Fires on 5.18.3::

@@ -150,9 +150,9 @@ def _remedy_of_two_routes(duplex_link: LintedLink, other_link: LintedLink) -> st
 def same_broker_name_on_two_brokers(view: FleetView) -> Iterator[Problem]:
     """Two brokers of a network have the same brokerName.
 
-    Why: client ids, durable subscriptions, leases and vm:// derive from the name, and brokers do not report
-        duplicates. A third broker repeatedly disconnects bridges from both. The two nodes of a pair count as one
-        broker.
+    Why: client ids, durable subscriptions, leases and vm:// URIs derive from the name, so both brokers use the same
+        ones. The brokers do not report the duplicate. A third broker takes their bridges for bridges of one broker, and
+        repeatedly disconnects them. The two nodes of a pair count as one broker.
     Fix: remove activemq_broker_name, so that the default applies, or set it to a unique name for each pair.
     Source: measured on 5.17.2, which logs nothing; DemandForwardingBridgeSupport
 

@@ -56,8 +56,8 @@ def duplex_connection_loss_detected_late(view: FleetView) -> Iterator[Problem]:
 
     Why: after a failover, the other node of the pair opens the same link. The remote broker still has the old
         connection, and rejects the new connection until it detects that the old one is lost.
-    Fix: remove wireFormat.maxInactivityDuration from the connector in activemq_connectors, so that the default of 30000
-        ms applies. Do not set it to 0, because 0 disables the detection.
+    Fix: remove wireFormat.maxInactivityDuration from the connector of the remote broker (activemq_connectors), so that
+        the default of 30000 ms applies. Do not set it to 0, because 0 disables the detection.
     Source: TransportConnection.processBrokerInfo, AbstractInactivityMonitor
 
     Fires on 5.18.3::

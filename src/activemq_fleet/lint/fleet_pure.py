@@ -283,9 +283,10 @@ def user_link_to_pure_slave(view: FleetView) -> Iterator[Problem]:
     Why: a slave opens no port by default. If activemq_xml_fragments adds a transportConnector to the slave, the slave
         opens the port after its promotion. It then treats each broker that connects to it as its own slave. The bridge
         is never established, and clients of the connecting broker hang.
-    Fix: list only the master in the uri of the networkConnector. A promoted slave needs no bridge from this broker: it
-        opens its own links to the other masters, and forwards its messages to them.
-    Cannot see: which broker the URI means, if several brokers have its address and none of them listens on its port.
+    Fix: list only the master in the uri of the networkConnector. This broker cannot have a bridge to a promoted slave.
+        The promoted slave opens its own links to the other masters, and forwards its messages to them.
+    Cannot see: which broker is meant, if several brokers have the address in the URI, and none of them listens on the
+        port in the URI.
     Source: docs/migrate.md: measured on 5.5.1
 
     Fires on 5.5.1::

@@ -422,9 +422,9 @@ def shared_store_on_local_file_system(host: HostView) -> Iterator[Problem]:
 
     Why: each node would have a separate store and a separate lock, and both would become master. To prevent this, the
         broker does not start until both nodes find the same file .activemq-fleet-pair in the directory.
-    Fix: mount the shared file system at activemq_store_directory, or at a directory above it, on both nodes.
-    Cannot see: disks that two machines share. A file system that both machines mount at the same time must be a cluster
-        file system.
+    Fix: mount the shared file system at activemq_store_directory, or at a directory above it, on both nodes. A disk
+        that both machines mount at the same time needs a cluster file system.
+    Cannot see: disks that two machines share.
     Source: file systems that one kernel mounts at a time
 
     Fires on 5.18.3::
@@ -457,10 +457,11 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
 
     Why: the brokerName and the directory of the store contain the pair's name. The broker would start with another,
         empty store, and durable subscriptions of bridges would remain under the old name.
-    Fix: set activemq_pair to the deployed name in the variables of both nodes. Keep activemq_naming_pattern if it is
-        set. To move the host to another pair instead, stop the old broker and rename its directory
-        (activemq_base/activemq_instance), which can contain messages. To leave that directory where it is, add a waiver
-        of L034 to activemq_waivers instead of renaming it.
+    Fix: to keep the pair and its messages, set activemq_pair to the deployed name in the variables of both nodes. Keep
+        activemq_naming_pattern if it is set. To move the host to another pair, first empty the queues of the old
+        broker, because the new broker does not take over its messages. Then stop the old broker, and rename its
+        directory (activemq_base/activemq_instance). To leave that directory where it is, add a waiver of L034 to
+        activemq_waivers instead of renaming it.
     Source: the comment that the deployed activemq.xml begins with; naming of activemq.fleet
 
     Fires on 5.18.3::
@@ -478,9 +479,10 @@ def deployed_pair_renamed_in_inventory(host: HostView) -> Iterator[Problem]:
         yield Problem(
             f"the deployed broker belongs to the pair {deployed}, but the inventory names the pair {wanted}: "
             "the broker would start with an empty store",
-            fix=f"to keep the pair, set activemq_pair: {deployed} on both nodes. To move the host to {wanted}, stop "
-            "the old broker and rename its directory (activemq_base/activemq_instance), which can contain messages. Or "
-            "add a waiver of L034 to activemq_waivers",
+            fix=f"to keep the pair and its messages, set activemq_pair: {deployed} on both nodes. To move the host to "
+            f"{wanted}, first empty the queues of the old broker, because the new broker does not take over its "
+            "messages. Then stop the old broker, and rename its directory (activemq_base/activemq_instance). If "
+            "the new broker is to start with an empty store, add a waiver of L034 to activemq_waivers",
         )
 
 

@@ -155,8 +155,8 @@ def bridges_get_no_consumer_advisories(broker: Element) -> Iterator[Problem]:
 
     Why: a bridge detects consumers by the advisory topics of their broker. Without advisories, or without permission to
         read them, it is established and forwards nothing.
-    Fix: remove advisorySupport="false". In the authorizationMap, give the group of the bridges read, write and admin on
-        topic="ActiveMQ.Advisory.>".
+    Fix: remove advisorySupport="false" from <broker>. In the authorizationMap, give the group of the bridges read,
+        write and admin on topic="ActiveMQ.Advisory.>".
     Cannot see: links of other brokers to this broker. If no link of this broker is duplex, only those links need its
         advisories, and advisorySupport="false" is a warning. If S032 already reports that no group has the admin right
         on the advisory topics, this rule does not report it again.
@@ -246,9 +246,10 @@ def _groups_of(broker: Element, users: set[str]) -> set[str]:
 def excluded_destination_statically_included(document: Document) -> Iterator[Problem]:
     """excludedDestinations match destinations that staticallyIncludedDestinations lists.
 
-    Why: before 5.14 the bridge ignores the exclusion. From 5.14 on, the effect depends on the exclusion. If it matches
-        the whole static include, the bridge removes the static include and logs one INFO line. If it matches only a
-        part, the bridge consumes the messages of the excluded destinations, but neither forwards nor acknowledges them.
+    Why: before 5.14 the bridge ignores the exclusion. From 5.14 on, an exclusion that matches all destinations of a
+        static include removes this include: the bridge logs one INFO line, and forwards nothing for it. If the
+        exclusion matches only some of the destinations, the bridge consumes their messages, but neither forwards nor
+        acknowledges them.
     Fix: list exactly the destinations to be forwarded in staticallyIncludedDestinations, and remove the entries of
         excludedDestinations that match them.
     Source: measured on 5.11.4 and 5.18.3; DemandForwardingBridgeSupport

@@ -132,7 +132,7 @@ def wait_for_slave_without_timeout(broker: Element) -> Iterator[Problem]:
     """A master sets waitForSlave without waitForSlaveTimeout.
 
     Why: after 600000 ms without a slave the master cancels its start ("Gave up waiting for slave to start") and stops.
-        A longer repair of the slave therefore also stops the master.
+        A master that starts during a longer repair of the slave therefore does not stay up.
     Fix: set waitForSlaveTimeout, in ms, to the duration of a repair, such as 86400000 for a day.
     Source: BrokerService of 5.5; measured on 5.5.1
 
@@ -185,7 +185,8 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
     Why: a master that requires authentication rejects the slave, which then copies nothing.
     Fix: set userName and password on <masterConnector>. If the file has the attribute masterConnectorURI, replace it
         with this element.
-    Cannot see: the master's file. Both nodes must have the same plugins, so the rule checks those of the slave.
+    Cannot see: the master's file. The rule assumes that the master requires authentication if the slave has an
+        authentication plugin, because both nodes must have the same plugins.
     Source: MasterConnector of 5.5; pure-master-slave page
 
     Fires on 5.5.1::

@@ -223,8 +223,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
     Fix: set the property host to 127.0.0.1 in the bean jettyPort (up to 5.9 in the bean of Jetty's connector). Connect
         through an SSH tunnel, or a proxy with TLS. In a fleet, set activemq_console_bind.
     Cannot see: -Djetty.host on the command line, which overrides the file, and the files in conf/jetty, which apply
-        from 6.3 on. If the console's file that activemq.xml imports is not next to activemq.xml, the finding is an
-        info.
+        from 6.3 on. If activemq.xml imports the console's file from another directory, the finding is an info.
     Source: WebConsolePort, jetty.xml of the release tags; SECURITY.md of 6.3.1
 
     Fires on 5.18.3, as jetty.xml::

@@ -239,11 +239,11 @@ def store_removed_after_5_8(store: Element) -> Iterator[Problem]:
 def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """The file of a broker before 5.7 has a <locker>, useLock, or lockKeepAlivePeriod on a kahaDB.
 
-    Why: lockers were added in 5.7.0; an older broker rejects the element and does not start.
-    Fix: remove lockKeepAlivePeriod, and <locker> or useLock on a kahaDB. From 5.4 on, set databaseLockedWaitDelay (in
-        ms) on <kahaDB>: the interval at which a standby tries to acquire the lock. On a JDBC store, write
-        <databaseLocker> in place of <locker>, and useDatabaseLock in place of useLock. Before 5.7, kahaDB acquires its
-        lock at the start and never checks it again: upgrade to 5.12 or later for a shared store.
+    Why: lockers were added in 5.7.0; an older broker rejects these settings and does not start.
+    Fix: on a kahaDB, remove <locker>, useLock and lockKeepAlivePeriod. From 5.4 on, set databaseLockedWaitDelay (in ms)
+        on <kahaDB>: the interval at which a standby tries to acquire the lock. On a JDBC store, write <databaseLocker>
+        in place of <locker>, and useDatabaseLock in place of useLock. Before 5.7, kahaDB acquires its lock at the start
+        and never checks it again: upgrade to 5.12 or later for a shared store.
     Source: the XSDs of 5.6.0 and 5.7.0; measured on 5.5.1, 5.6.0 and 5.7.0
 
     Fires on 5.6.0::

@@ -42,8 +42,9 @@ def file_without_a_broker(document: Document) -> Iterator[Problem]:
 
     Why: the broker process reads the file, finds no BrokerService in it and stops: "The configuration has no
         BrokerService instance".
-    Fix: check the file that has the <broker>. A file of clients, of Camel or of the web console is checked together
-        with the activemq.xml that imports it.
+    Fix: if the broker starts with this file, add the <broker>, or the <import> of the file that has it. Otherwise check
+        the activemq.xml that has the <broker>: the check includes the files of clients, of Camel and of the web console
+        that this activemq.xml imports.
     Cannot see: -Dspring.profiles.active on the command line, imported files that are not next to this one, and a custom
         class that creates a broker. If one of these could provide the broker, the finding is a warning.
     Source: XBeanBrokerFactory of the release tags; measured on 5.18.3
