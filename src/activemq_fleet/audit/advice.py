@@ -148,9 +148,9 @@ LOST_LOCKS = {
     ),
     "LOCK-LEASE-UPD-ERR": (
         "it could not renew its lease in the database",
-        Remedy("Check the database for errors at the time of the incident. Set the duration of the lease "
-               "(lockAcquireSleepInterval) to more than the time for which the database was unavailable. A failover "
-               "after a crash can then take this long.", _LEASE),
+        Remedy("Check the database for errors at the time of the incident. Set lockAcquireSleepInterval, the "
+        "duration of the lease, to more than the time for which the database was unavailable. A failover "
+        "after a crash can then take as long as the lease.", _LEASE),
     ),
     "LOCK-DB-UPDATE-ERR": (
         "it could not renew its lock in the database",
@@ -193,8 +193,9 @@ RETIRED = Remedy(
     ("P007",),
 )
 SPLIT_BRAIN = Remedy(
-    "Stop the node with the less important clients immediately, and keep a copy of the store. Then find the reason why "
-    "the lock did not exclude the other node: NFS before version 4, a mount without locks, or a deleted lock file.",
+    "Immediately stop the node with the less important clients, because both nodes write to the same store. Then "
+    "copy the store, and find the reason why the lock did not exclude the other node: NFS before version 4, a mount "
+    "without locks, or a deleted lock file.",
     ("L001", "L002", "L003", "L006", "L007", "L026"),
 )
 FAILING_START = Remedy(
@@ -207,8 +208,8 @@ SUBSCRIPTIONS_AT_RISK = Remedy(
     "serving if it would lose such messages.",
 )
 FLAPPING = Remedy(
-    "Stop one of the two nodes, and check the cause of each takeover: "
-    "usually the storage is intermittent, or a watchdog kills slow nodes.",
+    "Stop one of the two nodes, so that the takeovers end. Then find the cause of each takeover: usually the "
+    "connection to the storage is interrupted, or a watchdog kills slow nodes.",
     ("L009", "L011", "L021"),
 )
 
@@ -267,9 +268,10 @@ REFUSED_RIGHTS = Remedy(
 )
 FRAMES = Remedy(
     "Set wireFormat.maxFrameSize of the OpenWire connectors at both ends of the link to a value larger than the "
-    "largest message. Three times wireFormat.maxFrameSize of the STOMP connectors is enough for STOMP messages, which "
-    "grow in OpenWire. Then restart both brokers. If you cannot restart them now, move the oversized message, which is "
-    "the first pending message of its queue, to another queue. `activemq-fleet status` lists the queues.",
+    "largest message. STOMP messages grow in OpenWire: for them, set at least three times the "
+    "wireFormat.maxFrameSize of the STOMP connectors. Then restart both brokers. If you cannot restart them now, "
+    "find the queue whose messages the link does not forward (`activemq-fleet status`). Move the first pending "
+    "message of this queue, which is the oversized one, to another queue.",
     ("N048",),
 )
 BREAKING_BRIDGE = Remedy(
@@ -288,9 +290,10 @@ DUPLICATE_BRIDGE = Remedy(
 )
 
 OUTAGE = Remedy(
-    "Find the process that holds the lock, such as another broker with the same store, and stop it. If the store is "
-    "on NFS version 3, its server also keeps the lock of a failed host: start this host, or release the lock on the "
-    "server. Then start one broker.",
+    "Find the process that holds the lock, such as another broker with the same store, and stop it. For a store "
+    "directory, fuser -v STORE/lock on each host lists this process. On NFS version 3, the server keeps the lock of "
+    "a failed host: start this host, or have the lock released on the NFS server. Then start one node, and the other "
+    "node when the first one is active.",
     ("L001", "L002", "L003"),
 )
 LINK_NEVER_UP = Remedy(
@@ -306,10 +309,11 @@ LINK_LOST = Remedy(
     ("V035",),
 )
 LINK_HANDSHAKE = Remedy(
-    "The broker at the other end of the link closed the connection during the handshake: read the log of that broker, "
-    "and correct the cause. No known release of ActiveMQ connects again after such a failure: run the operations stop "
-    "and start of the network connector's MBean (by JMX or Jolokia), or restart the broker that contains it. If the "
-    "link is in fact up, its log lines are suppressed: set the log level of org.apache.activemq.network to INFO.",
+    "The broker at the other end of the link closed the connection during the handshake: read the log of that "
+    "broker, and correct the cause. No known release of ActiveMQ connects again after such a failure: run the "
+    "operations stop and start of the network connector's MBean (by JMX or Jolokia), or restart the broker that "
+    "contains it. If the link is in fact up, this incident is wrong, because the log level hides the line about the "
+    "new connection: set the log level of org.apache.activemq.network to INFO.",
 )
 OUT_OF_MEMORY = Remedy(
     "Restart the broker: after an OutOfMemoryError its state is not known. Raise activemq_heap, or lower memoryUsage "
@@ -415,7 +419,7 @@ REPORTED: dict[str, tuple[str, Remedy]] = {
     ),
     "PMS-MASTER-SUICIDE": (
         "the master stopped because its slave reported an error",
-        Remedy("Read the log of the slave for the same time, and correct the cause that the error names."),
+        Remedy("Read the log of the slave for the time of this incident, and correct the cause of the error."),
     ),
     "PMS-UNSUPPORTED": (
         "a slave of a pure master/slave pair tried to attach to a broker whose release has no pure master/slave",
