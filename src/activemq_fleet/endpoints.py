@@ -32,8 +32,8 @@ def broker_endpoints(items: Any, connector: str) -> tuple[Address, ...]:
             raise ValueError(f"entry {position} of the list of brokers (counted from 0): {error}") from None
     if not addresses:
         raise ValueError(
-            "the list of brokers is empty: add an address (HOST:PORT), or a broker entry from the file fleet.json, "
-            "which `activemq-fleet render` writes"
+            "the list of brokers is empty: pass at least one address (HOST:PORT), or one broker entry from the file "
+            "fleet.json, which `activemq-fleet render` writes"
         )
     return tuple(addresses)
 
@@ -56,8 +56,8 @@ def _endpoint(item: Any, connector: str) -> Address:
         )
     if not isinstance(ports.get(connector), int):
         raise ValueError(
-            f"the entry of the broker {address} has no connector {connector} in its key ports: add {connector} with "
-            f"its port, or choose another connector (the entry has {', '.join(map(str, ports)) or 'none'})"
+            f"the broker {address} has no port for the connector {connector}: add {connector} with its port to the "
+            f"mapping ports of this broker (the mapping has {', '.join(map(str, ports)) or 'no connector'})"
         )
     return parse_host_port(f"{_bracketed(address)}:{ports[connector]}")
 

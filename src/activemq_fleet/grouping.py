@@ -39,9 +39,10 @@ def inventory_groups_of_brokers(identities: Iterable[Identity]) -> dict[str, tup
             group = inventory_group_name(kind, name)
             if owners.setdefault(group, name) != name:
                 raise InputError(
-                    f"the {kind}s {owners[group]!r} and {name!r} would share the inventory group {group}, "
-                    "because names of groups are in lower case and contain _ in place of other characters: rename the "
-                    f"hosts of one {kind}, such as {identity.name}, so that the names differ in a letter or digit"
+                    f"the {kind}s {owners[group]!r} and {name!r} would have the same inventory group {group}, because "
+                    "the name of a group contains only lower-case letters, digits and _: rename the hosts of one "
+                    f"{kind}, such as {identity.name}, so that the names of the two {kind}s differ in a letter or "
+                    "digit"
                 )
             members.setdefault(group, []).append(identity.name)
     return {group: tuple(hosts) for group, hosts in members.items()}

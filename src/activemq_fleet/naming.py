@@ -230,8 +230,8 @@ class Naming:
         if lower < 0:
             raise UnclearNameError(
                 name,
-                f"the host name has the number {text}, but {PARITY_VARIABLE}: {self.parity} pairs numbers from 1 "
-                "(1 and 2, 3 and 4)",
+                f"the host name has the number {text}, but with {PARITY_VARIABLE}: {self.parity} the numbers start at "
+                "1 (the pairs are 1 and 2, 3 and 4)",
                 f"rename the host, or set {PARITY_VARIABLE}: even-odd, which pairs the numbers 0 and 1",
             )
         # As wide as the wider of the two, so that both nodes call their pair alike: 09-10, whatever host 9 is called.

@@ -68,10 +68,13 @@ def bridge_uri(
     """
     kind = kind or ("masterslave" if release.has_masterslave_discovery else "failover")
     if not addresses:
-        raise InputError("the list of brokers for the URI of the network connector is empty: give at least one broker")
+        raise InputError(
+            "bridge_uri cannot build the URI of a network connector without a broker: pass at least one broker"
+        )
     if kind not in BRIDGE_KINDS:
         raise InputError(
-            f"the kind {kind} is not a URI scheme for a network connector: set one of {', '.join(BRIDGE_KINDS)}"
+            f"bridge_uri cannot build a URI of the kind {kind}: set the parameter kind to one of "
+            f"{', '.join(BRIDGE_KINDS)}"
         )
     if kind == "masterslave" and not release.has_masterslave_discovery:
         raise InputError(
@@ -129,7 +132,7 @@ def failover_uri_from_uris(dialled: Sequence[str], options: Mapping[str, object]
     Each of these starts with ``tcp://`` or ``ssl://``.
     """
     if not dialled:
-        raise InputError("the list of brokers for the failover: URI is empty: give at least one broker")
+        raise InputError("failover_uri cannot build a failover URI without a broker: pass at least one broker")
     texts = {name: str(value) for name, value in (options or _CLIENT_DELAYS).items()}
     return f"failover:({','.join(dialled)}){_query(texts)}"
 

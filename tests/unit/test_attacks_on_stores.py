@@ -102,7 +102,7 @@ def test_store_behind_names_a_list_that_is_broken(place: Path, content: str) -> 
     printed = store_command("behind", store)
 
     assert printed.startswith("exit 2: ")
-    assert "fence/behind/1, which lists the messages that only an old copy" in printed
+    assert "fence/behind/1 is damaged" in printed
     assert "is a bug" not in printed
 
 

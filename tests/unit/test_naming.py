@@ -181,7 +181,7 @@ def test_only_a_group_makes_no_broker() -> None:
             "mq0",
             GROUP_AND_NUMBER,
             {"naming_parity": "odd-even"},
-            "the host name has the number 0, but activemq_naming_parity: odd-even pairs numbers from 1",
+            "the host name has the number 0, but with activemq_naming_parity: odd-even the numbers start at 1",
         ),
         (
             "mqx",

@@ -86,7 +86,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {"guard": 9, "generation": 2, "generation_in_force": 2},
         {"state": "active", "guard": 8, "generation": 1, "generation_in_force": 1},
         B,
-        "serves clients from generation 1 of its store, but a takeover has replaced it with generation 2",
+        "serves clients from an old copy of its store (generation 1). A takeover has replaced this copy with",
         "systemctl kill --signal=KILL activemq.service",
     ),
     (
@@ -128,7 +128,7 @@ ILL: list[tuple[str, dict[str, Any], dict[str, Any], str, str, str]] = [
         {},
         A,
         "last started (0a1b in ",
-        "Run the playbook site",
+        "run the playbook site",
     ),
     (
         "the host has no configuration",

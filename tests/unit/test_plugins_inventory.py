@@ -87,7 +87,7 @@ def test_names_of_groups_hold_small_letters_digits_and_underscores_only(inventor
 
 def test_two_groups_that_would_become_one_are_an_error(inventory: Path) -> None:
     lay(inventory, "web-shop-mq01-a", "web_shop-mq01-a")
-    assert "the groups 'web-shop' and 'web_shop' would share the inventory group" in listed(inventory)[1]
+    assert "the groups 'web-shop' and 'web_shop' would have the same inventory group" in listed(inventory)[1]
 
 
 def test_no_match_at_all_is_a_loud_warning(inventory: Path) -> None:

@@ -346,7 +346,7 @@ def test_a_deployed_pair_keeps_its_name_whatever_the_convention(place: Place) ->
     code, said = place.play("site")
     assert code != 0
     assert f"L034 {A}, {B}: " in said
-    assert "To keep the pair, set activemq_pair: orders-mq01 on both nodes" in said
+    assert "To keep the pair and its messages, set activemq_pair: orders-mq01 on both nodes" in said
     assert {path: path.read_bytes() for path in place.hosts.rglob("activemq.xml")} == before
 
     place.lay(A, B, naming_pattern=pattern, pair="orders-mq01")

@@ -101,7 +101,7 @@ def test_a_step_says_whether_the_old_release_may_come_back() -> None:
 def test_switch_overs_are_counted_by_host() -> None:
     looks = {A: look("active", "5.18.3"), B: look("standby", "6.3.1")}
     assert ask("upgrade", looks, {A: ["switch"], B: ["upgrade"]})["step"]["act"] == "switch"
-    with pytest.raises(RefusalError, match="acquired the lock again 3 times"):
+    with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
         ask("upgrade", looks, {A: ["switch"] * 3, B: ["upgrade"]})
 
 

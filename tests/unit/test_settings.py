@@ -343,7 +343,7 @@ def test_one_archive_is_for_every_release() -> None:
         ({"5.18.6": 7}, "in activemq_archive, the value for release 5.18.6 must be text, not a number"),
         (
             {"5.18.6": "${x}"},
-            "in activemq_archive, the entry of release 5.18.6 is not valid: the value of the setting contains '${'",
+            "in activemq_archive, the value for release 5.18.6 is not valid: the value of the setting contains '${'",
         ),
         (["/x"], "the value of activemq_archive is neither text nor a mapping: write one text for all releases, or"),
     ],

@@ -201,7 +201,7 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     with pytest.raises(NodeError, match=r"another process .*moved"):
         store_copy.finish_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
-    with pytest.raises(NodeError, match="differs from the store before the resync"):
+    with pytest.raises(NodeError, match="differs from the old store"):
         store_copy.finish_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
     assert store_copy.finish_store_replacement(str(host.store)) == str(backup)

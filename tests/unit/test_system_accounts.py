@@ -151,7 +151,8 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
         account_to_access_path_as(str(data), "root")
     owned_directory(common / "shared", 0, 0o777)
     with pytest.raises(
-        AccountError, match=r"is writable for accounts other than root\. For a playbook, set activemq_user"
+        AccountError,
+        match=r"is writable for accounts other than root \(namei -l .*In the inventory, set activemq_user",
     ):
         account_to_access_path_as(str(common / "shared" / "kahadb"))
     # Where root is told nothing, as by a share that squashes it, the account still is.

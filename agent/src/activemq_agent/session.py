@@ -182,7 +182,8 @@ class Session:
         if self._closed:
             opened.close()
             raise AgentError(
-                f"the agent no longer requires a connection to {self._broker.name}, so it ended the attempt to connect"
+                f"the agent ended the attempt to connect to {self._broker.name}, because it no longer requires this "
+                "connection, for example when it stops: no action is required"
             )
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:

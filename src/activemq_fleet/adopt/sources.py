@@ -135,12 +135,13 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
             xml_paths = list(file_paths_below(root, ACTIVEMQ_XML))
             if not xml_paths:
                 raise InputError(
-                    f"{path}: the directory contains no {ACTIVEMQ_XML}: write HOST=FILE for a file with another name"
+                    f"{path}: the directory contains no {ACTIVEMQ_XML}: if the file has another name, give it as "
+                    "HOST=FILE"
                 )
             if host and len(xml_paths) > 1:
                 raise InputError(
-                    f"{path}: the directory contains {len(xml_paths)} files named {ACTIVEMQ_XML}: write {host}=FILE "
-                    "with the file of this host"
+                    f"{path}: the directory contains {len(xml_paths)} files named {ACTIVEMQ_XML}: give the file of "
+                    f"this host as {host}=FILE"
                 )
         elif path.is_file() or path.is_fifo():
             xml_paths = [path]

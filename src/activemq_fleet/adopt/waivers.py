@@ -108,9 +108,9 @@ def _leave_out_cause(proposal: VariableProposal, finding: Finding, findings_of: 
         variables.update(before)
     raise InputError(
         f"{finding.host}: adopt wrote nothing, because the activemq.xml that it would render has the error "
-        f"{finding.rule}: {finding.message}. The original file does not have this error, and adopt could not find the "
-        "element or attribute that causes it. Change or remove, in the original file, what this error names, and run "
-        "adopt again"
+        f"{finding.rule}: {finding.message}. The original file does not have this error, and adopt cannot tell which "
+        "part of it leads to the error. In the original file, change or remove the part that the error concerns, and "
+        "run adopt again"
     )
 
 

@@ -158,8 +158,8 @@ def check_command(
         )
     if inventory and (fix or diff):
         raise click.UsageError(
-            "--fix and --diff require --file: they cannot change an inventory. Correct the variables that the findings "
-            "name"
+            "--fix and --diff require --file: they cannot change an inventory. In the inventory, correct the "
+            "variables that the findings name"
         )
     if diff and output:
         raise click.UsageError(

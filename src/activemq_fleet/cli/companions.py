@@ -132,8 +132,8 @@ def read_file_to_check(path: Path) -> bytes:
         raise UnreadableFileError(
             path,
             f"this file is larger than {_LARGEST >> 20} MiB, the limit for configuration files of a broker",
-            "if you named this file, name the activemq.xml of a broker instead. If it is next to an activemq.xml, move "
-            "it to another directory",
+            "if you gave this path on the command line, give the path of a broker's activemq.xml instead. If the "
+            "file is only next to an activemq.xml, move it to another directory",
         )
     return data
 

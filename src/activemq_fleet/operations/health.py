@@ -211,9 +211,10 @@ def _configuration(node: ObservedNode, _settle: float) -> Iterator[BlockingPairP
         )
     if node.restart_required and node.previous_intact is False:
         yield BlockingPairProblem(
-            f"{node.host}: the configuration with which the broker was last started ({node.previous} in {node.base}"
-            "/versions) is incomplete or was changed, so a failing restart could not be rolled back. Run the playbook "
-            "site with the inventory from which this configuration was generated, then with the current inventory"
+            f"{node.host}: the configuration with which the broker was last started ({node.previous} in "
+            f"{node.base}/versions) is incomplete or was changed, so a failing restart could not be rolled back. "
+            "Check out the version of the inventory that was in use when the broker was last started, and run the "
+            "playbook site. Then run the playbook site with the current inventory"
         )
 
 
@@ -274,8 +275,9 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
     ):
         yield BlockingPairProblem(
             f"{guarded[0].host}: pair {guarded[0].pair} has two masters ({both}), which can damage its store. "
-            "Immediately stop the broker with fewer client connections (systemctl stop "
-            f"{guarded[0].unit_name} on its host). Copy {guarded[0].store} before you start this broker again",
+            "Immediately stop the broker with fewer client connections, or either of the two if you cannot tell "
+            f"(systemctl stop {guarded[0].unit_name} on its host). Before you start the stopped broker again, copy "
+            f"{guarded[0].store}",
             _BLINK,
         )
     elif guarded and len(active) > 1:
@@ -284,8 +286,9 @@ def _who_serves(nodes: Sequence[ObservedNode], settle: float) -> Iterator[Blocki
         names = " and ".join(node.host for node in active)
         yield BlockingPairProblem(
             f"{active[0].host}: {names} are both active, so they do not use the same lock. Immediately stop the "
-            f"broker with fewer client connections (systemctl stop {active[0].unit_name} on its host). Check that both "
-            "brokers use the same store before you start this broker again",
+            "broker with fewer client connections, or either of the two if you cannot tell (systemctl stop "
+            f"{active[0].unit_name} on its host). Before you start the stopped broker again, check that both brokers "
+            "use the same store",
             _BLINK,
         )
     if not active and all(node.state == "standby" for node in nodes):
@@ -312,11 +315,11 @@ def _serves_from_an_old_generation(active: Sequence[ObservedNode]) -> Iterator[B
     for node in active:
         if node.host not in writers:
             yield BlockingPairProblem(
-                f"{node.host}: the broker serves clients from generation {node.generation} of its store, but a "
-                f"takeover has replaced it with generation {newest}. The new generation (numbered copy) lacks the "
-                "messages that this broker accepts now. The guard (activemq_fence: guard) kills this broker at its "
-                "next check. If the broker still runs after this check, run systemctl kill --signal=KILL "
-                f"{node.unit_name}",
+                f"{node.host}: the broker serves clients from an old copy of its store (generation "
+                f"{node.generation}). A takeover has replaced this copy with generation {newest}, which lacks the "
+                "messages that this broker accepts now. The guard (activemq_fence: guard) usually kills such a "
+                f"broker within seconds. If the broker still runs, run systemctl kill --signal=KILL {node.unit_name} "
+                f"on {node.host}",
                 HUNG,
             )
 

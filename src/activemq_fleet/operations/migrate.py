@@ -245,7 +245,8 @@ def _drain(
                 f"{master.host}: the playbook cannot move the remaining messages of this old broker to the new pair. "
                 f"Their number did not decrease in {STALLED} consecutive counts. The queues still hold: {left}. Check "
                 "that the link in activemq_links does not exclude these queues. Check whether a consumer holds "
-                "messages without acknowledging them, and whether the new store is full"
+                "messages without acknowledging them, and whether the new store is full. Correct the cause, and run "
+                "the playbook migrate again"
             )
     hosts = sorted({look.host for master in full for _, look in _drainers(master, evidence).values()})
     wanted = sorted({queue for held in queues.values() for queue in held})

@@ -135,8 +135,10 @@ def _step(
     if node.is_serving and peer is not None:
         if switched.get(node.host, 0) >= _TRIES:
             raise run.refusal_error(
-                f"{node.host}: this broker acquired the lock again {_TRIES} times before the broker of {peer.host} "
-                f"did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade again"
+                f"{node.host}: the pair did not fail over to {peer.host}. The playbook stopped the broker of "
+                f"{node.host} {_TRIES} times, but each time this broker acquired the lock again before the broker of "
+                f"{peer.host} did. Check {peer.base}/data/activemq.log on {peer.host}, and run the playbook upgrade "
+                "again"
             )
         closing = ": after this step no rollback is possible" if jump and jump.back == "closed" else ""
         say = f"{peer.host} takes over from {node.host} and opens the store with {peer.release}{closing}"

@@ -231,7 +231,7 @@ def _text_by_release_validator(check: Callable[[str], str]) -> PlainValidator:
         try:
             return check(str(text))
         except ValueError as error:
-            raise ValueError(f"the entry of release {key} is not valid: {error}") from None
+            raise ValueError(f"the value for release {key} is not valid: {error}") from None
 
     return PlainValidator(read, json_schema_input_type=str | dict[str, str])
 

@@ -165,15 +165,15 @@ def files_listed_in_manifest(spark: SparkSession, out: str, name: str) -> list[s
     text = _newest_manifest(spark, out)
     if text is None:
         raise InputError(
-            f"{out}: the directory has no {MANIFEST}, because the activemq-fleet command that wrote the directory did "
-            "not complete: run the command that writes this directory (plan, audit or drift) again"
+            f"{out}: the directory has no {MANIFEST}: correct the path. If the path is right, the activemq-fleet "
+            "command that wrote the directory (plan, audit or drift) did not complete: run it again"
         )
     datasets: dict[str, list[str]] = json.loads(text).get("files", {})
     if not datasets.get(name):
         raise InputError(
             f"{out}: the directory does not contain the dataset {name}, only "
-            f"{', '.join(sorted(datasets)) or 'an empty list of datasets'}: use the output directory of the "
-            f"activemq-fleet command (plan, audit or drift) that writes {name}"
+            f"{', '.join(sorted(datasets)) or 'an empty list of datasets'}: give the directory to which "
+            f"activemq-fleet (plan, audit or drift) wrote {name}"
         )
     return datasets[name]
 

@@ -505,7 +505,7 @@ class TestWhatItRefuses:
             (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "was also given for host o-mq1-a"),
             (["web1={hand}", "web1={other}", "--release", "5.18.3"], "was also given for host web1"),
             (["o-mq1-a={hand}", "o-mq1-a.x={hand}", "--release", "5.18.3"], "are both node a of pair o-mq1"),
-            (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would share the inventory group"),
+            (["o-mq1-a={hand}", "O-mq1-a={hand}", "--release", "5.18.3"], "would have the same inventory group"),
             (["o-mq1-a={empty}", "--release", "5.18.3"], "the directory contains no activemq.xml"),
             (["o-mq1-a=nosuch", "--release", "5.18.3"], "nosuch: there is no such file"),
             (["o-mq1-a=/dev/null", "--release", "5.18.3"], "is neither a file nor a directory"),

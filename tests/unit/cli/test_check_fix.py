@@ -251,7 +251,8 @@ def test_fix_of_an_inventory_is_refused_with_what_to_do(
     (tmp_path / "hosts.yml").write_text("all: {hosts: {orders-mq01-a: {activemq_release: 5.18.3}}}\n")
     assert main(["check", "-i", "hosts.yml", option]) == 2
     assert (
-        "--fix and --diff require --file: they cannot change an inventory. Correct the variables that the findings name"
+        "--fix and --diff require --file: they cannot change an inventory. In the inventory, correct the variables "
+        "that the findings name"
     ) in " ".join(capsys.readouterr().err.split())
 
 

@@ -161,7 +161,8 @@ def _take(transaction: Transaction, rx: int) -> tuple[Any, ...]:
 def _absent(rx: int) -> RequestRefusedError:
     return RequestRefusedError(
         f"the agent's inbox no longer contains the message with number {rx}: the agent handled or quarantined this "
-        "message, or found it damaged on disk. Act only if the agent's log reports a damaged store"
+        "message, or found it damaged on disk. If the agent's log reports a damaged store, follow the hint of that "
+        "log record. Otherwise, no action is required"
     )
 
 

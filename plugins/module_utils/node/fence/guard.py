@@ -221,8 +221,8 @@ def _accept_index_loss(directory: str) -> Iterator[str]:
     store = SharedStore(directory)
     if not os.path.isdir(os.path.join(directory, BARRIER)):
         raise FenceError(
-            f"nothing was changed, because {directory} has no directory {BARRIER}: no guard (activemq_fence) uses this "
-            "store. Correct --store. To repair the store and lose messages of durable subscriptions, add --mend"
+            f"nothing was changed, because {directory} has no directory {BARRIER}: no guard (activemq_fence) uses "
+            "this store. Correct --store, or add --mend to repair it even if durable subscriptions lose messages"
         )
     number = store.gather_lock_and_claim_evidence().newest_claim_number
     store.record_accepted_index_loss(number)
@@ -454,8 +454,8 @@ class Guard:
         )
         if why := self._command.run_and_describe_failure(lambda: notify_systemd("WATCHDOG=1")):
             raise FenceError(
-                f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard "
-                "of this node runs the fence command again. If you are sure that this broker is dead, confirm it: "
+                f"{why}. The broker on host {host} may still write to the store {self._store.directory}. The guard of "
+                "this node repeats the fence command. Only if you are sure that this broker is dead, confirm it: "
                 f"{' '.join(command_to_start_guard())} --store {self._store.directory} --confirm {number}"
             )
         self._store.record_broker_dead(number)
@@ -511,8 +511,8 @@ class Guard:
         path = self._path_of(number)
         if not os.path.isdir(path):
             raise FenceError(
-                f"the directory {path}, the newest copy of the store, is missing, so the broker cannot start: "
-                "restore this directory from a backup"
+                f"the broker cannot start: the directory {path}, the newest copy of the store, is missing. If it was "
+                "moved, move it back. Otherwise restore it from a backup, which lacks the newest messages"
             )
         if self._command is None:
             move_files_into_generation(self._store, number)

@@ -108,9 +108,9 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
         )
         name = f" ({account_name(owner[0])})" if owner[0] else ""
         raise FenceError(
-            f"root must not change the store {directory}, because an account other than root{name} can create links "
-            "in it, or in a directory above it. Run the command as the account that owns the store: "
-            f"{as_account} -- COMMAND"
+            f"root must not change the store {directory}, because another account{name} can write to it or to a "
+            "directory above it, and could redirect root's changes by a link. Run the command as the account that "
+            f"owns the store: {as_account} -- COMMAND"
         )
 
 
@@ -395,8 +395,8 @@ class SharedStore:
                 raise ValueError("the file is not a JSON list of messages")
         except ValueError as error:
             raise FenceError(
-                f"the file {path}, which lists the messages that only an old copy of the store contains, is "
-                f"damaged ({error}): restore this file from a backup"
+                f"the file {path} is damaged ({error}). It lists the messages that a takeover did not copy from the "
+                "old generation to the new generation of the store. Restore this file from a backup"
             ) from None
         return rows
 

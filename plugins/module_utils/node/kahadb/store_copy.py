@@ -280,8 +280,9 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
     ):
         backup = where.path_in_parent_directory(plan.backup)
         raise NodeError(
-            f"the backup {backup} differs from the store before the resync, so the disk of this host lost or "
-            "changed data. Check the disk before you start the broker of this host, and keep the backup"
+            f"the playbook resync replaced the store of this host, but the backup {backup} differs from the old "
+            "store, so the disk of this host lost or changed data. Check the disk before you start the broker of "
+            "this host, and do not delete the backup"
         )
     resync_plans.remove_resync_plan(where.store, where.owner)
     return where.path_in_parent_directory(plan.backup) if plan.backup else ""

@@ -131,8 +131,9 @@ def _address(jvm: _Jvm, deadline: float) -> str:
         address_match = _ADDRESS.search(_ask(jvm, deadline, "agentProperties"))
     if not address_match:
         raise NodeError(
-            f"the JVM with process {jvm.process.pid} does not start its local JMX connector: check activemq.log and "
-            "the JVM's options"
+            f"the JVM with process {jvm.process.pid} does not start its local JMX connector: check activemq.log for "
+            "an error of JMX, and the options -Dcom.sun.management.jmxremote* of the process (ps -ww -p "
+            f"{jvm.process.pid})"
         )
     return address_match[1].replace("\\", "").strip()
 
@@ -162,7 +163,8 @@ def _ask(jvm: _Jvm, deadline: float, *words: str) -> str:
     if code.strip() != "0":
         raise NodeError(
             f"the JVM with process {pid} rejects the attach command {words[0]} "
-            f"({' '.join(text[:2000].split())[:200]}): check the JVM's options"
+            f"({' '.join(text[:2000].split())[:200]}): check whether a Java option of the process (ps -ww -p {pid}) "
+            "causes this error"
         )
     return text
 

@@ -70,6 +70,7 @@ def _expect(frame: StompFrame, command: str) -> None:
         if frame.command != "ERROR":
             reason = frame.command[:200]
         raise NodeError(
-            f"the broker rejects the login or the subscriptions of the migration ({reason}). In activemq_acl, give the "
-            "account of activemq_network_username the permission to read the queues that are migrated"
+            f"the broker rejects the login or the subscriptions of the migration ({reason}). If it rejects the login, "
+            "correct activemq_network_username and activemq_network_password. Otherwise give the account of "
+            "activemq_network_username, in activemq_acl, the permission to read the queues that are migrated"
         )

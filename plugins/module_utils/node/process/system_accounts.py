@@ -113,9 +113,9 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
     if account.uid == 0 and foreign is not None:
         owner = f"belongs to {account_name(foreign[0])}" if foreign[0] else "is writable for accounts other than root"
         raise AccountError(
-            f"root must not use {path}, because a directory above it {owner}. For a playbook, set activemq_user "
-            "to the broker's account. For a command in a shell, run it as the broker's account: runuser -u ACCOUNT -- "
-            "COMMAND"
+            f"root must not use {path}, because a directory above it {owner} (namei -l {path} lists the owners). In "
+            "the inventory, set activemq_user to the broker's account, and run the playbook again. In a shell, run "
+            "the command as the broker's account: runuser -u ACCOUNT -- COMMAND"
         )
     return account
 

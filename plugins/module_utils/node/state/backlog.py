@@ -136,8 +136,8 @@ def _counted(store: str, keys: set[tuple[str, str]] | None) -> dict[str, Any]:
 def _view(process: Process) -> ManagementView:
     if process.state == "T":
         raise NodeError(
-            f"the broker cannot be queried, because a signal stopped its process {process.pid}: continue it with kill "
-            f"-CONT {process.pid}"
+            f"the broker cannot be queried, because its process {process.pid} is suspended (SIGSTOP): continue it "
+            f"with kill -CONT {process.pid}"
         )
     mbeans_by_type: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for mbean in management.query_mbeans(process, "Type=*,*", lambda _unused: _ATTRIBUTES):

@@ -131,8 +131,8 @@ def _wait_until_frozen_or_gone(layout: ConfigurationPaths, unit: str | None, pid
         time.sleep(0.05)
     raise NodeError(
         f"the drill sent a signal to process {pid}, but {_PATIENCE} s later the process was not "
-        f"{'frozen' if act == 'pause' else 'terminated'}. Check its state with ps -o stat -p {pid} on this host, and "
-        "repeat the drill"
+        f"{'frozen' if act == 'pause' else 'terminated'}. Run ps -o stat= -p {pid} on this host: if the state is D, "
+        "the process waits for its storage, so check the mount. Then repeat the drill"
     )
 
 
