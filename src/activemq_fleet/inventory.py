@@ -336,6 +336,11 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
         )
 
 
+def mentions_variable(error: FleetError) -> bool:
+    """Return whether an error mentions an ``activemq_…`` variable, whose position can be added to it."""
+    return PREFIX in str(error)
+
+
 def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
     """Return an error about variables whose lines end with the file and line that define the variable, if known.
 
