@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +22,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def resolve(name: str, *_unused: object, **_more: object) -> list[object]:
         names.append(name)
         if name == SLOW:
-            finished.wait(30)
+            finished.wait()
         if name == INVALID:
             raise UnicodeError("label empty or too long")
         if name != KNOWN:
@@ -47,6 +46,5 @@ def test_ip_addresses_are_not_resolved(resolved: list[str]) -> None:
 
 @pytest.mark.usefixtures("resolved")
 def test_name_that_resolves_too_slowly_is_unresolved_at_the_limit() -> None:
-    began = time.monotonic()
-    assert unresolved_host_names([SLOW, KNOWN], limit=0.2) == [SLOW]
-    assert time.monotonic() - began < 10
+    # The resolver answers only after the test, so that the call returns at its limit or never.
+    assert unresolved_host_names([SLOW, KNOWN], limit=2.0) == [SLOW]

@@ -500,7 +500,10 @@ class TestWhatItRefuses:
             (["{hand}", "--release", "5.18.3"], "because no part of its path matches the naming pattern"),
             (["o-mq1-a={hand}"], "--release o-mq1-a=RELEASE for this one"),
             (["o-mq1-a={hand}", "--release", "9.9.9"], "is not known"),
-            (["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"], "no file of the host o-mq2-a was given"),
+            (
+                ["o-mq1-a={hand}", "--release", "o-mq2-a=5.5.1"],
+                "o-mq2-a, but no file of this host was given",
+            ),
             (["shop={hand}", "--release", "5.18.3"], "the host name shop does not match"),
             (["o-mq1-a={hand}", "o-mq1-a={other}", "--release", "5.18.3"], "was also given for host o-mq1-a"),
             (["web1={hand}", "web1={other}", "--release", "5.18.3"], "was also given for host web1"),
