@@ -65,7 +65,8 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
     with controller.streaming(900) as found:
         said = ended(controller.play("restart", "-e", "activemq_target=orders"))
     print(found)
-    assert said.index(f"restart {standby.name}, the standby") < said.index(f"restart {active.name}, which")
+    first = said.index(f"restarts {standby.name}, which is standby")
+    assert first < said.index(f"restarts the active broker {active.name}")
     assert [machine.name for machine in (active, standby) if process(machine) == before[machine.name]] == []
     assert found["missing"] == []
     assert found["sent"] > 0

@@ -110,7 +110,9 @@ def failures(said: str) -> list[str]:
 
 def steps(said: str) -> list[str]:
     """The steps of a run, in their order; of an upgrade also the letter of its node."""
-    found = re.findall(r'"msg": "(?:(upgrade) orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said)
+    found = re.findall(
+        r'"msg": "(?:the playbook (upgrade)s orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said
+    )
     return [f"upgrade {node}" if act else "switch" for act, node in found]
 
 
