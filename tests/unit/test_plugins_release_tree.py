@@ -26,7 +26,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "activemq-5.18.6"
 
 
-def beside(home: Path, end: str) -> Path:
+def directory_next_to(home: Path, end: str) -> Path:
     return home.with_name(home.name + end)
 
 
@@ -53,7 +53,7 @@ def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_the_first_one_gets_the_name(home: Path) -> None:
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
@@ -63,9 +63,9 @@ def test_the_first_one_gets_the_name(home: Path) -> None:
 )
 def test_another_release_never_gets_the_name(home: Path, inside: str | None, said: str) -> None:
     if inside:
-        lay_out(beside(home, ".new"), inside, name="5.18.6")
+        lay_out(directory_next_to(home, ".new"), inside, name="5.18.6")
     else:
-        beside(home, ".new").mkdir()
+        directory_next_to(home, ".new").mkdir()
     with pytest.raises(NodeError, match=said):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert names(home) == []
@@ -73,7 +73,7 @@ def test_another_release_never_gets_the_name(home: Path, inside: str | None, sai
 
 def test_another_release_leaves_what_is_there(home: Path) -> None:
     lay_out(home, "5.18.6")
-    lay_out(beside(home, ".new"), "5.18.3")
+    lay_out(directory_next_to(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
@@ -87,21 +87,21 @@ def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_
         home.symlink_to(lay_out(tmp_path / "elsewhere", "5.18.3"))
     else:
         home.mkdir()
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
 
 
 def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
     inode = lay_out(home, "5.18.6").stat().st_ino
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": False, "waits": False}
     assert (names(home), home.stat().st_ino) == ([home.name], inode)
 
 
 def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     with running_from(home):
         assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": True}
         assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
@@ -109,7 +109,7 @@ def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
 
 def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     rename = disk.rename_within_parent_and_sync
 
     def refusing(source: str, target: str) -> None:
@@ -146,13 +146,13 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
     home: Path, tmp_path: Path, systemctl: Path
 ) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     with running_from(home) as child:
         (tmp_path / "pid").write_text(str(child.pid))
         assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": True}
     (tmp_path / "pid").unlink()
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
-    assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+    assert (holds(home), holds(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
     assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": True}
     assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
@@ -162,7 +162,7 @@ def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
 
 def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     with running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
         release_tree.replace_running_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
@@ -217,13 +217,13 @@ def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     is_cut = is_cut_short(
         monkeypatch, number, lambda: release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     )
     assert is_cut == (number < CUTS[-1])
-    disk.remove_tree_or_file(str(beside(home, ".new")))  # the first task of the role removes it, too
-    lay_out(beside(home, ".new"), "5.18.6")
+    disk.remove_tree_or_file(str(directory_next_to(home, ".new")))  # the first task of the role removes it, too
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")
     assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
@@ -235,7 +235,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
@@ -243,7 +243,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     assert systemctl.exists() == is_missing
     assert holds(home) in (["5.18.3"], ["5.18.6"])
     release_tree.replace_running_release(str(home), "5.18.6", UNIT)
-    assert (holds(home), holds(beside(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+    assert (holds(home), holds(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
 
 
 @some_situations(2)
@@ -252,11 +252,11 @@ def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
-    lay_out(beside(home, ".new"), "5.18.6")
+    lay_out(directory_next_to(home, ".new"), "5.18.6")
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
-    assert not beside(home, ".old").exists()
+    assert not directory_next_to(home, ".old").exists()
 
 
 @some_situations(2)
@@ -265,27 +265,27 @@ def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.6")
-    lay_out(beside(home, ".old"), "5.18.3")
+    lay_out(directory_next_to(home, ".old"), "5.18.3")
     is_cut_short(monkeypatch, number, lambda: release_tree.restore_old_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
     assert holds(home) == ["5.18.3"]
-    assert not beside(home, ".old").exists()
+    assert not directory_next_to(home, ".old").exists()
 
 
 @pytest.mark.parametrize("number", CUTS)
 def test_half_of_what_was_replaced_is_never_put_back(home: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     lay_out(home, "5.18.6")
-    lay_out(beside(home, ".old"), "5.18.3")
+    lay_out(directory_next_to(home, ".old"), "5.18.3")
     is_cut_short(monkeypatch, number, lambda: release_tree.remove_old_release(str(home), "5.18.6"))
-    is_there = beside(home, ".old").exists()
-    assert not is_there or holds(beside(home, ".old")) == ["5.18.3"]
+    is_there = directory_next_to(home, ".old").exists()
+    assert not is_there or holds(directory_next_to(home, ".old")) == ["5.18.3"]
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": is_there}
-    assert (holds(home), beside(home, ".old").exists()) == (["5.18.6"], False)
+    assert (holds(home), directory_next_to(home, ".old").exists()) == (["5.18.6"], False)
 
 
 def test_what_was_replaced_stays_while_a_process_runs_from_it(home: Path) -> None:
     lay_out(home, "5.18.6")
-    old = lay_out(beside(home, ".old"), "5.18.3")
+    old = lay_out(directory_next_to(home, ".old"), "5.18.3")
     with running_from(old):
         assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": True}
@@ -297,8 +297,8 @@ def test_a_copy_that_somebody_made_is_neither_removed_nor_put_back(
     home: Path, systemctl: Path, at: tuple[str, str]
 ) -> None:
     lay_out(home, at[0])
-    lay_out(beside(home, ".old"), at[1])
+    lay_out(directory_next_to(home, ".old"), at[1])
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
-    assert (holds(home), holds(beside(home, ".old"))) == ([at[0]], [at[1]])
+    assert (holds(home), holds(directory_next_to(home, ".old"))) == ([at[0]], [at[1]])
     assert not systemctl.exists()

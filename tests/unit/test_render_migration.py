@@ -14,7 +14,7 @@ OLD, NEW = "old-mq01-a.example.com", "new-mq01-a.example.com"
 TWICE = "ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.Consumer.>"
 
 
-def beside(release: str, *, duplex: bool = True) -> Fleet:
+def fleet_with_old_and_new_pair(release: str, *, duplex: bool = True) -> Fleet:
     """A pure pair of ``release`` and a new pair with a link to it."""
     links = [{"from": "new", "to": "old", "duplex": duplex}]
     old = hosts("old-mq01", release=release, ha="pure", links=links)
@@ -27,7 +27,7 @@ def link(found: Fleet, host: str = NEW) -> dict[str, str]:
 
 
 def test_a_new_pair_dials_the_old_master_alone_and_never_its_slave() -> None:
-    uri = link(beside("5.5.1"))["uri"]
+    uri = link(fleet_with_old_and_new_pair("5.5.1"))["uri"]
 
     assert OLD in uri
     assert OLD.replace("-a.", "-b.") not in uri
@@ -35,14 +35,14 @@ def test_a_new_pair_dials_the_old_master_alone_and_never_its_slave() -> None:
 
 @pytest.mark.parametrize(("release", "said"), [("5.5.1", TWICE), ("5.7.0", None)])
 def test_only_the_far_end_that_prefixes_the_filter_gets_it_twice(release: str, said: str | None) -> None:
-    assert link(beside(release)).get("destinationFilter") == said
+    assert link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == said
 
 
 def test_a_link_that_is_not_duplex_keeps_its_filter() -> None:
-    assert "destinationFilter" not in link(beside("5.5.1", duplex=False))
+    assert "destinationFilter" not in link(fleet_with_old_and_new_pair("5.5.1", duplex=False))
 
 
 def test_the_old_brokers_file_stays_as_it_is() -> None:
     alone = build_fleet(hosts("old-mq01", release="5.5.1", ha="pure"), {})
 
-    assert activemq_xml(beside("5.5.1").broker(OLD)) == activemq_xml(alone.broker(OLD))
+    assert activemq_xml(fleet_with_old_and_new_pair("5.5.1").broker(OLD)) == activemq_xml(alone.broker(OLD))

@@ -93,7 +93,7 @@ def propose_console(proposal: VariableProposal) -> None:
             hosts,
             f"adopt took only the port and the address of the web console from {name}, and none of its other settings. "
             "The rendered console has no TLS. Only users of activemq_users in the group admins can log in: with "
-            "activemq_authentication: none, nobody can log in. Add each user who needs the console to activemq_users, "
+            "activemq_authentication: none, no user can log in. Add each user who needs the console to activemq_users, "
             "with the group admins. If clients used TLS, put a proxy with TLS in front of the console",
         )
 

@@ -63,4 +63,4 @@ def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> N
 
     assert error_at_first_invalid_json_line(tmp_path, about_host) is about_host
     assert error_at_first_invalid_json_line(None, nameless) is nameless
-    assert error_at_first_invalid_json_line(tmp_path, nameless) is nameless  # whoever changed the file meanwhile
+    assert error_at_first_invalid_json_line(tmp_path, nameless) is nameless  # the file changed meanwhile
