@@ -13,7 +13,6 @@ from activemq_fleet.node.fence.store_access import (
     WritableAndNewestGeneration,
     brokers_writing_newest_generation,
     current_store_directory,
-    different_stores_message,
     newest_claimed_generation_number,
     two_masters_message,
     writable_generation_number,
@@ -55,19 +54,6 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
     assert two_masters_message(accesses) == (
         "the brokers a and b can both write to the current files of their shared store" if len(writers) == 2 else ""
     )
-
-
-@pytest.mark.parametrize(
-    ("stores", "message"),
-    [
-        ({"a": "/srv/x", "b": "/srv/x"}, ""),
-        ({"a": None, "b": "/srv/x"}, ""),
-        ({"a": None, "b": None}, ""),
-        ({"b": "/srv/y", "a": "/srv/x"}, "they use different stores (/srv/x on a, /srv/y on b)"),
-    ],
-)
-def test_different_store_directories_are_named_with_their_hosts(stores: dict[str, str | None], message: str) -> None:
-    assert different_stores_message(stores) == message
 
 
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:

@@ -15,6 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_html_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, parse_states_and_findings
+from activemq_fleet.status.active_node_findings import different_stores_message
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines
@@ -229,6 +230,19 @@ def test_two_active_brokers_with_different_stores_are_an_error_that_names_both(g
     assert (finding.rule, finding.severity) == ("two-active", "error")
     assert f"because they use different stores (/srv/orders on {A}, /srv/order on {B})" in finding.message
     assert "Keep a copy of both stores" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("stores", "message"),
+    [
+        ({"a": "/srv/x", "b": "/srv/x"}, ""),
+        ({"a": None, "b": "/srv/x"}, ""),
+        ({"a": None, "b": None}, ""),
+        ({"b": "/srv/y", "a": "/srv/x"}, "they use different stores (/srv/x on a, /srv/y on b)"),
+    ],
+)
+def test_different_store_directories_are_named_with_their_hosts(stores: dict[str, str | None], message: str) -> None:
+    assert different_stores_message(stores) == message
 
 
 def test_what_is_planned_otherwise_than_deployed_is_named() -> None:

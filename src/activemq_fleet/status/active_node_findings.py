@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from activemq_fleet.findings import Finding, Severity
+from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.node.fence.store_access import (
     WritableAndNewestGeneration,
     brokers_writing_newest_generation,
-    different_stores_message,
     two_masters_message,
 )
 from activemq_fleet.node.judge import SERVING
 from activemq_fleet.status.model import BrokerStatus
 from activemq_fleet.topology import Broker, Fleet
 
-Evidence = Mapping[str, Any]
-
 
 def active_node_findings(
-    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Evidence]
+    rows: Sequence[BrokerStatus], fleet: Fleet, evidence: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Finding]:
     """Yield findings about which nodes of a pair are active: two, none, or one without a standby.
 
@@ -33,9 +30,8 @@ def active_node_findings(
     if len(active) > 1:
         yield from _two_active(active, evidence)
     elif not active and all(row.state != "unreachable" for row in rows):
-        yield _finding(
+        yield error_finding(
             "no-active",
-            "error",
             rows[0].host,
             f"no node of {name} is active, so clients are not served: {other_states}",
             _remedy_without_active_node(rows),
@@ -47,7 +43,7 @@ def active_node_findings(
             if fleet.broker(rows[0].host).ha_profile.needs_resync
             else start_remedy(others[0], fleet.broker(others[0].host))
         )
-        yield _finding("standby-missing", "warning", others[0].host, text, start)
+        yield Finding(rule="standby-missing", severity="warning", host=others[0].host, message=text, fix=start)
 
 
 def _remedy_without_active_node(rows: Sequence[BrokerStatus]) -> str:
@@ -66,7 +62,7 @@ def _state_text(row: BrokerStatus) -> str:
     return f"{row.host} is {row.state}" + (f" ({row.reason})" if row.state in ("stopped", "starting") else "")
 
 
-def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]) -> Iterator[Finding]:
+def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
     names = " and ".join(row.host for row in active)
     stores = {row.host: evidence[row.host].get("store") for row in active}
     stop = (
@@ -74,9 +70,8 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
         "either of the two"
     )
     if different := different_stores_message(stores):
-        yield _finding(
+        yield error_finding(
             "two-active",
-            "error",
             active[0].host,
             f"the brokers of {names} are both active, because {different}. Each has messages that the other one lacks",
             f"{stop}. Keep a copy of both stores. Then set the same activemq_store_directory for both nodes, and run "
@@ -87,23 +82,23 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Evidence]
         stop += f". Keep a copy of the store {store}"
     if not any(evidence[row.host].get("guard") for row in active):
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
-        yield _finding("two-active", "error", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop)
         return
     accesses = {row.host: WritableAndNewestGeneration(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
-        yield _finding("two-active", "error", active[0].host, both, stop)
+        yield error_finding("two-active", active[0].host, both, stop)
     elif all(row.generation_in_force is None for row in active):
         text = (
             f"the brokers of {names} are both active, and the newest generation (numbered copy) of the store cannot be "
             "read. So it is not known which of the two brokers writes to it"
         )
-        yield _finding("two-active", "error", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop)
     elif not brokers_writing_newest_generation(accesses):
         text = (
             f"the brokers of {names} are both active, but neither writes to the newest generation (numbered copy) of "
             "the store. This generation lacks the messages that the two brokers accept, so a failover loses them"
         )
-        yield _finding("two-active", "error", active[0].host, text, stop)
+        yield error_finding("two-active", active[0].host, text, stop)
 
 
 def start_remedy(row: BrokerStatus, broker: Broker) -> str:
@@ -128,5 +123,12 @@ def kill_command(row: BrokerStatus, broker: Broker) -> str:
     return f"kill -KILL {row.pid}"
 
 
-def _finding(rule: str, severity: Severity, host: str, message: str, fix: str) -> Finding:
-    return Finding(rule=rule, severity=severity, host=host, message=message, fix=fix)
+def different_stores_message(stores: Mapping[str, str | None]) -> str:
+    """Return a message that the active brokers of a pair use different stores; empty if they use the same one.
+
+    ``stores`` are their store directories by host; None for a broker without one.
+    """
+    if len(set(stores.values()) - {None}) < 2:
+        return ""
+    directories = ", ".join(f"{store} on {host}" for host, store in sorted(stores.items()) if store)
+    return f"they use different stores ({directories})"

@@ -16,12 +16,14 @@ BROKER_COLUMNS = (
 AGENT_COLUMNS = ("agent", "state", "connected to", "outbox", "oldest", "inbox", "certificate")
 BALANCER_COLUMNS = ("balancer", "state", "haproxy", "keepalived", "holds")
 COMPACT_COLUMNS = frozenset({
-    *("host", "role", "state", "for", "store", "messages", "dlq", "bridges"),
+    *("host", "role", "state", "for", "store", "messages", "durable", "dlq", "bridges"),
     *("agent", "connected to", "outbox", "oldest", "inbox"),
     *("balancer", "haproxy", "keepalived", "holds"),
 })  # fmt: skip
 """The columns that fit a terminal with a width of 80; problems in the other columns are also reported as findings."""
 _NONE = "-"
+_EMPTY_CELLS = {"durable": (_NONE, "0")}
+"""The cells that count as without a value, by the title of their column; in other columns only a dash does."""
 
 
 def broker_cells(row: BrokerStatus, now: float) -> tuple[str, ...]:
@@ -95,8 +97,7 @@ def compact_tables(status: FleetStatus) -> list[tuple[Sequence[str], list[tuple[
         kept = [
             position
             for position, title in enumerate(titles)
-            if (title in COMPACT_COLUMNS and any(row[position] != _NONE for row in rows))
-            or (title == "durable" and any(row[position] not in (_NONE, "0") for row in rows))
+            if title in COMPACT_COLUMNS and any(row[position] not in _EMPTY_CELLS.get(title, (_NONE,)) for row in rows)
         ]
         tables.append((
             [titles[position] for position in kept],

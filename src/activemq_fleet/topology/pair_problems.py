@@ -22,8 +22,9 @@ def failover_difference_findings(brokers: Sequence[Broker]) -> Iterator[Finding]
     for other in brokers[1:]:
         if first.ha_profile.has_peer and other.ha_profile.has_peer:
             yield from _different_password_findings(other, first)
-            yield from _missing_protocol_findings(first, other)
-            yield from _missing_protocol_findings(other, first)
+            if _protocols_with_tls(first, expand_auto=False) != _protocols_with_tls(other, expand_auto=False):
+                yield from _missing_protocol_findings(first, other)
+                yield from _missing_protocol_findings(other, first)
 
 
 def _different_password_findings(broker: Broker, peer: Broker) -> Iterator[Finding]:
@@ -52,7 +53,7 @@ def _missing_protocol_findings(broker: Broker, peer: Broker) -> Iterator[Finding
     accepted = _protocols_with_tls(broker, expand_auto=True)
     expected = _protocols_with_tls(peer, expand_auto=False)
     names = {name for name, _ in accepted}
-    if _uses_tls_for_openwire(broker) == _uses_tls_for_openwire(peer):
+    if broker.openwire_uses_tls == peer.openwire_uses_tls:
         missing = [
             name if name not in names else f"{name} {'with' if uses_tls else 'without'} TLS"
             for name, uses_tls in sorted(expected - accepted)
@@ -98,7 +99,3 @@ def _protocols_with_tls(broker: Broker, *, expand_auto: bool) -> set[tuple[str, 
         if expand_auto and connector.scheme.startswith("auto"):
             protocols.update((accepted, connector.uses_tls) for accepted in _PROTOCOLS_OF_AUTO)
     return protocols
-
-
-def _uses_tls_for_openwire(broker: Broker) -> bool:
-    return broker.openwire is not None and broker.openwire.uses_tls

@@ -122,7 +122,7 @@ _SHARED_EQUAL: tuple[tuple[str, _Question, str], ...] = (
     ("activemq_gid", lambda b: b.settings.gid, _UNREADABLE_STORE),
     (
         "activemq_tls",
-        lambda b: b.openwire is not None and b.openwire.uses_tls,
+        attrgetter("openwire_uses_tls"),
         "bridges and clients connect to both nodes with the same URI scheme",
     ),
 )

@@ -53,17 +53,6 @@ def two_masters_message(accesses: Mapping[str, WritableAndNewestGeneration]) -> 
     return f"the brokers {' and '.join(writers)} can both write to the current files of their shared store"
 
 
-def different_stores_message(stores: Mapping[str, str | None]) -> str:
-    """Return a message that the active brokers of a pair use different stores; empty if they use the same one.
-
-    ``stores`` are their store directories by host; None for a broker without one.
-    """
-    if len(set(stores.values()) - {None}) < 2:
-        return ""
-    directories = ", ".join(f"{store} on {host}" for host, store in sorted(stores.items()) if store)
-    return f"they use different stores ({directories})"
-
-
 def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
     """Return the number of the store's generation (copy of the store) that a process can write to.
 

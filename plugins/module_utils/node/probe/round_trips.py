@@ -57,17 +57,17 @@ def watch_addresses(
     expected = ExpectedBroker(uid_of_broker_data_owner(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
     tries: list[ProbeRound] = []
-    began, answered, flagged = time.monotonic(), False, False
+    began, answered = time.monotonic(), False
     # The probes do not end during an interruption, whose duration would then be unknown.
     while time.monotonic() < began + seconds and not (
-        flagged and flag and tries[-1].address and not os.path.lexists(flag)
+        answered and flag and tries[-1].address and not os.path.lexists(flag)
     ):
         before = tries[-1].address if tries else None
         tries.append(_round(targets, login, expected, timeout, before, last))
-        answered = answered or tries[-1].address is not None
-        if flag and answered and not flagged:
-            os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-            flagged = True
+        if tries[-1].address and not answered:
+            answered = True
+            if flag:
+                os.close(os.open(flag, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
         if first_within is not None and not answered and time.monotonic() > began + first_within:
             raise NodeError(_without_answer(first_within, last))
         time.sleep(interval)

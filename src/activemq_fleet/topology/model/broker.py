@@ -260,6 +260,11 @@ class Broker:
         """
         return next((c for c in self.connectors if is_openwire(c.scheme)), None)
 
+    @property
+    def openwire_uses_tls(self) -> bool:
+        """Whether the broker has an OpenWire connector that uses TLS."""
+        return self.openwire is not None and self.openwire.uses_tls
+
     def connector(self, protocol: str) -> Connector | None:
         """Return the broker's first connector of a protocol such as ``mqtt``, or None.
 
