@@ -47,7 +47,7 @@ def hosts(brokers: int) -> Hosts:
                 "activemq_network_username": f"network-{group}",
                 "activemq_network_password": f"only-measured-with-{group}",
                 "activemq_users": [
-                    {"name": f"app-{label[:-2]}", "password": f"only-measured-with-{label}", "groups": ["admins"]}
+                    {"name": f"app-{label[:-2]}", "password": f"only-measured-with-{label[:-2]}", "groups": ["admins"]}
                 ],
             }
     return variables
