@@ -130,10 +130,10 @@ class LoadedInventory:
         return tuple(text for text in texts if not _OUR_OWN.match(text))
 
     def collection_version_warnings(self) -> tuple[str, ...]:
-        """Return one warning if Ansible's search path has a collection ``activemq.fleet`` of another version.
+        """Return a tuple with one warning if Ansible's search path has another version of the collection, or ().
 
-        The warning is in a tuple, which is empty if the collection and this library have the same version, or the path
-        has no such collection.
+        The collection is ``activemq.fleet``; its version must be that of this library. A path without the collection
+        causes no warning.
         """
         return collection_version_warnings(constants.config.get_config_value("COLLECTIONS_PATHS"))
 

@@ -26,11 +26,11 @@ def search_path_for_this_collection() -> list[str]:
 
 
 def collection_version_warnings(search_path: Iterable[str]) -> tuple[str, ...]:
-    """Return one warning if Ansible finds a collection ``activemq.fleet`` of another version than this library.
+    """Return a tuple with one warning if Ansible finds another version of the collection than of this library, or ().
 
-    The warning is in a tuple, which is empty if the versions are equal or Ansible does not find the collection.
-    ``search_path`` are Ansible's directories of collections; the first one that holds the collection counts. The
-    library's own commands use the collection that belongs to it, but ``ansible-playbook`` uses the one on this path.
+    The collection is ``activemq.fleet``. A path without the collection causes no warning. ``search_path`` are Ansible's
+    directories of collections; the first one that holds the collection counts. The library's own commands use the
+    collection that belongs to it, but ``ansible-playbook`` uses the one on this path.
     """
     directory = next((place for path in search_path if (place := Path(path) / _DIRECTORY).is_dir()), None)
     version = None if directory is None else _version_of(directory)

@@ -45,11 +45,11 @@ class InventoryFirstVariableManager:
             stated = {**added, **{name: value for name, value in stated.items() if name not in _FACTS}}
         return stated | {"hostvars": self.hostvars}
 
-    def runtime_override_errors_by_host(self) -> dict[str, list[str]]:
-        """Return, by host, the errors about runtime overrides: variables of the collection that facts or tasks set.
+    def runtime_variable_errors_by_host(self) -> dict[str, list[str]]:
+        """Return a dictionary from host to the errors for its variables that facts or tasks set at runtime.
 
-        There is one line for each variable. Only the inventory may set these variables. Hosts without such variables
-        are omitted.
+        The errors are lines of text, one for each variable ``activemq_…``. Only the inventory may set these variables.
+        Hosts without such variables are omitted.
         """
         problems = {host: list(self._problems(host)) for host in self._inventory.hosts}
         return {host: lines for host, lines in problems.items() if lines}

@@ -82,11 +82,10 @@ def is_barrier_topic_of(topic: str, agent: str) -> bool:
     return topic.endswith((f"/{BARRIER}", f"/{BARRIER}/{agent_topic_level(agent)}"))
 
 
-def event_topic_prefix(topic: str) -> str:
-    """Return the prefix of an event's MQTT topic: all levels but the last one.
+def topic_without_last_level(topic: str) -> str:
+    """Return the MQTT topic of an event without its last level: the prefix by which canaries and barriers prove events.
 
-    A topic of one level is returned as a whole. Canaries and barriers prove events by prefix; a barrier has the prefix
-    of the events that it follows.
+    A topic of one level is returned as a whole. A barrier has the prefix of the events that it follows.
     """
     prefix = topic.rpartition("/")[0]
     if is_barrier_topic(topic):

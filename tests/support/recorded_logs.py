@@ -15,13 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from activemq_fleet.audit.evidence import Incident, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.evidence import Incident, LogEvidence, LoggedMinute, PairNode
 from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
     FleetEvidence,
     incidents_of_pair,
-    logged_periods,
+    logged_minutes_of_hosts,
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.unexplained_records import UnexplainedRecords
@@ -54,13 +54,13 @@ def read_log(directory: Path) -> bytes:
     return gzip.decompress((directory / "activemq.log.gz").read_bytes())
 
 
-def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedPeriod]:
+def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedMinute]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
     table = pa.Table.from_batches(
         list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
     )
     times = table["time"].drop_null().combine_chunks()
-    yield from logged_periods(pa.array([host] * len(times)), times)
+    yield from logged_minutes_of_hosts(pa.array([host] * len(times)), times)
     rows = table.to_pylist()
     yield from evidence_in_log(log_records(host, rows))
 

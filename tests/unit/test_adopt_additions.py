@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.adopt import AdoptedInventory, XmlDifference
-from activemq_fleet.adopt.addition_advice import advise_on_addition
+from activemq_fleet.adopt.addition_advice import advice_on_addition
 from activemq_fleet.adopt.difference_groups import (
     differences_except_percentage_limits,
     group_additions,
@@ -117,7 +117,7 @@ def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_pat
     undone = 0
     for difference in adoption.differences:
         if difference.direction == "rendered adds":
-            advice = advise_on_addition(difference, adoption.fleet.broker(difference.host))
+            advice = advice_on_addition(difference, adoption.fleet.broker(difference.host))
             assert advice.variables or advice.reason, difference
             assert "no variable removes the addition" not in advice.reason, difference
             if advice.variables:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, event_topic_prefix
+from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
 from activemq_agent.connecting import ReportDown, ReportUp
 from activemq_agent.connection_events import MessageReceived, Puback, Suback
 from activemq_agent.identity import add_event_id
@@ -331,7 +331,7 @@ class Publisher:
             return
         while len(self._flying) + self._held < self._config.publisher_window and self._has_rows(now):
             row = self._buffer[0]
-            name = event_topic_prefix(row.topic)
+            name = topic_without_last_level(row.topic)
             prefix = self._prefixes.get(name) or self._send_first_canary(name, now)
             mid = session.publish(row.topic, add_event_id(row.payload, row.event_id, self._config.publisher_envelope))
             if mid is None:

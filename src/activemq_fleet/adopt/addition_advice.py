@@ -298,10 +298,11 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
 _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))?$")
 
 
-def advise_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
-    """Return advice on an addition that a rendered file has to the existing file.
+def advice_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
+    """Return an AdditionAdvice on an addition that a rendered file has to the existing file.
 
-    It has the addition's effect, and the variables that undo it.
+    It has the addition's effect, and the variables that undo it. Without a variable that undoes it, the advice has only
+    a reason.
     """
     rendered = difference.rendered or ""
     policies = list(_added_policies(difference.path, rendered))

@@ -25,7 +25,7 @@ from activemq_fleet.adopt.brokers import (
     propose_limits_console_and_connectors,
     propose_users,
 )
-from activemq_fleet.adopt.element_variables import drop_default_policy_values, propose_element_variables
+from activemq_fleet.adopt.element_variables import drop_default_policy_values, propose_policy_store_and_plugin_variables
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
 from activemq_fleet.adopt.network_connectors import propose_addresses, propose_shared_store_master_nodes
@@ -35,7 +35,7 @@ from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
 from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
 from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_adopted_documents
-from activemq_fleet.adopt.waivers import FindingsOf, note_remaining_check_warnings, propose_waivers
+from activemq_fleet.adopt.waivers import FindingsOf, note_remaining_check_warnings, propose_waivers_for_original_files
 from activemq_fleet.adopt.xml_diff import ComparedElement, XmlDifference, compared_element_of, document_differences
 from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
@@ -163,7 +163,7 @@ def adopt_documents(
     propose_ha_profiles(proposal, shared)
     propose_authentication(proposal)
     propose_limits_console_and_connectors(proposal)
-    propose_element_variables(proposal)
+    propose_policy_store_and_plugin_variables(proposal)
     companion_files.propose_console(proposal)
     propose_shared_store_master_nodes(proposal)
     propose_addresses(proposal, addresses)
@@ -183,7 +183,7 @@ def adopt_documents(
             variables[name] = with_secret_references(name, value, proposal.secrets)
     for document in proposal.documents:
         propose_attributes_and_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
-    propose_waivers(proposal, findings)
+    propose_waivers_for_original_files(proposal, findings)
     note_remaining_check_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))

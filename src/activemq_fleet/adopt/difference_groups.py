@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.addition_advice import AdditionAdvice, advise_on_addition
+from activemq_fleet.adopt.addition_advice import AdditionAdvice, advice_on_addition
 from activemq_fleet.adopt.xml_diff import XmlDifference
 from activemq_fleet.topology import Fleet
 
@@ -122,7 +122,7 @@ def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[
     groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
     for difference in differences:
         if difference.direction == ADDITION:
-            advice = advise_on_addition(difference, fleet.broker(difference.host))
+            advice = advice_on_addition(difference, fleet.broker(difference.host))
             rendered = _IDENTITY.sub("]", difference.rendered or "")
             key = (_IDENTITY.sub("]", difference.path), rendered, advice.effect, *advice.variables, advice.reason)
             groups[key].append((difference, advice))

@@ -33,10 +33,10 @@ _MOST_TRIED = 200
 _PERCENT = frozenset({"percent_of_jvm_heap", "percent_limit"})
 
 
-def propose_element_variables(proposal: VariableProposal) -> None:
-    """Propose the variables for XML elements of every host, from its own activemq.xml.
+def propose_policy_store_and_plugin_variables(proposal: VariableProposal) -> None:
+    """Propose the variables for destination policies, usage limits, destinations, the store, plugins and the scheduler.
 
-    These are policies, usage, destinations, kahadb, plugins and others.
+    They are taken from the XML elements of each host's own activemq.xml, and added to the proposal.
     """
     for document in proposal.documents:
         broker, release, variables = document.broker, document.release, proposal[document.host]
@@ -86,7 +86,7 @@ def _first_entries(
     for entry in entries:
         key = tuple(entry.get(name) for name in _KINDS)
         if key in first:
-            proposal.exclude_from_fragments(entry)
+            proposal.exclude_elements_from_fragments(entry)
             destination = " ".join(f"{kind} {entry.get(kind)}" for kind in _KINDS if kind in entry.attributes)
             proposal.add_note(
                 [document.host],

@@ -79,21 +79,21 @@ def replaceable_bridges(document: AdoptedDocument) -> Iterator[ReplaceableBridge
     names = Counter(node.get("name") for node in nodes)
     for node in nodes:
         connector = parse_network_connector(node)
-        if names[connector.name] == 1 and not _inexpressible_part(connector):
+        if names[connector.name] == 1 and not _inexpressible_reason(connector):
             yield _replaceable_bridge(node, connector)
 
 
-def inexpressible_part(node: ComparedElement) -> str:
-    """Return a description of the part of a networkConnector that inventory variables cannot express, as text.
+def reason_for_inexpressible_connector(node: ComparedElement) -> str:
+    """Return the reason why inventory variables cannot express a networkConnector, as text.
 
-    The part is an attribute or child that ``activemq_links`` cannot express. Without one, the text reports that another
-    bridge of the broker has the same name.
+    The text names the attribute or child that ``activemq_links`` cannot express. Without one, it reports that another
+    bridge of the broker has the same name. The text is never empty.
     """
     connector = parse_network_connector(with_masked_passwords(node))
-    return _inexpressible_part(connector) or "another bridge of the same broker has the same name"
+    return _inexpressible_reason(connector) or "another bridge of the same broker has the same name"
 
 
-def _inexpressible_part(connector: NetworkConnector) -> str:
+def _inexpressible_reason(connector: NetworkConnector) -> str:
     """Return the reason why ``activemq_links`` cannot express a networkConnector; "" where it can.
 
     The reason is a clause.

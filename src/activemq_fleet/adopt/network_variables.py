@@ -17,9 +17,9 @@ from activemq_fleet.adopt.network_connectors import (
     ReplaceableBridge,
     Ttl,
     allows_replay_over_bridges,
-    inexpressible_part,
     link_ttl_setting,
     network_connector_elements,
+    reason_for_inexpressible_connector,
     replaceable_bridges,
     ttl_as_setting,
 )
@@ -393,7 +393,7 @@ class _Network:
                 is_multicast = document.identity.group in self.multicast and node.get("uri").startswith("multicast:")
                 if (key in replaced and key not in self.reasons) or is_multicast:
                     continue
-                reason = self.reasons.get(key) or inexpressible_part(node)
+                reason = self.reasons.get(key) or reason_for_inexpressible_connector(node)
                 hosts_by_reason[node.get("name") or "without a name", reason].append(document.host)
         for (name, reason), hosts in hosts_by_reason.items():
             self.proposal.add_note(

@@ -88,9 +88,9 @@ def _note_missing_store_marker(proposal: VariableProposal, pair: str, documents:
 
 
 def master_connector_element(document: AdoptedDocument) -> ComparedElement | None:
-    """Return the masterConnector element of an activemq.xml, or None.
+    """Return the masterConnector element of an activemq.xml, or None if the broker is not a pure slave.
 
-    A pure slave has this element for the connection to its master.
+    A pure slave connects to its master by this element.
     """
     return document.broker.find("services/masterConnector")
 
@@ -122,7 +122,7 @@ def _propose_pure(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         if not is_replication_connector and not _only_for_slaves(connector):
             continue
         if not is_replication_connector:  # what is called as ours is can be changed by a fragment
-            proposal.exclude_from_fragments(connector)
+            proposal.exclude_elements_from_fragments(connector)
         for document in documents:
             proposal.propose_value_if_valid(document.host, "replication_port", dialled[1])
 
@@ -313,7 +313,7 @@ def _propose_jdbc(proposal: VariableProposal, documents: Sequence[AdoptedDocumen
         if not proposed:
             proposal[document.host].pop("jdbc", None)
             continue
-        proposal.exclude_from_fragments(_jdbc_data_source_bean(document))
+        proposal.exclude_elements_from_fragments(_jdbc_data_source_bean(document))
         _propose_lock(proposal, document, "lease-database-locker", 10_000, 5000)
 
 

@@ -89,12 +89,11 @@ def read_credentials_properties(document: Path, companions: CompanionFiles) -> d
     return {match[1]: match[2] for match in matches if match and not match[2].startswith("ENC(")}
 
 
-def resolve_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
-    """Replace placeholders in an XML tree in place by the values of known properties; nothing is returned.
+def replace_known_placeholders(root: etree._Element, properties: Mapping[str, str], file: str) -> None:
+    """Replace the placeholders of known properties in an XML tree in place by their values; nothing is returned.
 
-    The attributes and texts of ``root`` and of all elements below it are changed. Unknown placeholders stay.
-
-    Raises InputError for a value that XML cannot hold; ``file`` is the document's name for it.
+    The attributes and texts of ``root`` and of all elements below it are changed. Unknown placeholders stay. Raises
+    InputError for a value that XML cannot hold or that is too long; the error names the document by ``file``.
     """
 
     def resolved(text: str, line: int) -> str:

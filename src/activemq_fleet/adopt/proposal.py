@@ -140,7 +140,7 @@ class VariableProposal:
         """
         return tuple(self.notes[: self._urgent])
 
-    def exclude_from_fragments(self, *nodes: ComparedElement | None) -> None:
+    def exclude_elements_from_fragments(self, *nodes: ComparedElement | None) -> None:
         """Exclude XML elements of an existing activemq.xml from the fragments that ``adopt`` proposes.
 
         A fragment adds XML to the rendered file as it is; variables replace the given elements.

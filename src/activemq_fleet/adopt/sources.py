@@ -16,7 +16,7 @@ from activemq_fleet.adopt.properties import (
     HostProperties,
     read_credentials_properties,
     read_properties_by_host,
-    resolve_placeholders,
+    replace_known_placeholders,
     with_placeholder_defaults,
 )
 from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
@@ -364,7 +364,7 @@ def _read(
     brokers = element.findall(f"{{{CORE}}}broker") if element.tag == f"{{{BEANS}}}beans" else []
     if len(brokers) != 1:
         raise InputError(f"{path}: {_no_broker_message(element, len(brokers))}")
-    resolve_placeholders(element, properties, str(path))
+    replace_known_placeholders(element, properties, str(path))
     if _PRIVATE.search(etree.tostring(element, encoding="unicode")):
         raise InputError(
             f"{path}: the file has the private character U+E000 or U+E001, which adopt does not accept: remove the "

@@ -27,7 +27,7 @@ _SCHEMA_RULE = "V002"
 _PORT_RULE = "V057"
 
 
-def propose_waivers(proposal: VariableProposal, findings_of: FindingsOf) -> None:
+def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: FindingsOf) -> None:
     """Propose waivers of the lint rules that the original files of adopted brokers break.
 
     Without the waivers, the rules would stop ``render`` for the hosts concerned. An error with which a broker does not

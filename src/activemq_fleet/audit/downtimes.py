@@ -31,13 +31,13 @@ class DowntimeLengthBounds:
     note: str = ""
 
 
-def takeover_downtime(
+def takeover_downtime_bounds(
     run: ObservedBrokerRun,
     previous_run: ObservedBrokerRun | None,
     start: TakeoverStart,
     previous_end: ProcessEnd | None,
 ) -> DowntimeLengthBounds:
-    """Return the bounds, in seconds, of the downtime that a takeover caused for a broker pair.
+    """Return the DowntimeLengthBounds, in seconds, of the downtime that a takeover caused for a broker pair.
 
     Both bounds are None if the downtime is unknown. The takeover made the broker run ``run`` active after
     ``previous_run``; ``start`` is the start of the takeover. ``previous_end`` is what systemd journals show about the

@@ -39,7 +39,7 @@ class PublishedEvent:
     state_hole: int = 0
 
     @property
-    def is_accepted_once(self) -> bool:
+    def is_accepted_once_by_publisher(self) -> bool:
         """Whether the publishing agent accepted the event exactly once.
 
         The order of events that an agent accepted again is not promised.

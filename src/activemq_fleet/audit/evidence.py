@@ -43,10 +43,10 @@ class LogEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedPeriod:
-    """A period in which a host logged anything.
+class LoggedMinute:
+    """A minute in which a host wrote log records.
 
-    It is at most one minute long. It has the times of its first and its last log record.
+    It has the times of the first and the last record of that minute.
     """
 
     host: str

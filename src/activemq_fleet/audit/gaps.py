@@ -102,8 +102,10 @@ def _gap_text(gap: AgentJournalGap) -> str:
     )
 
 
-def reported_journal_gaps(gaps: Iterable[AgentJournalGap], files: Iterable[JournalFileSummary]) -> list[InputGap]:
-    """Return the gaps in agents' event journals for an audit report: missing records, then unreadable lines.
+def missing_records_and_unreadable_lines(
+    gaps: Iterable[AgentJournalGap], files: Iterable[JournalFileSummary]
+) -> list[InputGap]:
+    """Return a list of the gaps in agents' event journals, as InputGap: missing records, then unreadable lines.
 
     The list has at most ``MOST_GAPS`` gaps with missing records, from ``gaps``, then at most ``MOST_GAPS`` groups of
     unreadable lines, from ``files``: one for each file and problem. Each makes the audit incomplete.

@@ -388,8 +388,8 @@ class _Breaks:
     destinations: Counter[str] = field(default_factory=Counter)
 
     @property
-    def most_frequent_bridge_error(self) -> str:
-        """The most frequent error with which a network bridge broke; empty if no break has an error."""
+    def most_frequent_bridge_error_text(self) -> str:
+        """The text of the most frequent error with which a network bridge broke; empty if no break has an error."""
         errors = Counter(record.fields["e"] for record in self.breaks if record.fields.get("e"))
         return errors.most_common(1)[0][0] if errors else ""
 
@@ -444,11 +444,11 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
         names = ", ".join(name for name, _ in breaks.destinations.most_common(SHOWN_NAMES))
         destination = f" During this time the bridge forwarded messages with these destinations: {names}."
     error = (
-        f"“{shorten_text(breaks.most_frequent_bridge_error)}”"
-        if breaks.most_frequent_bridge_error
+        f"“{shorten_text(breaks.most_frequent_bridge_error_text)}”"
+        if breaks.most_frequent_bridge_error_text
         else "no error in this log"
     )
-    is_frame = any(text in breaks.most_frequent_bridge_error for text in FRAME_ERRORS)
+    is_frame = any(text in breaks.most_frequent_bridge_error_text for text in FRAME_ERRORS)
     yield new_incident(
         "breaking_bridge",
         node,

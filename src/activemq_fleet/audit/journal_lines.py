@@ -67,8 +67,8 @@ class ConnectionRecord(NamedTuple):
     reason: str | None
 
 
-def numbered_lines_and_problems(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
-    """Yield the lines of a file of an agent's event journal as (number, text, problem).
+def lines_with_number_and_problem(content: memoryview) -> Iterator[tuple[int, str | None, str | None]]:
+    """Yield the lines of a file of an agent's event journal as tuples (number, text, problem).
 
     A compressed file is unpacked. The text of a line is None where gzip data are damaged.
     """
@@ -100,7 +100,7 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
 
 def parsed_journal_lines(content: memoryview) -> Iterator[ParsedJournalLine]:
     """Parse the lines of a file of an agent's event journal, and yield the parsed lines."""
-    for number, text, problem in numbered_lines_and_problems(content):
+    for number, text, problem in lines_with_number_and_problem(content):
         yield ParsedJournalLine(number, None, problem) if text is None else parse_journal_line(number, text)
 
 

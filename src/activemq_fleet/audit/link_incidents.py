@@ -30,7 +30,7 @@ def down_link_incidents(
             continue
         if bridge.state == "failed" and bridge.dialled is not None:
             yield _incident_of_link_never_up(node, bridge)
-        elif bridge.is_broken_and_not_rebuilt:
+        elif bridge.is_not_rebuilt_by_running_broker:
             yield _incident_of_lost_link(node, bridge)
 
 

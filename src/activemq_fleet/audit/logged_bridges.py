@@ -64,7 +64,7 @@ class LoggedBridge:
     """The time at which the last attempt to connect again ended in the handshake, where none followed."""
 
     @property
-    def is_broken_and_not_rebuilt(self) -> bool:
+    def is_not_rebuilt_by_running_broker(self) -> bool:
         """Whether the bridge broke and was not rebuilt although its broker kept running.
 
         The end of such a bridge is an error or a broken handshake.

@@ -18,7 +18,7 @@ from activemq_fleet.audit.evidence import (
     ConnectionLoss,
     Incident,
     LogEvidence,
-    LoggedPeriod,
+    LoggedMinute,
     PairNode,
     SystemdJournalRecord,
     short_name,
@@ -161,10 +161,10 @@ def incident_evidence_of_rows(
     return list(evidence_in_log(records))
 
 
-def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
-    """Return a list of the periods in which broker hosts wrote log records: one for each host and minute.
+def logged_minutes_of_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinute]:
+    """Return a list of LoggedMinute: one for each broker host and minute in which the host wrote log records.
 
-    The periods of a host follow each other in order of time. ``hosts`` and ``times`` are parallel: each log record has
+    The minutes of a host follow each other in order of time. ``hosts`` and ``times`` are parallel: each log record has
     an entry in both.
     """
     encoded = hosts.dictionary_encode()
@@ -177,11 +177,11 @@ def logged_periods(hosts: pa.Array, times: pa.Array) -> list[LoggedPeriod]:
     begins = np.flatnonzero(np.append(True, (np.diff(minutes) != 0) | (np.diff(of_host) != 0)))
     ends = np.append(begins[1:], len(micros)) - 1
     first, last = (pa.array(micros[at]).cast(_MOMENT).to_pylist() for at in (begins, ends))
-    return [LoggedPeriod(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
+    return [LoggedMinute(names[host], *period) for host, *period in zip(of_host[begins], first, last, strict=True)]
 
 
 def pair_findings_of_logs(
-    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedPeriod | SystemdJournalRecord]
+    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedMinute | SystemdJournalRecord]
 ) -> PairFindings:
     """Return the findings about a broker pair from its nodes' logs: runs, bridges and incidents.
 
@@ -189,7 +189,7 @@ def pair_findings_of_logs(
     """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
     evidence_by_host: dict[str, list[LogEvidence]] = {}
-    periods: dict[tuple[str, int], LoggedPeriod] = {}
+    periods: dict[tuple[str, int], LoggedMinute] = {}
     unit_records: dict[str, list[SystemdJournalRecord]] = {}
     for record_or_period in evidence:
         if isinstance(record_or_period, LogEvidence):
@@ -199,7 +199,7 @@ def pair_findings_of_logs(
         else:
             key = record_or_period.host, int(record_or_period.first.timestamp()) // 60
             known = periods.get(key, record_or_period)
-            periods[key] = LoggedPeriod(
+            periods[key] = LoggedMinute(
                 record_or_period.host, min(record_or_period.first, known.first), max(record_or_period.last, known.last)
             )
     for node in findings.nodes:

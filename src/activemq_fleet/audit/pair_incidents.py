@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
-from activemq_fleet.audit.downtimes import takeover_downtime
+from activemq_fleet.audit.downtimes import takeover_downtime_bounds
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -280,7 +280,7 @@ def _incident_of_takeover(
     advised = advice.TAKEOVERS["silent" if how == "open" else how]
     if end is not None and not term.promoted:
         advised = advice.TAKEOVERS_BY_END.get(end.kind, advised)
-    downtime = takeover_downtime(term, before, measured, end)
+    downtime = takeover_downtime_bounds(term, before, measured, end)
     if measured.seconds is not None and measured.seconds > SLOW:
         advised = advice.Remedy(advised.remedy + advice.SLOW.remedy, (*advised.rules, *advice.SLOW.rules))
     certain = before is not None and (term.certainly_waited or term.promoted or term.waited is not None)

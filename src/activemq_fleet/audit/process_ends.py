@@ -10,7 +10,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import HANG_ROUNDING, ObservedBrokerRun, ProcessEnd
 from activemq_fleet.audit.evidence import (
     Incident,
-    LoggedPeriod,
+    LoggedMinute,
     PairNode,
     SystemdJournalRecord,
     new_incident,
@@ -66,12 +66,12 @@ def set_unlogged_process_ends(
     runs: Sequence[ObservedBrokerRun],
     records: Sequence[SystemdJournalRecord],
     hangs: Sequence[Hang],
-    logged_periods: Sequence[LoggedPeriod],
+    logged_minutes: Sequence[LoggedMinute],
 ) -> None:
     """Set the ends of broker processes that logs do not show, from hangs and records of the host's systemd journal.
 
-    These are the ends of runs that ended without a record, or whose log has no end. ``logged_periods`` are the
-    periods in which the host logged anything.
+    These are the ends of runs that ended without a record, or whose log has no end. ``logged_minutes`` are the minutes
+    in which the host logged anything.
     """
     for index, run in enumerate(runs):
         begin = run.chosen or run.first or run.last
@@ -81,7 +81,7 @@ def set_unlogged_process_ends(
             continue
         hang = next((hang for hang in reversed(hangs) if _is_within(hang.since, begin, until)), None)
         if hang is not None and not _is_over(hang, until):
-            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, logged_periods)
+            sign = _last_sign(run, begin, hang.since - HANG_ROUNDING, logged_minutes)
             kind = "WATCHDOG-KILLS" if hang.killed else "WATCHDOG-HUNG"
             run.process_end = ProcessEnd(kind, hang.killed, hang.since, hang.observed, sign)
             continue
@@ -105,10 +105,10 @@ def _is_within(moment: datetime, begin: datetime, until: datetime | None) -> boo
 
 
 def _last_sign(
-    run: ObservedBrokerRun, begin: datetime, hung: datetime, busy: Sequence[LoggedPeriod]
+    run: ObservedBrokerRun, begin: datetime, hung: datetime, logged_minutes: Sequence[LoggedMinute]
 ) -> datetime | None:
     """Return the time of the last log record of a broker run before the broker hung."""
-    moments = [at for period in busy if period.host == run.host for at in (period.first, period.last)]
+    moments = [at for minute in logged_minutes if minute.host == run.host for at in (minute.first, minute.last)]
     moments += [at for at in (run.started, run.last) if at is not None]
     return max((at for at in moments if begin <= at <= hung), default=None)
 

@@ -68,12 +68,13 @@ class EventRange:
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
-class RangeKey(NamedTuple):
-    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of range.
+class ReceivedRangeKey(NamedTuple):
+    """The key of a range of received events: the publisher's epoch, the subscriber, and what the range consists of.
 
-    An epoch is the lifetime of the publisher's store. The kinds are ``era``: receipts between two changes of the
-    subscriptions; ``number`` counts the changes before. ``topic``: receipts on a topic; ``barrier``: barriers (marker
-    messages) of a prefix; there ``number`` counts the missing records before them, -1 where unknown.
+    An epoch is the lifetime of the publisher's store; ``stream`` is the epoch and the subscriber. A range consists of
+    the receipts between two changes of the subscriptions (``kind`` is ``era``), of the receipts on a topic (``topic``),
+    or of the barriers, which are marker messages, of a topic prefix (``barrier``). ``name`` is the topic or prefix. For
+    ``era``, ``number`` counts the changes before; else it counts the missing records before, -1 where unknown.
     """
 
     kind: Literal["era", "topic", "barrier"]
@@ -82,7 +83,7 @@ class RangeKey(NamedTuple):
     number: int
 
 
-Reach = dict[RangeKey, EventRange]
+Reach = dict[ReceivedRangeKey, EventRange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
 
 def reached_ranges_with_keys(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
-) -> Iterator[tuple[RangeKey, EventRange]]:
+) -> Iterator[tuple[ReceivedRangeKey, EventRange]]:
     """Yield (key, range) for each range of events that reached a subscriber.
 
     The key has the publisher's epoch, the subscriber and the kind of range. An epoch is the lifetime of the publisher's
@@ -161,18 +162,25 @@ def _range_keys(
     stream: Stream,
     subscribers: Mapping[str, SubscriberSubscriptions],
     missing: Mapping[str, int],
-) -> Iterator[RangeKey]:
+) -> Iterator[ReceivedRangeKey]:
     """Yield the keys of the event ranges to which a received event belongs."""
     if subscriber := subscribers.get(receipt.subscriber):
-        yield RangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
+        yield ReceivedRangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
-            yield RangeKey("barrier", stream, event_or_barrier_topic_prefix(copy.topic), -1 if hole is None else hole)
+            yield ReceivedRangeKey(
+                "barrier", stream, event_or_barrier_topic_prefix(copy.topic), -1 if hole is None else hole
+            )
     # If no event is missing, the position of an event between two receipts is not needed.
-    elif hole is not None and copy.topic is not None and missing.get(receipt.subscriber) and copy.is_accepted_once:
-        yield RangeKey("topic", stream, copy.topic, hole)
+    elif (
+        hole is not None
+        and copy.topic is not None
+        and missing.get(receipt.subscriber)
+        and copy.is_accepted_once_by_publisher
+    ):
+        yield ReceivedRangeKey("topic", stream, copy.topic, hole)
 
 
 @lru_cache(1 << 12)

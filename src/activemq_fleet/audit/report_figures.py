@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.advice import IncidentKind
-from activemq_fleet.audit.aggregates import DurationHistogram, FirstItems, SortedSample, quantiles
+from activemq_fleet.audit.aggregates import DurationHistogram, FirstItemsBySortKey, SortedSample, quantiles
 from activemq_fleet.audit.deliveries import Delivery, EventOutcome
 from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
@@ -156,13 +156,13 @@ class IncidentFigures:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.planned = 0
-        self.gravest = FirstItems[Incident](MOST_INCIDENTS, _incident_sort_key)
+        self.gravest = FirstItemsBySortKey[Incident](MOST_INCIDENTS, _incident_sort_key)
 
     def count_incident(self, incident: Incident) -> None:
         """Count an incident in the figures of an audit report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
-        self.gravest.add_up_to_limit(incident)
+        self.gravest.add_and_keep_first_by_key(incident)
 
     def add_incident_figures(self, other: IncidentFigures) -> None:
         """Merge the figures about incidents from another task of an audit into the figures of this task."""
@@ -173,7 +173,7 @@ class IncidentFigures:
     @property
     def shown_incidents(self) -> list[Incident]:
         """The incidents that an audit report shows: the gravest ones, sorted by their ends."""
-        gravest = self.gravest.first_items()
+        gravest = self.gravest.first_items_by_sort_key()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id)
         )
@@ -246,7 +246,7 @@ class BridgeFigures:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.links = FirstItems[LinkSummary](MOST_BRIDGES, _link_sort_key)
+        self.links = FirstItemsBySortKey[LinkSummary](MOST_BRIDGES, _link_sort_key)
 
     def count_bridges(self, bridges: Iterable[LoggedBridge]) -> None:
         """Count network bridges in the figures of an audit report.
@@ -255,7 +255,7 @@ class BridgeFigures:
         """
         bridges = list(bridges)
         self.counts.update(map(_bridge_state, bridges))
-        self.links.add_up_to_limit(*_link_summaries(bridges))
+        self.links.add_and_keep_first_by_key(*_link_summaries(bridges))
 
     def add_bridge_figures(self, other: BridgeFigures) -> None:
         """Merge the figures about network bridges from another task of an audit into the figures of this task."""
@@ -268,7 +268,7 @@ def _bridge_state(bridge: LoggedBridge) -> str:
 
     It is ``not rebuilt`` if the bridge broke permanently, else its state.
     """
-    return "not rebuilt" if bridge.is_broken_and_not_rebuilt else bridge.state
+    return "not rebuilt" if bridge.is_not_rebuilt_by_running_broker else bridge.state
 
 
 class UnexplainedRecordFigures:
@@ -280,13 +280,13 @@ class UnexplainedRecordFigures:
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = FirstItems[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
+        self.wordings = FirstItemsBySortKey[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
 
     def count_unexplained_records(self, records: Iterable[UnexplainedRecords]) -> None:
         """Count log records that no incident explains in the figures of an audit report."""
         for wording in records:
             self.count += wording.count
-            self.wordings.add_up_to_limit(wording)
+            self.wordings.add_and_keep_first_by_key(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
         """Merge the figures about unexplained log records from another task of an audit into those of this task."""
@@ -307,12 +307,12 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
 
     ``moments`` are those at which it handled events. Only silences of a second or more are returned.
     """
-    foremost = FirstItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+    foremost = FirstItemsBySortKey[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add_up_to_limit(SubscriberSilence(subscriber, before, length))
-    return foremost.first_items()
+            foremost.add_and_keep_first_by_key(SubscriberSilence(subscriber, before, length))
+    return foremost.first_items_by_sort_key()
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,8 +405,8 @@ class EventFigures:
     def __init__(self, of: ReportPeriod) -> None:
         self.messages: Counter[str] = Counter()
         self.deliveries: Counter[str] = Counter()
-        self.worst = FirstItems[EventOutcome](MOST_EVENTS, _outcome_sort_key)
-        self.silences = FirstItems[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
+        self.worst = FirstItemsBySortKey[EventOutcome](MOST_EVENTS, _outcome_sort_key)
+        self.silences = FirstItemsBySortKey[SubscriberSilence](MOST_SILENCES, _silence_sort_key)
         self._range = of
         self._slices: dict[int, HandledEventsSlice] = {}
 
@@ -420,7 +420,7 @@ class EventFigures:
             return
         self.messages[outcome.verdict] += 1
         if outcome.verdict != "delivered":
-            self.worst.add_up_to_limit(outcome)
+            self.worst.add_and_keep_first_by_key(outcome)
         if outcome.handled is not None:
             of_slice = self._slice(self._range.slice_index(outcome.handled))
             of_slice.handled += 1

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from activemq_fleet.audit.evidence import SystemdJournalRecord
-from activemq_fleet.audit.journal_lines import numbered_lines_and_problems
+from activemq_fleet.audit.journal_lines import lines_with_number_and_problem
 from activemq_fleet.node.log.unit_records import KILL_FAILED, event_of_unit_record
 from activemq_fleet.node.printable import escape_unprintable
 
@@ -34,7 +34,7 @@ def systemd_journal_records(host: str, unit: str | None, content: memoryview) ->
     They are records of known kinds, in order. Other lines are ignored. systemd's records count only if they are about
     ``unit``, the broker's unit. The content may be gzip.
     """
-    for number, text, _ in numbered_lines_and_problems(content):
+    for number, text, _ in lines_with_number_and_problem(content):
         if text is None or not any(needle in text for needle in _NEEDLES):
             continue
         fields = _fields_of_json(text) if text.startswith("{") else _fields_of_line(text)

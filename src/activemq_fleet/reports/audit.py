@@ -267,7 +267,7 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
     They are shown for each subscriber. Vertical lines mark takeovers.
     """
-    silences = report_data.events.silences.first_items() if report_data.events.messages else []
+    silences = report_data.events.silences.first_items_by_sort_key() if report_data.events.messages else []
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", report_data)

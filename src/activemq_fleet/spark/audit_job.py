@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import gaps_for_foreign_journals, gaps_in_log_files, reported_journal_gaps
+from activemq_fleet.audit.gaps import gaps_for_foreign_journals, gaps_in_log_files, missing_records_and_unreadable_lines
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
     AuditReportData,
@@ -157,12 +157,16 @@ def write_audit_except_events(
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
-        gaps = [*absent, *gaps_in_log_files(logs, names), *reported_journal_gaps(missing, journals.files)]
+        gaps = [
+            *absent,
+            *gaps_in_log_files(logs, names),
+            *missing_records_and_unreadable_lines(missing, journals.files),
+        ]
         gaps += gaps_for_foreign_journals(journals.files, journals.host_of)
         if scraped:
             gaps += unexplained_downtime_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
-        wordings = tuple(log_figures.unexplained.wordings.first_items())
+        wordings = tuple(log_figures.unexplained.wordings.first_items_by_sort_key())
         result = AuditResult(
             audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from activemq_fleet.audit.aggregates import FirstItems
+from activemq_fleet.audit.aggregates import FirstItemsBySortKey
 from activemq_fleet.audit.deliveries import DeliveryJudge
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
@@ -129,7 +129,9 @@ def judge_and_write_event_deliveries(
         lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
-    events.silences.add_up_to_limit(*(silence for silence in findings if isinstance(silence, SubscriberSilence)))
+    events.silences.add_and_keep_first_by_key(
+        *(silence for silence in findings if isinstance(silence, SubscriberSilence))
+    )
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
     subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
     by_event = output.cache_until_closed(repartition_by_key(records))
@@ -176,15 +178,15 @@ def _put_in_order(
     batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
-    gaps = FirstItems(MOST_GAPS, journal_gap_sort_key)
+    gaps = FirstItemsBySortKey(MOST_GAPS, journal_gap_sort_key)
     for finding in records_gaps_and_longest_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):
-            gaps.add_up_to_limit(finding)
+            gaps.add_and_keep_first_by_key(finding)
         else:
             yield finding
-    yield from gaps.first_items()
+    yield from gaps.first_items_by_sort_key()
 
 
 def _unpack_records(batches: Batches) -> Iterator[EventRecordWithPosition]:

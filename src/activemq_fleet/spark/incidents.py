@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedPeriod, PairNode
+from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedMinute, PairNode
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
@@ -21,7 +21,7 @@ from activemq_fleet.audit.pair_findings import (
     PairFindings,
     incident_evidence_of_rows,
     incidents_of_pair,
-    logged_periods,
+    logged_minutes_of_hosts,
     pair_and_connection_loss,
     pair_findings_of_logs,
 )
@@ -179,7 +179,7 @@ def _describe_fleet(inputs: AuditInputs, horizons: EvidenceEnds | None) -> _Flee
 
 
 def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _Fleet) -> DataFrame:
-    """Return evidence and logged periods in the dataset ``events`` as OBJECTS by pair."""
+    """Return evidence and logged minutes in the dataset ``events`` as OBJECTS by pair."""
     file_order = {(log.host, log.file): log.order for log in logs}
     beginning = sf.substring(sf.concat_ws("\n", "message", "stack"), 1, TEXT)
     # The deepest cause can come after the beginning of a long stack trace.
@@ -203,12 +203,12 @@ def _evidence_frame(events: DataFrame, logs: Sequence[LogFileSummary], fleet: _F
 def _key_evidence_by_pair(
     batches: Batches, *, file_order: Mapping[tuple[str, str], int], fleet: _Fleet
 ) -> Iterator[KeyedObject]:
-    """Yield the evidence and logged periods of each pair with the pair as key."""
+    """Yield the evidence and logged minutes of each pair with the pair as key."""
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
-        evidence: list[LogEvidence | LoggedPeriod] = [*incident_evidence_of_rows(records, file_order)]
-        evidence += logged_periods(batch.column("host"), batch.column("time"))
+        evidence: list[LogEvidence | LoggedMinute] = [*incident_evidence_of_rows(records, file_order)]
+        evidence += logged_minutes_of_hosts(batch.column("host"), batch.column("time"))
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
             yield KeyedObject(pair, list(pair_evidence))

@@ -255,7 +255,7 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     topics = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
     wide = [topic[:-1].removesuffix("/") for topic in agent.settings.agent_topics if topic.endswith("#")]
     topics += [agent_topics.canary_topic(prefix, f"{name}-subscriber") for prefix in wide]  # anchors
-    events = [agent_topics.event_topic_prefix(topic) for topic in _events_of(agent)]
+    events = [agent_topics.topic_without_last_level(topic) for topic in _events_of(agent)]
     for prefix in dict.fromkeys(events):
         topics += [agent_topics.canary_topic(prefix, name), agent_topics.barrier_topic(prefix, name)]
     return tuple(dict.fromkeys(topics))

@@ -9,10 +9,10 @@ from activemq_fleet.agent_topics import (
     barrier_topic,
     canary_topic,
     canary_topic_matching,
-    event_topic_prefix,
     is_barrier_topic,
     is_barrier_topic_of,
     is_canary_topic,
+    topic_without_last_level,
 )
 
 
@@ -27,8 +27,11 @@ def test_topics_of_the_agents_own_are_told_from_others() -> None:
     assert is_barrier_topic("a/__barrier__/b")
     assert not is_barrier_topic("a/__barrier__/b/c")
     assert not is_barrier_topic("a/__barrier__b/c")
-    assert (event_topic_prefix("a/b/c"), event_topic_prefix("a")) == ("a/b", "a")
-    assert (event_topic_prefix("a/b/__barrier__"), event_topic_prefix("a/b/__barrier__/x")) == ("a/b", "a/b")
+    assert (topic_without_last_level("a/b/c"), topic_without_last_level("a")) == ("a/b", "a")
+    assert (topic_without_last_level("a/b/__barrier__"), topic_without_last_level("a/b/__barrier__/x")) == (
+        "a/b",
+        "a/b",
+    )
 
 
 def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:

@@ -9,7 +9,7 @@ from activemq_fleet.audit.evidence import (
     ConnectionLoss,
     Incident,
     LogEvidence,
-    LoggedPeriod,
+    LoggedMinute,
     PairNode,
     SystemdJournalRecord,
 )
@@ -122,9 +122,9 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
     return found
 
 
-def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedPeriod:
+def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedMinute:
     """Lines without meaning from one moment to another."""
-    return LoggedPeriod(host, _at(first, clock), _at(last, clock))
+    return LoggedMinute(host, _at(first, clock), _at(last, clock))
 
 
 def operation(host: str, first: str, last: str, clock: float = 0.0) -> PlannedOperation:
@@ -175,7 +175,7 @@ def audit_pair(
         for host in (A, B)
     ]
     evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
-    periods = [record for record in more if isinstance(record, LoggedPeriod | SystemdJournalRecord)]
+    periods = [record for record in more if isinstance(record, LoggedMinute | SystemdJournalRecord)]
     operations = [record for record in more if isinstance(record, PlannedOperation)]
     witnesses = [record for record in more if isinstance(record, ConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))

@@ -65,7 +65,7 @@ def test_a_stopped_bridge_saw_no_loss() -> None:
 def test_stopped_bridge_whose_next_attempt_breaks_in_the_handshake_is_broken() -> None:
     (bridge,) = bridges("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
-    assert bridge.is_broken_and_not_rebuilt
+    assert bridge.is_not_rebuilt_by_running_broker
     assert bridge.broken_handshake == NOON + timedelta(minutes=60, seconds=2)
 
 
@@ -73,4 +73,4 @@ def test_bridge_is_not_broken_if_an_attempt_or_a_stop_follows_the_handshake() ->
     ended = ("3 bridge up", "60:00 bridge stopped", "60:01 dial", "60:02 handshake broken")
 
     for lines in (("60:05 dial",), ("60:05 dial", "60:06 bridge up"), ("60:10 stopping", "60:11 stopped")):
-        assert not bridges(*ended, *lines)[0].is_broken_and_not_rebuilt
+        assert not bridges(*ended, *lines)[0].is_not_rebuilt_by_running_broker

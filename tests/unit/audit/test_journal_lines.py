@@ -12,18 +12,18 @@ import pytest
 from activemq_fleet.audit import journal_lines as reading
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import (
-    numbered_lines_and_problems,
+    lines_with_number_and_problem,
     parse_journal_line,
     summarize_journal_and_connections,
 )
 
 
 def values(content: bytes) -> list[str | None]:
-    return [text for _, text, _ in numbered_lines_and_problems(memoryview(content))]
+    return [text for _, text, _ in lines_with_number_and_problem(memoryview(content))]
 
 
 def test_lines_are_numbered_from_1() -> None:
-    assert list(numbered_lines_and_problems(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
+    assert list(lines_with_number_and_problem(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
 
 
 def test_what_has_no_end_of_line_is_a_line_too() -> None:
@@ -50,7 +50,7 @@ def test_gzip_is_told_by_its_first_bytes_and_may_have_several_members() -> None:
 def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) -> None:
     text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
 
-    found = list(numbered_lines_and_problems(memoryview(gzip.compress(text)[:size])))
+    found = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
 
     assert found[-1][1:] == (None, words.CUT_OFF)
     assert text.decode().startswith("\n".join(str(text) for _, text, _ in found[:-1]))
@@ -61,7 +61,7 @@ def test_damage_inside_a_gzip_file_ends_it() -> None:
     packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
 
-    assert list(numbered_lines_and_problems(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
+    assert list(lines_with_number_and_problem(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
 
 
 def test_a_large_file_comes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
