@@ -35,7 +35,7 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for uri in link.uri_attribute().find_uris_by_scheme("masterslave"):
+    for uri in link.uri_attribute_or_empty().find_uris_by_scheme("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
                 f"the masterslave: URI lists {count_with_noun(len(uri.parts), 'broker')}, but requires both nodes "
@@ -170,7 +170,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
 
     A failover: without an agent is reported by rule V008.
     """
-    uri = link.uri_attribute()
+    uri = link.uri_attribute_or_empty()
     for failover_uri in uri.find_uris_by_scheme("failover"):
         literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
         if failover_uri is not uri and literal:
@@ -201,7 +201,7 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
-    for static_uri in link.uri_attribute().find_uris_by_scheme("static"):
+    for static_uri in link.uri_attribute_or_empty().find_uris_by_scheme("static"):
         dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
@@ -263,7 +263,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
     """
-    for discovery_uri in link.uri_attribute().find_uris_by_scheme("static", "simple", "masterslave"):
+    for discovery_uri in link.uri_attribute_or_empty().find_uris_by_scheme("static", "simple", "masterslave"):
         attempts = discovery_uri.integer_option("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = count_with_noun(attempts, "connection")
@@ -366,7 +366,7 @@ def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
     """
-    for peer in link.uri_attribute().transport_uris:
+    for peer in link.uri_attribute_or_empty().transport_uris:
         if peer.host.lower().endswith(".invalid"):
             yield link.problem(
                 f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
@@ -388,4 +388,8 @@ def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Eleme
 
 
 def _peer_addresses(link: Element) -> set[tuple[str, int]]:
-    return {(peer.host, peer.port) for peer in link.uri_attribute().transport_uris if not has_placeholder(peer.text)}
+    return {
+        (peer.host, peer.port)
+        for peer in link.uri_attribute_or_empty().transport_uris
+        if not has_placeholder(peer.text)
+    }

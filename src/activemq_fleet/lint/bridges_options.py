@@ -131,7 +131,7 @@ def ignored_listener_or_discovery_option(document: Document) -> Iterator[Problem
             ):
                 yield _problem(node, attribute, uri, option, _IGNORED, known.socket_options(release))
     for connector in document.transport_connectors:
-        uri = connector.uri_attribute()
+        uri = connector.uri_attribute_or_empty()
         for option in uri.options:
             if names := _options_unless_known(uri.scheme, option, release):
                 yield _problem(connector, "uri", uri, option, _IGNORED, names)
@@ -185,7 +185,7 @@ def _connection_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """
     masters = [(connector, "remoteURI") for connector in document.elements_named("masterConnector")]
     for node, attribute in document.discovery_uri_attributes + masters:
-        for uri in node.uri_attribute(attribute).uri_and_nested_uris():
+        for uri in node.uri_attribute_or_empty(attribute).uri_and_nested_uris():
             if uri.options:
                 yield node, attribute, uri
 

@@ -200,7 +200,7 @@ def inactivity_monitor_disabled_for_bridges(document: Document) -> Iterator[Prob
                           uri="static:(tcp://south:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
     for link in document.network_connectors:
-        for transport in link.uri_attribute().transport_uris:
+        for transport in link.uri_attribute_or_empty().transport_uris:
             for option in options_that_disable_inactivity_monitor(transport):
                 message = (
                     f"{option} disables keep-alive: link {link.get('name')} does not detect a lost connection to "

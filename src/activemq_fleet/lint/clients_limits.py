@@ -173,7 +173,7 @@ def send_fail_if_no_space_with_mqtt_or_links(broker: Element) -> Iterator[Proble
         </broker>
     """
     schemes = {
-        protocol_name_of_scheme(connector.uri_attribute().scheme)
+        protocol_name_of_scheme(connector.uri_attribute_or_empty().scheme)
         for connector in broker.descendants("transportConnector")
     }
     loses = _ACKNOWLEDGED_ALL_THE_SAME in schemes

@@ -131,8 +131,8 @@ class Element:
         value = self.size_attribute(attribute) if number is None else number
         return self.has_attribute(attribute) and (value is None or value > 0)
 
-    def uri_attribute(self, attribute: str = "uri") -> Uri:
-        """Return the value of an XML attribute as a Uri object, which has no scheme if the attribute is absent."""
+    def uri_attribute_or_empty(self, attribute: str = "uri") -> Uri:
+        """Return the value of an XML attribute as a Uri object, without scheme and parts if the attribute is absent."""
         return Uri.parse(self.get(attribute))
 
     @property

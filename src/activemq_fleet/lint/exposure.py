@@ -13,8 +13,8 @@ Exposure = Literal["openwire", "other ports", "no port", "no broker"]
 _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
-def openwire_exposure(document: Document) -> Exposure:
-    """Return whether an activemq.xml exposes ports for OpenWire, only other ports, no port, or defines no broker.
+def port_exposure_kind(document: Document) -> Exposure:
+    """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
     ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
     of another file or of a broker that is defined as a Spring bean. ``other ports``: only ports of other protocols or

@@ -18,7 +18,7 @@ from activemq_fleet.lint.engine import (
     findings_from_problems,
     rules_for_xml_names,
 )
-from activemq_fleet.lint.exposure import Exposure, openwire_exposure
+from activemq_fleet.lint.exposure import Exposure, port_exposure_kind
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
 from activemq_fleet.lint.imports import imported_paths_and_documents
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
@@ -270,12 +270,12 @@ class InstalledReleaseFacts:
     exposure: Exposure = "openwire"
 
 
-def openwire_exposure_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
-    """Return whether an activemq.xml, given as bytes, exposes ports for OpenWire, only other ports or no port.
+def port_exposure_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
+    """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
-    The result is ``openwire``, ``other ports``, ``no port`` or ``no broker``. The result is also ``openwire`` where the
-    ports are not known: for a template, for a file that is not XML, and for a file that imports one with brokers or one
-    that cannot be read. ``other_files`` are the files that the file can import, by path.
+    ``data`` is the file's content. The result is also ``openwire`` where the ports are not known: for a template, for
+    a file that is not XML, and for a file that imports one with brokers or one that cannot be read. ``other_files``
+    are the files that the file can import, by path.
     """
     if first_template_mark(decode_xml_document(data, None)) is not None:
         return "openwire"
@@ -285,7 +285,7 @@ def openwire_exposure_of_file(data: bytes, release: Release, other_files: Mappin
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_paths_and_documents(document)):
         return "openwire"
-    return openwire_exposure(document)
+    return port_exposure_kind(document)
 
 
 def installed_release_findings(

@@ -20,7 +20,7 @@ _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
 class FailoverUriInBrokerConfiguration(NamedTuple):
-    """A failover: URI in the configuration of a broker with which a client connects to the fleet, and its position.
+    """A failover: URI that a client uses to connect to the fleet, found in a broker's configuration; and its position.
 
     The client runs in the broker's process or reads a file of the broker, such as a Camel route. The URI is in an XML
     fragment, an extra file or the Java options.

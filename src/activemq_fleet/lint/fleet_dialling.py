@@ -43,7 +43,7 @@ _FIXES_OF_CLIENTS = {
 
 
 @rule("N045", "error", scope="fleet")
-def link_rejected_by_target_broker(view: FleetView) -> Iterator[Problem]:
+def link_cannot_connect_to_target_broker(view: FleetView) -> Iterator[Problem]:
     """A broker rejects a link, because TLS, the scheme, the port or the account of the two brokers do not match.
 
     Why: the bridge is never established. The sending broker retries every few seconds, and keeps the messages.
@@ -137,7 +137,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
 
 
 @rule("C020", "error", scope="fleet")
-def client_or_agent_rejected_by_broker(view: FleetView) -> Iterator[Problem]:
+def client_or_agent_cannot_connect(view: FleetView) -> Iterator[Problem]:
     """An agent, load balancer or client cannot connect: TLS, certificate, scheme or port do not match the broker.
 
     Why: the broker closes each connection before the client can use it.

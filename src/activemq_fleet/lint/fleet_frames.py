@@ -139,7 +139,7 @@ def _limits_of_link(
             if announced and broker.group == link.broker.group:
                 yield broker, limits[broker.host][announced.name]
         return
-    uri = link.node.uri_attribute() if link.node else Uri.parse(link.connector.uri)
+    uri = link.node.uri_attribute_or_empty() if link.node else Uri.parse(link.connector.uri)
     for transport in uri.transport_uris if uri else ():
         listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
         if listener:

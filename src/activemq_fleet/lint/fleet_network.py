@@ -224,7 +224,7 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
         longest = max(max(hops.values()) for hops in distances.values())
         for unit in sorted(component):
             reported: set[str] = set()
-            for bridge in bridges.bridges_of_pair(unit):
+            for bridge in bridges.bridges_opened_by(unit):
                 if (
                     min(bridge.connector.message_hop_limit, bridge.connector.demand_hop_limit) >= longest
                     or bridge.connector_name in reported
@@ -332,7 +332,7 @@ def subscriptions_cross_bridges_in_full_mesh(view: FleetView) -> Iterator[Proble
             continue
         for unit in sorted(component):
             if wide := next(
-                (bridge for bridge in bridges.bridges_of_pair(unit) if bridge.connector.demand_hop_limit > 1), None
+                (bridge for bridge in bridges.bridges_opened_by(unit) if bridge.connector.demand_hop_limit > 1), None
             ):
                 far = (
                     "any number of"

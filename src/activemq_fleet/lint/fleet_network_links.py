@@ -117,7 +117,7 @@ class FleetBridges:
                 else:
                     self.multicast[broker.group].append(bridge)
 
-    def bridges_of_pair(self, pair_or_broker: str) -> Sequence[LintedLink]:
+    def bridges_opened_by(self, pair_or_broker: str) -> Sequence[LintedLink]:
         """Return the network bridges that the brokers of a pair, or a single broker, open to others.
 
         Equal links of the two nodes count once.

@@ -340,7 +340,7 @@ def _attachments(view: FleetView) -> list[_Attachment]:
             continue
         document = view.broker_document(broker)
         for node, attribute in elements_and_master_uri_attributes(document) if document else ():
-            for transport in node.uri_attribute(attribute).transport_uris:
+            for transport in node.uri_attribute_or_empty(attribute).transport_uris:
                 master = view.broker_at(transport.host, transport.port)
                 if master is not None and master.host != broker.host:
                     attachments.append(_Attachment(broker, master, node, attribute))
@@ -354,7 +354,7 @@ def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]
     """
     for broker, document in view.documents_with_user_xml_and_any_text("networkConnector"):
         for link in document.network_connectors:
-            for transport in link.uri_attribute().transport_uris:
+            for transport in link.uri_attribute_or_empty().transport_uris:
                 yield broker, link, transport
 
 

@@ -19,7 +19,7 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) for each multicast: URI in an activemq.xml, links first."""
     for node, attribute in document.discovery_uri_attributes:
-        for uri in node.uri_attribute(attribute).find_uris_by_scheme("multicast"):
+        for uri in node.uri_attribute_or_empty(attribute).find_uris_by_scheme("multicast"):
             yield node, attribute, uri
 
 
@@ -142,9 +142,11 @@ def multicast_announces_a_loopback_address(connector: Element) -> Iterator[Probl
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if connector.uri_attribute("discoveryUri").scheme != "multicast" or connector.first_child("publishedAddressPolicy"):
+    if connector.uri_attribute_or_empty("discoveryUri").scheme != "multicast" or connector.first_child(
+        "publishedAddressPolicy"
+    ):
         return
-    host = connector.uri_attribute().host
+    host = connector.uri_attribute_or_empty().host
     if host and not has_placeholder(host) and (is_loopback(host) or _is_nowhere(host)):
         message = f"connector {connector.get('name')} announces {host} by multicast: " + (
             "each broker that discovers this loopback address connects to itself"

@@ -322,7 +322,7 @@ def links_start_sequentially(broker: Element) -> Iterator[Problem]:
     """
     if broker.boolean_attribute("networkConnectorStartAsync", default=False) is not False:
         return
-    uris = [link.uri_attribute() for link in broker.descendants("networkConnector")]
+    uris = [link.uri_attribute_or_empty() for link in broker.descendants("networkConnector")]
     dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
     if len(dialled) > 1:
         message = (
@@ -374,7 +374,7 @@ def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]
     for link in broker.descendants("networkConnector"):
         dialled = [
             part.host
-            for part in link.uri_attribute().transport_uris
+            for part in link.uri_attribute_or_empty().transport_uris
             if link.literal_value("uri") and part.host and part.port
         ]
         away = next((host for host in dialled if not is_loopback(host)), "")

@@ -422,9 +422,9 @@ def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
     if None in names or not names:
         return
     names |= {
-        listener.uri_attribute().host
+        listener.uri_attribute_or_empty().host
         for listener in document.transport_connectors
-        if listener.uri_attribute().scheme == "vm"
+        if listener.uri_attribute_or_empty().scheme == "vm"
     }
     for node in document.nodes:
         if node.name == "transportConnector":

@@ -290,7 +290,7 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
         <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
     """
     for connector in (*document.transport_connectors, *document.network_connectors):
-        for part in connector.uri_attribute().uri_and_nested_uris():
+        for part in connector.uri_attribute_or_empty().uri_and_nested_uris():
             for option, value in part.options.items():
                 if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
                     yield connector.problem(

@@ -163,7 +163,7 @@ def unusable_link_address(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://south-broker:61616)"/>
     """
-    for uri in link.uri_attribute().transport_uris:
+    for uri in link.uri_attribute_or_empty().transport_uris:
         unknown = has_placeholder(uri.text) or PLACEHOLDER.search(uri.text)
         if protocol_name_of_scheme(uri.scheme) == "openwire" and not unknown:
             address = _address_of(uri)

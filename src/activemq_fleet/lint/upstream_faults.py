@@ -136,7 +136,7 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxInactivityDuration=30000)"/>
     """
-    for transport in link.uri_attribute().transport_uris:
+    for transport in link.uri_attribute_or_empty().transport_uris:
         for option in options_that_disable_inactivity_monitor(transport):
             text = (
                 f"{option} disables the inactivity monitor of this link, so the link waits indefinitely for a "

@@ -47,7 +47,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
     for node, attribute in document.discovery_uri_attributes:
-        scheme = node.uri_attribute(attribute).scheme
+        scheme = node.uri_attribute_or_empty(attribute).scheme
         if (
             scheme
             and scheme not in document.release.discovery_schemes
@@ -109,7 +109,7 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
 
         <transportConnector name="mqtt" uri="mqtt+nio://0.0.0.0:1883"/>
     """
-    scheme = connector.uri_attribute().scheme
+    scheme = connector.uri_attribute_or_empty().scheme
     document = connector.document
     if scheme_service_file_path(scheme, TRANSPORT_SERVICES) in document.other_files:
         return
@@ -151,7 +151,7 @@ def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
 
         <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
     """
-    release, uri = connector.document.release, connector.uri_attribute()
+    release, uri = connector.document.release, connector.uri_attribute_or_empty()
     if release.reads_on_after_nio_handshake or not uri.scheme.endswith("nio+ssl") or uri.scheme not in release.schemes:
         return
     protocols = uri.options.get("transport.enabledProtocols")

@@ -349,7 +349,7 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
         return
     for connector in document.transport_connectors:
         address = connector.get("uri").partition("?")[0]
-        if connector.uri_attribute().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
+        if connector.uri_attribute_or_empty().scheme != "vm" and (match := PLACEHOLDER_OF_SPRING.search(address)):
             message = (
                 f"nothing replaces the placeholder {match[0]} in the address of connector {connector.get('name')}: "
                 "the broker does not start"
