@@ -53,13 +53,13 @@ class ActionModule(FleetAction):
         running = import_library_module("lab.drill_run")
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            due = run.next_fault_pair(
+            due = run.next_fault_pair_and_number(
                 {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
             )
             drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
             return {"drill": drill}
         if arguments["step"] == "wait":
-            accepted, handled = run.wait_until_load_steady(options["pair"], float(options["patience"]))
+            accepted, handled = run.wait_for_steady_load_rates(options["pair"], float(options["patience"]))
             return {"load": {"accepted": accepted, "handled": handled}}
         if arguments["step"] == "record":
             return {"void": run.record_fault(running.fault_from_mapping(arguments["fault"])).void}
@@ -75,7 +75,7 @@ class ActionModule(FleetAction):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            drill = import_library_module("lab.drill_hosts").begin_drill(
+            drill = import_library_module("lab.drill_hosts").begin_drill_and_return_order(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:

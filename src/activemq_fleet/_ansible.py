@@ -48,7 +48,7 @@ from activemq_fleet._yaml_mistakes import find_yaml_mistake
 from activemq_fleet.errors import InputError
 from activemq_fleet.inventory_structure import (
     ini_section_error_and_line,
-    structure_error_line,
+    structure_finding_as_error_text,
     yaml_inventory_file_findings,
 )
 from activemq_fleet.naming import PREFIX
@@ -242,7 +242,7 @@ class _Manager(InventoryManager):  # type: ignore[misc]  # Ansible carries no ty
         """
         mistakes = [finding for finding in yaml_inventory_file_findings(source) if finding.severity == "error"]
         if mistakes:
-            return structure_error_line(mistakes[0])
+            return structure_finding_as_error_text(mistakes[0])
         refused = f"{source} cannot be read as an inventory"
         if not os.access(source, os.X_OK) and not _is_text(source):
             return f"{refused}: the file is not text in UTF-8. Set -i to an inventory in YAML or INI"

@@ -23,7 +23,11 @@ from activemq_fleet.inventory_positions import (
     position_of_first_variable,
     position_of_reported_value,
 )
-from activemq_fleet.inventory_structure import InventoryLayout, inventory_structure_findings, structure_error_line
+from activemq_fleet.inventory_structure import (
+    InventoryLayout,
+    inventory_structure_findings,
+    structure_finding_as_error_text,
+)
 from activemq_fleet.naming import PARITY_VARIABLE, PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.unread_variables import unread_definition_hint
@@ -74,7 +78,9 @@ class InventoryData:
     @property
     def inventory_file_error_lines(self) -> list[str]:
         """The errors in the files of the inventory, as lines of text."""
-        return [structure_error_line(finding) for finding in self.findings if finding.blocks and finding.file]
+        return [
+            structure_finding_as_error_text(finding) for finding in self.findings if finding.blocks and finding.file
+        ]
 
     def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
         """Return all findings about the inventory.
@@ -284,7 +290,7 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
     hosts = loaded.inventory.get_hosts()
     about_files = _file_findings(loaded.inventory)
     if not hosts:
-        causes = [structure_error_line(finding) for finding in about_files if finding.blocks]
+        causes = [structure_finding_as_error_text(finding) for finding in about_files if finding.blocks]
         reason = "".join(f" ({text})" for text in loaded.ansible_warnings()[:1])
         raise InputError(
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])

@@ -78,10 +78,10 @@ def yaml_inventory_file_findings(path: str, layout: InventoryLayout | None = Non
     return sorted(scan.structure_findings(top_level), key=lambda finding: finding.line or 0)
 
 
-def structure_error_line(finding: Finding) -> str:
-    """Return a finding about an inventory file's structure as one line of an error message.
+def structure_finding_as_error_text(finding: Finding) -> str:
+    """Return a finding about an inventory file's structure as the text of an error: ``FILE:LINE: MISTAKE. FIX``.
 
-    The line has file and line, mistake, and fix.
+    The text is one line of an error message, which can have more.
     """
     return f"{os.path.abspath(finding.file or '')}:{finding.line}: {finding.message_and_fix_sentences}"
 

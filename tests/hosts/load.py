@@ -32,7 +32,7 @@ from typing import Any
 
 from activemq_fleet.drills.accounting import count_event_outcomes
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.lab.drill_files import read_journal
+from activemq_fleet.lab.drill_files import read_agent_journal
 from activemq_fleet.lab.load_process import specs_to_json
 from tests.hosts.machines import Rack
 
@@ -194,7 +194,7 @@ def settle(options: argparse.Namespace) -> dict[str, Any]:
     _wait(where, "the load ends", lambda: (where / "done").exists(), 600)
     accounts = []
     for pair in _pairs(where):
-        publisher, subscriber = (read_journal(where / pair / role, role) for role in ("publisher", "subscriber"))
+        publisher, subscriber = (read_agent_journal(where / pair / role, role) for role in ("publisher", "subscriber"))
         promised = [line.partition(" ")[2] for line in (where / pair / "promised").read_text().splitlines()]
         accounts.append(count_event_outcomes(pair, "mqtt", publisher, subscriber, promised))
     numbers = ("accepted", "handled", "lost", "duplicate", "stuck", "indeterminate", "copies")

@@ -84,7 +84,7 @@ class Ground:
 
     def __enter__(self) -> Self:
         self.layout.make_directory()
-        self._block = self._claims.reserve_address_block(self.layout.directory)
+        self._block = self._claims.reserve_address_block_number(self.layout.directory)
         self.layout.names.write_text(f"127.0.0.1 localhost {socket.gethostname()}\n")
         return self
 

@@ -115,16 +115,16 @@ def frozen(database: LabDatabase) -> None:
 
 
 def out_of_connections(database: LabDatabase) -> None:
-    database.query("ALTER ROLE activemq CONNECTION LIMIT 0")
-    database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+    database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT 0")
+    database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
     time.sleep(AWAY)
-    database.query("ALTER ROLE activemq CONNECTION LIMIT -1")
+    database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT -1")
 
 
 def cut_off(database: LabDatabase) -> None:
     """Sessions end again and again, as behind a firewall that forgets them."""
     for _ in range(int(AWAY)):
-        database.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
+        database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
         time.sleep(1)
 
 

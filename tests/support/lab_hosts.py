@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.lab.hosts import LabBrokers
-from activemq_fleet.lab.loopback_overlay import apply_overlay, loopback_variables
+from activemq_fleet.lab.loopback_overlay import loopback_variables, variables_with_overlay
 from tests.unit.lab_fleets import fleet_of, surroundings, variables
 
 
@@ -16,5 +16,5 @@ def make_lab_hosts(tmp_path: Path, *, whole: bool = False, **values: Any) -> Lab
     fleet = fleet_of(hosts)
     layout, state = surroundings(fleet, tmp_path / "lab", whole=whole)
     return LabBrokers(
-        layout, replace(state, hosts=apply_overlay(hosts, loopback_variables(fleet, hosts, layout, state)))
+        layout, replace(state, hosts=variables_with_overlay(hosts, loopback_variables(fleet, hosts, layout, state)))
     )

@@ -12,7 +12,7 @@ from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
 from activemq_fleet.drills.model import StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.lab.drill_files import read_journal, state_changes, state_spans
+from activemq_fleet.lab.drill_files import read_agent_journal, state_changes, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
@@ -152,7 +152,7 @@ def test_a_journal_is_read_over_its_files_and_a_torn_line_leaves_a_gap(tmp_path:
     (directory / "journal-000000001.jsonl").write_text(f"{line(1, 'started')}\n{line(2, 'connected')}\n")
     (directory / "journal-000000002.jsonl").write_text(f"{line(3, 'received')[:30]}\n{line(4, 'stopped')}\n")
 
-    journal = read_journal(tmp_path, "the subscriber")
+    journal = read_agent_journal(tmp_path, "the subscriber")
 
     assert [line.kind for line in journal.lines] == ["started", "connected", "stopped"]
     found = count_event_outcomes("orders-mq01", "MQTT", AgentJournal("the publisher"), journal, [])

@@ -107,7 +107,7 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
 
 def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
-    hosts.delete_all_broker_data(hosts.fleet.brokers)
+    hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     hosts.launch_process(hosts.fleet.broker(A))

@@ -7,12 +7,12 @@ import pytest
 
 from activemq_fleet.lab.loopback_overlay import (
     LAB_USER,
-    apply_overlay,
     assign_loopback_addresses,
     fleet_for_clients,
     jvm_hosts_file_content,
     list_variable_substitutions,
     loopback_variables,
+    variables_with_overlay,
 )
 from activemq_fleet.render import render_broker
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
@@ -189,14 +189,14 @@ def test_agents_get_directories_of_the_labs() -> None:
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
 def test_the_overlay_makes_a_fleet_that_renders(release: str) -> None:
     hosts = variables(*TWO_PAIRS, release=release)
-    fleet = build_fleet(apply_overlay(hosts, overlaid(hosts)), {})
+    fleet = build_fleet(variables_with_overlay(hosts, overlaid(hosts)), {})
     assert not fleet.blocking_findings
     assert all(b"127.77." in render_broker(broker)["conf/activemq.xml"] for broker in fleet.brokers)
 
 
 def test_the_overlay_changes_nothing_but_surroundings() -> None:
     hosts = variables(*TWO_PAIRS)
-    before, after = fleet_of(hosts), fleet_of(apply_overlay(hosts, overlaid(hosts)))
+    before, after = fleet_of(hosts), fleet_of(variables_with_overlay(hosts, overlaid(hosts)))
     for was, now in zip(before.brokers, after.brokers, strict=True):
         assert (was.broker_name, was.address, was.connectors, was.links, was.accounts) == (
             now.broker_name,

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from activemq_fleet.lab import readiness
-from activemq_fleet.lab.readiness import credentials_of, is_port_taken
+from activemq_fleet.lab.readiness import credentials_for_lab_connection, is_port_taken
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, Listener
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
@@ -13,25 +13,28 @@ from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
 
 def test_the_network_user_asks_where_there_are_no_acls() -> None:
-    credentials = credentials_of(fleet_of(variables()).broker(PAIR[0]))
+    credentials = credentials_for_lab_connection(fleet_of(variables()).broker(PAIR[0]))
     assert credentials is not None
     assert (credentials.username, credentials.password) == ("net", "s3cret-net")
 
 
 def test_the_labs_user_asks_where_there_is_one() -> None:
     users = [{"name": "fleet-lab", "password": "s3cret-lab", "groups": ["fleet-lab"]}]
-    credentials = credentials_of(fleet_of(variables(users=users)).broker(PAIR[0]))
+    credentials = credentials_for_lab_connection(fleet_of(variables(users=users)).broker(PAIR[0]))
     assert credentials is not None
     assert credentials.username == "fleet-lab"
 
 
 def test_nobody_logs_in_where_everybody_may() -> None:
     hosts = variables(network_username=None, network_password=None)
-    assert credentials_of(fleet_of(hosts).broker(PAIR[0])) is None
+    assert credentials_for_lab_connection(fleet_of(hosts).broker(PAIR[0])) is None
 
 
 def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
-    assert credentials_of(fleet_of(variables(network_password=UndecryptedVaultValue("x"))).broker(PAIR[0])) is None
+    assert (
+        credentials_for_lab_connection(fleet_of(variables(network_password=UndecryptedVaultValue("x"))).broker(PAIR[0]))
+        is None
+    )
 
 
 def test_a_port_that_somebody_has_is_taken() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
-from activemq_fleet.lab.startup import FleetStartup, check_pure_start_order, require_equal_stores
+from activemq_fleet.lab.startup import FleetStartup, check_pure_start_order, require_equal_stores_of_pure_pair
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.process.proc import Process
@@ -184,13 +184,13 @@ def refused(check: Callable[[], None]) -> str:
 )
 def test_a_pure_pair_with_different_stores_is_not_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs_by_name.values()
-    assert "--fresh" in refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair))
+    assert "--fresh" in refused(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", stage), pair))
 
 
 @pytest.mark.parametrize("stage", [pure(), pure(A, B)], ids=["both stopped together", "both run"])
 def test_a_pure_pair_with_equal_stores_is_started(stage: Stage) -> None:
     (pair,) = stage.fleet.pairs_by_name.values()
-    assert refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair)) == ""
+    assert refused(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", stage), pair)) == ""
 
 
 def test_a_pure_slave_is_not_started_without_its_master() -> None:
@@ -217,5 +217,5 @@ def test_nodes_that_share_a_store_start_as_they_like(tmp_path: Path) -> None:
     stage = Stage(fleet())
     stage.alive.add(A)
     (pair,) = stage.fleet.pairs_by_name.values()
-    assert refused(lambda: require_equal_stores(cast("LabBrokers", stage), pair)) == ""
+    assert refused(lambda: require_equal_stores_of_pure_pair(cast("LabBrokers", stage), pair)) == ""
     assert refused(lambda: check_pure_start_order(cast("LabBrokers", stage), stage.fleet.broker(B))) == ""

@@ -50,19 +50,18 @@ class AddressBlockReservations:
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory or _DIRECTORY
 
-    def reserve_address_block(self, lab: Path, wanted: int | None = None) -> int:
-        """Reserve a block of loopback addresses for a lab, and return its number.
+    def reserve_address_block_number(self, lab: Path, wanted_number: int | None = None) -> int:
+        """Reserve a block of loopback addresses for a lab, if possible the wanted one, and return its number.
 
-        It is the block ``wanted`` if that is free. A lab that has a claim keeps it, unless another block is wanted and
-        free. With no free block, that of the lab that has been idle longest is reassigned. Raises LabError when every
-        block has a running lab.
+        A lab that has a claim keeps it, unless the wanted block is another one and free. With no free block, that of
+        the lab that has been idle longest is reassigned. Raises LabError when every block has a running lab.
         """
         with self._locked():
             claims, busy = self._claims(), _blocks_with_listeners()
             held = next((number for number, claim in claims.items() if claim.directory == str(lab)), None)
-            unused = [number for number in (wanted, *_order(lab)) if number and number not in busy]
+            unused = [number for number in (wanted_number, *_order(lab)) if number and number not in busy]
             free = [number for number in unused if number not in claims or not _exists(claims[number].directory)]
-            choice = held if wanted not in free else wanted
+            choice = held if wanted_number not in free else wanted_number
             choice = (
                 choice or next(iter(free), None) or min(unused, key=lambda number: claims[number].claimed, default=None)
             )

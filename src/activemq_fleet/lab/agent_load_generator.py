@@ -61,10 +61,10 @@ class AgentLoadGenerator(LoadGenerator):
         self.publisher_journal, self.subscriber_journal = self.publisher.tail, self.subscriber.tail
 
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start the subscriber and the publisher of the load generator, and wait until events are published.
+        """Start the subscriber and the publisher agent, wait until both are connected, and begin to publish events.
 
-        The subscriber is started first. Raises AgentError when an agent is not connected or not subscribed within
-        ``timeout`` seconds.
+        The subscriber is started first. Raises AgentError when the subscriber has not subscribed or the publisher has
+        not connected within ``timeout`` seconds each.
         """
         self.subscriber.start()
         if not poll_until_true(lambda: self.subscriber.record_count("subscribed") >= len(self.spec.filters), timeout):

@@ -108,10 +108,10 @@ class LabDatabase:
         """Return whether the database server accepts connections."""
         return self._psql("SELECT 1", check=False).returncode == 0
 
-    def query(self, sql: str, database: str = _OWNER) -> str:
-        """Run an SQL query on the lab's database server, and return its output.
+    def query_as_text(self, sql: str, database: str = _OWNER) -> str:
+        """Run an SQL query on the lab's database server, and return the rows as a text.
 
-        It runs as the server's administrator. Columns of the output are separated by ``|``.
+        The text has one line per row, and ``|`` between columns. The query runs as the server's administrator.
         """
         return self._psql(sql, database).stdout.strip()
 

@@ -167,7 +167,7 @@ class _LabDrill:
                         f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "
                         "read the logs of both nodes"
                     )
-            due = run.next_fault_pair(states)
+            due = run.next_fault_pair_and_number(states)
             whole = {
                 pair: nodes
                 for pair, nodes in by_pair.items()
@@ -200,7 +200,7 @@ class _LabDrill:
         """
         fault = Fault(number=number, what=self.options.what, pair=pair, host=host, at=time.time())
         try:
-            accepted, handled = run.wait_until_load_steady(pair, self.options.patience)
+            accepted, handled = run.wait_for_steady_load_rates(pair, self.options.patience)
             fault = replace(fault, rate_accepted=accepted, rate_handled=handled)
             run.start_publishing_burst(pair)
             time.sleep(_UNDER_WAY)

@@ -38,14 +38,14 @@ _STATES: dict[str, ObservedState] = {
 }
 
 
-def read_journal(directory: Path, owner: str) -> AgentJournal:
-    """Read the event journal of an agent from the files below a directory.
+def read_agent_journal(directory: Path, agent_description: str) -> AgentJournal:
+    """Return the event journal of an agent as an AgentJournal, read from the JSON Lines files below a directory.
 
-    A line that cannot be read becomes a gap.
+    A line that cannot be read becomes a gap. ``agent_description`` names the agent in texts.
     """
     files = sorted((directory / "agent").glob("*.jsonl"))
     return AgentJournal.from_parsed_lines(
-        owner, (line for path in files for line in parsed_journal_lines(memoryview(path.read_bytes())))
+        agent_description, (line for path in files for line in parsed_journal_lines(memoryview(path.read_bytes())))
     )
 
 
@@ -61,8 +61,8 @@ def pair_outcomes_and_faults(
     brokers' hosts and of this machine may differ.
     """
     where = directory / pair
-    publisher = read_journal(where / "publisher", f"the publisher of the test load on {pair}")
-    subscriber = read_journal(where / "subscriber", f"the subscriber of the test load on {pair}")
+    publisher = read_agent_journal(where / "publisher", f"the publisher of the test load on {pair}")
+    subscriber = read_agent_journal(where / "subscriber", f"the subscriber of the test load on {pair}")
     promised = _promised(where / "promised")
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
     event_ids = publisher.event_ids("accepted") | set(promised)

@@ -34,17 +34,18 @@ def _require_drill_packages() -> None:
         )
 
 
-def begin_drill(
+def begin_drill_and_return_order(
     fleet: Fleet,
     pairs: Sequence[str],
     allowed_by_group: Mapping[str, Any],
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill (faults injected under load) on pairs of a fleet, and return a dictionary of its order and seed.
+    """Begin a drill (faults injected under load) on pairs, and return the order in which the pairs get their faults.
 
-    The function rejects pairs on which drills are forbidden, chooses the order of faults, and starts the load on the
-    pairs. The dictionary has ``order`` (the pair of each fault), ``seed``, and ``where`` (``lab`` or ``hosts``).
+    Returns a dictionary: ``order`` (the name of the pair of each fault), ``seed`` (of the random choice), and
+    ``where`` (``lab`` or ``hosts``). The function rejects pairs on which drills are forbidden, chooses the order of
+    faults, and starts the load on the pairs.
     ``allowed_by_group`` maps each group to its value of ``activemq_drill_allowed``. ``options`` are kills, what, rate,
     seed and target, as the variables of the playbook have them. Raises FleetError.
     """

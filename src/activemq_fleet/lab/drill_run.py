@@ -72,10 +72,10 @@ class DrillPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NextFaultPair:
-    """The broker pair into which a drill injects its next fault, and the number of the fault in the drill.
+class NextFaultPairAndNumber:
+    """The name of the pair into which a drill injects its next fault (None after the last), and the fault's number.
 
-    The pair is None after the last fault. Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
+    Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
     this drill.
     """
 
@@ -144,7 +144,7 @@ class DrillRun:
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
-    def next_fault_pair(self, broker_states: Mapping[str, str]) -> NextFaultPair:
+    def next_fault_pair_and_number(self, broker_states: Mapping[str, str]) -> NextFaultPairAndNumber:
         """Return the pair of the next fault and the fault's number; the pair is None if the drill has no further fault.
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
@@ -161,10 +161,10 @@ class DrillRun:
                 tries = [fault for fault in faults if fault.number == number]
                 most = 1 if pair in plan.single_fault_pairs else ATTEMPTS
                 if not any(fault.void is None for fault in tries) and len(tries) < most:
-                    return NextFaultPair(pair, number, faulted)
-        return NextFaultPair(None, len(plan.order), faulted)
+                    return NextFaultPairAndNumber(pair, number, faulted)
+        return NextFaultPairAndNumber(None, len(plan.order), faulted)
 
-    def wait_until_load_steady(self, pair: str, patience: float) -> tuple[float, float]:
+    def wait_for_steady_load_rates(self, pair: str, patience: float) -> tuple[float, float]:
         """Wait until the load on a pair is steady, and return its rates of accepted and of handled events per second.
 
         The load is steady when both rates are high enough for a valid fault. After ``patience`` seconds, the method

@@ -269,9 +269,9 @@ class LabBrokers:
         short = reason if is_short else f"{reason[:_REASON_BEGIN]} … {reason[_REASON_BEGIN - _LONGEST_REASON :]}"
         return f"{short or 'unknown, because the log contains no error'} (log: {self.log_path(broker)})"
 
-    def delete_all_broker_data(self, stopped_brokers: Iterable[Broker]) -> None:
-        """Delete all data of stopped brokers: their stores, logs and run records."""
-        for broker in stopped_brokers:
+    def delete_data_of_stopped_brokers(self, brokers: Iterable[Broker]) -> None:
+        """Delete all data of the given brokers, which are stopped: their stores, logs and run records."""
+        for broker in brokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
             make_shared_store_directory(broker)

@@ -172,7 +172,7 @@ class Lab(ReadOnlyLab):
             hosts = self._hosts
             if fresh:
                 self._end_all()
-                hosts.delete_all_broker_data(hosts.fleet.brokers)
+                hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
                 if self.database:
                     self.database.delete_files()
             versions = {
@@ -225,7 +225,7 @@ class Lab(ReadOnlyLab):
                 raise LabError(
                     f"{broker.host} already runs: to restart it, first run `activemq-fleet lab stop {broker.host}`"
                 )
-            if self._claims.reserve_address_block(self._layout.directory, hosts.lab.block) != hosts.lab.block:
+            if self._claims.reserve_address_block_number(self._layout.directory, hosts.lab.block) != hosts.lab.block:
                 raise LabError(
                     f"another lab now uses the addresses 127.{hosts.lab.block}.* of this lab: run `activemq-fleet lab "
                     "up` for this lab, which reserves different addresses"

@@ -25,7 +25,7 @@ _POLL = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerLinkNotUp:
+class MissingBrokerLink:
     """A network link of an active broker that is not up, although it should be.
 
     It should reach one of the active brokers ``peers``. ``expected`` is true when the inventory alone shows that the
@@ -53,7 +53,7 @@ class ExpectedLinks:
 
     def missing_links_after_wait(
         self, observe_brokers: Callable[[], Mapping[str, BrokerSnapshot]], timeout: float
-    ) -> list[BrokerLinkNotUp]:
+    ) -> list[MissingBrokerLink]:
         """Wait until all expected network links of a lab are up, and return a list of the links that are missing.
 
         The list is empty if all links are up. The wait ends after ``timeout`` seconds, or earlier when no missing link
@@ -68,7 +68,7 @@ class ExpectedLinks:
                 return missing
             time.sleep(_POLL)
 
-    def _missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> Iterator[BrokerLinkNotUp]:
+    def _missing_links(self, snapshots: Mapping[str, BrokerSnapshot]) -> Iterator[MissingBrokerLink]:
         """Yield the links between active brokers that are not up, from one snapshot of every broker by host."""
         active = {host for host, snapshot in snapshots.items() if snapshot.state in SERVING}
         for broker in self._hosts.fleet.brokers:
@@ -79,9 +79,11 @@ class ExpectedLinks:
             answered = {bridge.peer for bridge in bridges if bridge.responder}
             for connector, peers in connectors_with_expected_peers(self._network, broker, active):
                 if not any(_is_up(connector, peer, dialled, answered) for peer in peers):
-                    yield BrokerLinkNotUp(broker, connector.name, peers, (broker.host, connector.name) in self._refused)
+                    yield MissingBrokerLink(
+                        broker, connector.name, peers, (broker.host, connector.name) in self._refused
+                    )
 
-    def missing_link_reason(self, link: BrokerLinkNotUp) -> str:
+    def missing_link_reason(self, link: MissingBrokerLink) -> str:
         """Return the reason why a network link is not up, from the brokers' logs.
 
         It is the refusal of the broker at the far end, else the error of the broker that connects. Returns an empty
@@ -89,12 +91,12 @@ class ExpectedLinks:
         """
         return missing_link_reason(link.broker, link.peers, self._records_of_both_ends(link))
 
-    def _is_refused_for_good(self, link: BrokerLinkNotUp) -> bool:
+    def _is_refused_for_good(self, link: MissingBrokerLink) -> bool:
         if link.expected:
             return self.missing_link_reason(link) != ""
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
-    def describe_missing_link(self, link: BrokerLinkNotUp) -> str:
+    def describe_missing_link(self, link: MissingBrokerLink) -> str:
         """Return one line of text that describes a network link that is not up.
 
         It has the link's name, the reason, and the path of the log.
@@ -104,7 +106,7 @@ class ExpectedLinks:
         log = self._hosts.log_path(link.broker)
         return f"{link.broker.host}: link {link.name} to {target} is not up: {why}. Read the log {log}"
 
-    def _records_of_both_ends(self, link: BrokerLinkNotUp) -> dict[str, Sequence[Record]]:
+    def _records_of_both_ends(self, link: MissingBrokerLink) -> dict[str, Sequence[Record]]:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
 
     def _records(self, broker: Broker) -> Sequence[Record]:

@@ -46,10 +46,10 @@ class LoadGenerator(ABC):
 
     @abstractmethod
     def start_load(self, timeout: float = 60.0) -> None:
-        """Start to publish and to consume messages (the load), and return once messages are published.
+        """Start the consumer of the load, wait until it has subscribed, and begin to publish messages.
 
-        The subscriber is started first, then the publisher, because a new subscription gets no earlier events. Raises
-        AgentError or LabError when one of them is not connected within ``timeout`` seconds.
+        The subscriber is started first, because a new subscription gets no earlier events. Raises AgentError or
+        LabError when it has not subscribed within ``timeout`` seconds.
         """
 
     def raise_if_ended(self) -> None:

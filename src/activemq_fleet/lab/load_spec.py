@@ -11,7 +11,7 @@ from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
-from activemq_fleet.lab.readiness import credentials_of
+from activemq_fleet.lab.readiness import credentials_for_lab_connection
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD
@@ -66,7 +66,7 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
     topic_prefix = f"{PROBE.replace('.', '/')}/drill/{pair.name}"
     if not guarded:
         return _spec(pair.name, topic_prefix, rate, _keys_of(agents[0], pair) if agents else _keys_of_account(pair))
-    who = credentials_of(pair.preferred_master)
+    who = credentials_for_lab_connection(pair.preferred_master)
     if agents and who is not None and who.username == LAB_USER:
         keys = {**_keys_of(agents[0], pair), "mb.username": who.username, "mb.password": who.password}
         return _spec(pair.name, topic_prefix, rate, keys)
@@ -98,7 +98,7 @@ def stomp_load_spec(fleet: Fleet, pair: Pair, rate: float) -> StompLoadSpec:
             f"pair {pair.name} has no connector that the test load can use: add a STOMP connector without TLS to "
             "activemq_connectors. From ActiveMQ 5.9 on, you can instead add an MQTT connector to both nodes"
         )
-    who = credentials_of(first)
+    who = credentials_for_lab_connection(first)
     return StompLoadSpec(
         name=pair.name,
         addresses=addresses,
@@ -152,7 +152,7 @@ def _keys_of_account(pair: Pair) -> dict[str, str]:
     keys = {
         "mb.urls": format_mb_urls_of_agent_conf([(broker.address, connector.port) for broker, connector in connectors])
     }
-    who = credentials_of(pair.preferred_master)
+    who = credentials_for_lab_connection(pair.preferred_master)
     if who is not None:
         keys |= {"mb.username": who.username, "mb.password": who.password}
     elif any(broker.accounts for broker in nodes):

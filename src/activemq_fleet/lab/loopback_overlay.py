@@ -143,9 +143,9 @@ def loopback_variables(
     return overlays
 
 
-def apply_overlay(hosts: Variables, overlay: Variables) -> dict[str, dict[str, Any]]:
-    """Return inventory variables by host, in which an overlay replaces or adds values."""
-    return {host: {**variables, **overlay.get(host, {})} for host, variables in hosts.items()}
+def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variables) -> dict[str, dict[str, Any]]:
+    """Return a new dictionary of inventory variables by host, in which an overlay replaces or adds values."""
+    return {host: {**variables, **overlay_by_host.get(host, {})} for host, variables in variables_by_host.items()}
 
 
 def list_variable_substitutions(hosts: Variables, overlay: Variables) -> tuple[VariableSubstitution, ...]:

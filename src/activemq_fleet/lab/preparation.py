@@ -62,7 +62,7 @@ def prepare_lab(
     brokers = {broker.release.text: broker for broker in fleet.brokers}
     software = {text: _software(broker, layout, progress) for text, broker in sorted(brokers.items())}
     layout.make_directory()
-    block = claims.reserve_address_block(layout.directory, before.block if before else None)
+    block = claims.reserve_address_block_number(layout.directory, before.block if before else None)
     seed = before.seed if before else secrets.token_hex(16)
     addresses = over.assign_loopback_addresses(fleet, block, before.addresses if before else None)
     driver = ""
@@ -74,7 +74,7 @@ def prepare_lab(
     groups = dict(data.groups)
     state = LabState(block, seed, str(executable), addresses, software, groups, {}, list(sources), driver, exporter)
     overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
-    state = replace(state, hosts=over.apply_overlay(data.hosts, overlay))
+    state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
     _write(layout, state, overlay)
     return state, over.list_variable_substitutions(data.hosts, overlay)
 

@@ -15,7 +15,7 @@ from activemq_fleet.lab import loopback_overlay
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.lab.readiness import credentials_of
+from activemq_fleet.lab.readiness import credentials_for_lab_connection
 from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
@@ -237,7 +237,7 @@ class ReadOnlyLab:
 
         The result is None if no account has a readable password.
         """
-        return credentials_of(self._members(name)[0])
+        return credentials_for_lab_connection(self._members(name)[0])
 
     def _connectors(self, name: str, protocol: str) -> Iterator[tuple[Broker, Connector]]:
         for broker in self._members(name):

@@ -49,7 +49,7 @@ def _lacks_simple_round_trip(scheme: str) -> bool:
     return is_encrypted(scheme) or not supports_round_trip(scheme)
 
 
-def credentials_of(broker: Broker) -> Credentials | None:
+def credentials_for_lab_connection(broker: Broker) -> Credentials | None:
     """Return the credentials with which the lab connects to a broker.
 
     They are those of the lab's own user if the broker has it, else those of the first account. Accounts without a

@@ -188,10 +188,11 @@ class FleetStartup:
                 )
 
 
-def require_equal_stores(hosts: LabBrokers, pair: Pair) -> None:
+def require_equal_stores_of_pure_pair(hosts: LabBrokers, pair: Pair) -> None:
     """Raise LabError if the message stores of a pure pair's master and slave may differ, as after a failover.
 
-    In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over.
+    In a pure pair, master and slave have a store each. They may differ if one node ran alone or took over. For a pair
+    of another profile, the function does nothing.
     """
     if not pair.ha_profile.replicates:
         return

@@ -11,7 +11,7 @@ from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_file_atomically
 from activemq_fleet.lab.links import ExpectedLinks
-from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores
+from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_version
 from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.render import render_agent, render_java_client_files, service
@@ -29,7 +29,7 @@ def start_fleet(hosts: LabBrokers, database: LabDatabase | None, timeout: float,
     """
     pairs = list(hosts.fleet.pairs_by_name.values())
     for pair in pairs:
-        require_equal_stores(hosts, pair)
+        require_equal_stores_of_pure_pair(hosts, pair)
         _remove_fence(hosts, pair)
     for broker in hosts.fleet.brokers:
         if not hosts.is_alive(broker):
