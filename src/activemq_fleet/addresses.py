@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _MAX_PORT = 65535
@@ -65,6 +66,7 @@ def validated_host_name(text: str) -> str:
     return bare
 
 
+@lru_cache(maxsize=1 << 12)
 def is_loopback(host: str) -> bool:
     """Return whether a host is ``localhost`` or a loopback address."""
     if host.lower() in ("localhost", "localhost.localdomain"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from lxml import etree
 
@@ -29,7 +29,8 @@ SCHEMA_LOCATION = "{http://www.w3.org/2001/XMLSchema-instance}schemaLocation"
 _NOTHING: Mapping[str, bytes] = MappingProxyType({})
 # What Spring, a shell or a tool replaces before the broker reads it. %20 and its like are no placeholders.
 PLACEHOLDER = re.compile(r"\$\(|\$[A-Z]|@\w+@|%[A-Za-z_][\w.-]{3,}%|\{\{|<\w+>")
-_UNKNOWN = re.compile(rf"[$#]\{{|{PLACEHOLDER.pattern}")
+# Each alternative begins with a single character: Python's re then searches several times faster than with [$#].
+_UNKNOWN = re.compile(rf"\$\{{|#\{{|{PLACEHOLDER.pattern}")
 _INDEX = attrgetter("_index")
 _Part = TypeVar("_Part")
 
@@ -48,9 +49,9 @@ class Element:
         self._element = element
         self.document = document
         self.parent = parent
-        namespace, _, self.name = str(element.tag).rpartition("}")
+        namespace, _, self.name = element.tag.rpartition("}")
         self.namespace = namespace[1:]
-        self.attributes = cast("dict[str, str]", dict(element.items()))
+        self.attributes: dict[str, str] = dict(element.items())  # type: ignore[arg-type]  # str or bytes in lxml-stubs
         if document.has_stray:
             self.attributes = {name: value.replace(STRAY, "&") for name, value in self.attributes.items()}
         self._index = index
@@ -167,9 +168,9 @@ class Element:
             return self.document.nodes[self._index + 1 : self._last + 1]
         elements: list[Element] = []
         for name in names:
-            named = self.document.elements_named(name)
-            begin = bisect_left(named, self._index + 1, key=_INDEX)
-            elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
+            if named := self.document.elements_named(name):
+                begin = bisect_left(named, self._index + 1, key=_INDEX)
+                elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_INDEX)
 
     def first_child(self, name: str) -> Element | None:
@@ -320,19 +321,18 @@ class Document:
         self.has_stray = STRAY.encode() in source.content
         self.tree = source.root
         elements: dict[etree._Element | None, Element] = {}
-        self.children_by_index: list[list[Element]] = []
+        self.children_by_index: list[list[Element]] = [[] for _ in source.elements]
         """The child elements of each XML element, by its index in ``nodes``."""
         for index, element in enumerate(source.elements):
             parent = elements.get(element.getparent())
             node = elements[element] = Element(element, self, parent, index)
-            self.children_by_index.append([])
             if parent is not None:
                 self.children_by_index[parent._index].append(node)
         self.nodes = list(elements.values())
         """Every XML element of the file, in its order."""
-        for node in reversed(self.nodes):
-            if node.parent is not None:
-                node.parent._last = max(node.parent._last, node._last)
+        for node, children in zip(reversed(self.nodes), reversed(self.children_by_index), strict=True):
+            if children:
+                node._last = children[-1]._last
         self._other_documents: dict[str, Document | None] = {}
         self.readings: dict[Callable[[Document], Iterable[Any]], tuple[Any, ...]] = {}
         """What functions read from the file, by function; see ``once_per_document``."""

@@ -23,6 +23,7 @@ _FIXES = {
 """What to write, by the reason why Java cannot use an address."""
 _ALIAS = "write an IP address, or an alias of letters, digits and hyphens, instead of this host name"
 _DIGITS = len(str(_LAST_PORT)) + 1
+_WHITE_SPACE = re.compile(r"\s")
 
 
 @rule("V053", "error", each="transportConnector", refuses=True)
@@ -183,7 +184,7 @@ def _address_of(uri: Uri) -> str:
 def _unusable_reason(address: str, scheme: str) -> str:
     """Return why Java cannot use the address of a transport over TCP, as text; "" where it can."""
     authority = address.removeprefix(f"{scheme}:")
-    if re.search(r"\s", address):
+    if _WHITE_SPACE.search(address):
         return _BLANK
     if not authority.startswith("//"):
         return "the address lacks // after the scheme"

@@ -252,21 +252,24 @@ def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
 
 def _size_message(node: Element, attribute: str, kind: _NumberType) -> str:
     """Return the message about an attribute that the broker cannot convert to a size; "" where it can."""
-    value = node.get(attribute)
-    subject = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
-    match = _SIZE.fullmatch(value)
+    reason = _size_problem(node, attribute, kind)
+    return f'{attribute}="{_shown(node, attribute)}" of <{node.name}> {reason}' if reason else ""
+
+
+def _size_problem(node: Element, attribute: str, kind: _NumberType) -> str:
+    match = _SIZE.fullmatch(node.get(attribute))
     if match is None:
         number = node.integer_attribute(attribute)
         if attribute == "prefetchSize" and number is not None and number < 1:
             return ""  # N030
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
-        return f"{subject} must be a {wanted}"
+        return f"must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
     if number > kind.largest_parsed_number:
         limited = "the number before the unit" if match[2] else "the number"
-        return f"{subject} is too large: {limited} may be at most {kind.largest_parsed_number}"
+        return f"is too large: {limited} may be at most {kind.largest_parsed_number}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
-        return f"{subject} is too large: the maximum is {kind.largest_property_bytes} bytes"
+        return f"is too large: the maximum is {kind.largest_property_bytes} bytes"
     return ""
 
 

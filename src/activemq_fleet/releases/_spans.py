@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 Version = tuple[int, int, int]
 
 
+@cache
 def parse_version(text: str) -> Version:
     """Return the version in a text as a tuple of integers: ``"5.18.3"`` becomes ``(5, 18, 3)``.
 

@@ -196,7 +196,8 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
     """Raise XmlTooLargeError for the first bound that a document is beyond, with the line of its element."""
     brokers = 0
     for number, element in enumerate(elements, 1):
-        brokers += element.tag.endswith("broker") and local_name(element.tag) == "broker"
+        tag, attributes = element.tag, element.items()
+        brokers += tag.endswith("broker") and local_name(tag) == "broker"
         excess = remedy = ""
         if number > MOST_ELEMENTS:
             excess = f"the file has more than {MOST_ELEMENTS} elements"
@@ -204,17 +205,17 @@ def _check_bounds(elements: Iterable[etree._Element]) -> None:
         elif brokers > MOST_BROKERS:
             excess = f"the file has more than {MOST_BROKERS} <broker> elements"
             remedy = "write each broker into a file of its own"
-        elif (count := len(element.attrib)) > MOST_ATTRIBUTES:
-            excess = f"<{local_name(element.tag)}> has more than {MOST_ATTRIBUTES} attributes"
+        elif len(attributes) > MOST_ATTRIBUTES:
+            excess = f"<{local_name(tag)}> has more than {MOST_ATTRIBUTES} attributes"
             remedy = "remove attributes"
         elif len(element.text or "") > LONGEST_VALUE or len(element.tail or "") > LONGEST_VALUE:
-            excess = f"the text in or after <{local_name(element.tag)}> has more than {LONGEST_VALUE} characters"
+            excess = f"the text in or after <{local_name(tag)}> has more than {LONGEST_VALUE} characters"
             remedy = "shorten the text"
-        elif count:
-            for name, value in element.items():
-                if excess := _excess_of(element.tag, str(name), str(value)):
-                    remedy = "shorten the value"
-                    break
+        else:
+            remedy = "shorten the value"
+            for name, value in attributes:
+                if len(value) > LONGEST_VALUE or "(" in value or "?" in value:
+                    excess = excess or _excess_of(tag, str(name), str(value))
         if excess:
             message = f"{excess}. This limit bounds the duration of a check, so the file was not checked"
             fix = f"check the origin of the file. If the configuration is intended, {remedy}"
@@ -226,14 +227,13 @@ def _attribute_text(tag: str, name: str) -> str:
 
 
 def _excess_of(tag: str, name: str, value: str) -> str:
-    """Return what is too large about the value of an element's attribute; "" if nothing is."""
+    """Return what is too large about an attribute's value that is long or may be a URI; "" if nothing is."""
     if len(value) > LONGEST_VALUE:
         return f"{_attribute_text(tag, name)} has more than {LONGEST_VALUE} characters"
-    if "(" in value or "?" in value:
-        if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
-            return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators (',', '&' and '?')"
-        if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
-            return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
+    if sum(map(value.count, _URI_MARKS)) > MOST_PARTS:
+        return f"{_attribute_text(tag, name)} is a URI with more than {MOST_PARTS} separators (',', '&' and '?')"
+    if value.count("(") > DEEPEST_URI and _depth(value) > DEEPEST_URI:
+        return f"{_attribute_text(tag, name)} is a URI with brackets nested more than {DEEPEST_URI} deep"
     return ""
 
 

@@ -186,7 +186,7 @@ class XmlPositions:
     @cached_property
     def _lines(self) -> list[int]:
         lines = self._text.replace("\r\n", " \n").replace("\r", "\n").split("\n")
-        return [0, *accumulate(len(line) + 1 for line in lines[:-1])]
+        return [0, *accumulate([len(line) + 1 for line in lines[:-1]])]
 
     def _place(self, offset: int) -> SourcePosition:
         line = bisect_right(self._lines, offset)

@@ -39,7 +39,8 @@ def _without_foreign(root: etree._Element) -> etree._Element:
     Everything inside such an element is replaced, too. The schema decides whether it is allowed there; its content is
     up to the jar that brings it. A document without such elements is returned unchanged.
     """
-    if not any(map(_is_foreign, {element.tag for element in root.iter(etree.Element)})):
+    namespaces = {namespace_of(element.tag) for element in root.iter(etree.Element)}
+    if namespaces <= _KNOWN_NAMESPACES:
         return root
     copied = deepcopy(root)
     for element in copied.iter(etree.Element):
