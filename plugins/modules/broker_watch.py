@@ -103,7 +103,7 @@ last:
 
 from typing import Any
 
-from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import watch_addresses
+from ansible_collections.activemq.fleet.plugins.module_utils.node.probe.round_trips import watch_which_address_answers
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 
 
@@ -112,7 +112,9 @@ def _watch_pair(parameters: dict[str, Any], check: bool) -> dict[str, Any]:
 
     In check mode no flag file is written.
     """
-    result: dict[str, Any] = watch_addresses(**{**parameters, "flag": None if check else parameters["flag"]})
+    result: dict[str, Any] = watch_which_address_answers(
+        **{**parameters, "flag": None if check else parameters["flag"]}
+    )
     return result
 
 

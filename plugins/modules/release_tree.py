@@ -81,7 +81,7 @@ STATES: dict[str, tuple[Callable[..., dict[str, Any]], tuple[str, ...]]] = {
     "placed": (release_tree.move_new_release_into_unused_home, ("home", "release", "source")),
     "exchanged": (release_tree.replace_running_release, ("home", "release", "unit")),
     "restored": (release_tree.restore_old_release, ("home", "release", "unit")),
-    "recovered": (release_tree.roll_back_interrupted_replacement, ("home", "unit")),
+    "recovered": (release_tree.roll_back_interrupted_replacement_and_start_unit, ("home", "unit")),
     "cleared": (release_tree.remove_old_release, ("home", "release")),
 }
 """By state the function that reaches it, and the parameters that the function takes."""

@@ -127,7 +127,7 @@ def test_a_host_shows_what_the_rules_about_hosts_ask_for(program: Program, machi
     assert len(shown["interfaces"]) > 1
     assert (shown["cloud"], shown["boot"]) == (None, None)  # it is a container
     subject = facts_of_broker(HOST, "5.18.3", ha="shared-file", store_limit=1 << 30, multicast=True)
-    findings = host_findings(subject, MachineFacts.from_module_result(shown))
+    findings = host_findings(subject, MachineFacts.from_machine_info_result(shown))
     assert sorted(finding.rule for finding in findings) == ["L006", "L025", "S013", "V012", "V017"]
 
 

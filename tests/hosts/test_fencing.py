@@ -80,7 +80,7 @@ def bodies_in_old_generations(store: SharedStore) -> set[str]:
         for number in store.generation_numbers_with_uncopied_messages()
         for message in uncopied_messages(store, number)
     )
-    frames = [message.read_openwire_frame() for message in messages]
+    frames = [message.read_frame_of_uncopied_message() for message in messages]
     return {frame[slice(*parse_openwire_message(frame).content)].decode() for frame in frames}
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.fence.store_access import current_store_directory
 from activemq_fleet.node.kahadb import journal
-from activemq_fleet.node.kahadb.index import INDEX, recovery_file_numbers
+from activemq_fleet.node.kahadb.index import INDEX, journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.releases import Release
 from activemq_fleet.render.service import kahadb_directory_in_xml
@@ -112,7 +112,7 @@ def need_removed_file(store: Path) -> None:
             contents[position + 1 : position + 5] = (1).to_bytes(4, "big")
     path.write_bytes(contents)
     path.with_name(INDEX[1]).unlink()  # from it a broker would restore the page
-    assert 1 in recovery_file_numbers(str(path))
+    assert 1 in journal_file_numbers_for_recovery(str(path))
 
 
 def remove_index(store: Path) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.node.probe.round_trips import watch_addresses
+from activemq_fleet.node.probe.round_trips import watch_which_address_answers
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
 HERE, THERE = "198.51.100.1", "198.51.100.2"
@@ -52,7 +52,7 @@ def watch_hostile_listener(directory: Path, inside: list[str], case: dict[str, A
     try:
         assert listener.stdout is not None
         assert listener.stdout.readline()
-        found = watch_addresses(
+        found = watch_which_address_answers(
             [f"{case['scheme']}://{THERE}:{PORT}"], deploy(directory / case["name"], case["probe"]), 2, 0.2, 5.0, None
         )
         time.sleep(0.3)

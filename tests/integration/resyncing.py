@@ -78,7 +78,7 @@ class Controller:
         needed = allocated_bytes(self.store(peer))
         return PurePairNode.from_node_store(
             PurePairNodeStore.from_evidence(host, role, store),
-            BrokerEvidence.from_module_result(broker),
+            BrokerEvidence.from_broker_info_result(broker),
             store,
             needed,
         )

@@ -17,7 +17,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.store_access import current_store_directory
 from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store
-from activemq_fleet.node.kahadb.index import recovery_file_numbers
+from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
 from activemq_fleet.render import service
@@ -125,7 +125,11 @@ class LackingStore:
         self._send(self.sent[:COUNT])
         self.store = store_of_queue_one(lab, self.active)
         path = self.store / "db.data"
-        until(lambda: bool(recovery_file_numbers(str(path))), PATIENCE, "a checkpoint has written where the index is")
+        until(
+            lambda: bool(journal_file_numbers_for_recovery(str(path))),
+            PATIENCE,
+            "a checkpoint has written where the index is",
+        )
         self._send(self.sent[COUNT:])
         for host in sorted(hosts, key=lambda host: host == self.active):
             lab.kill(host)

@@ -16,7 +16,7 @@ from activemq_fleet.node.fence.broker_process import ENDED
 from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
-from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
+from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from tests.situations import further, some_situations
 from tests.unit.guards import GUARD, Node, said_by, until
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write
@@ -241,13 +241,13 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         assert guard.stdout
         next(line for line in guard.stdout if "reporting:daily of topic://prices (at most 1 message)" in line)
         assert not nodes[0].served
-        assert read_newest_risk_records(str(store)) == []
+        assert read_newest_risk_records_of_store(str(store)) == []
         done = subprocess.run(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
         assert "(generation 1) without an index" in done.stdout
     until(lambda: nodes[0].served == [2])
-    (record,) = read_newest_risk_records(str(store))
+    (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [
         {"topic": "prices", "subscription": "reporting:daily", "messages": 1}
     ]

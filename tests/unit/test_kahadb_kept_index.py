@@ -16,7 +16,7 @@ from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, 
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
-from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records, record_rebuild_risk
+from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records_of_store, record_rebuild_risk
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
 
 KEY = "reporting:daily"
@@ -234,12 +234,12 @@ def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> Non
         mend(store)
     assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
     assert "subscriptions may be lost" in mend(store, accept_loss=True)
-    (record,) = read_newest_risk_records(str(store))
+    (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
     assert record.risk.is_complete
     assert not (store / "db.data").exists()
     assert mend(store, accept_loss=True).count("subscriptions may be lost") == 1
-    assert len(read_newest_risk_records(str(store))) == 1
+    assert len(read_newest_risk_records_of_store(str(store))) == 1
 
 
 def test_record_that_was_moved_behind_messages_puts_these_at_risk(store: Path) -> None:
@@ -318,7 +318,7 @@ def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None
     path = record_rebuild_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
     (store / "at-risk/1.json").write_text(content)
     os.mkfifo(store / "at-risk/3.json")
-    (record,) = read_newest_risk_records(str(store))
+    (record,) = read_newest_risk_records_of_store(str(store))
     assert record.path == path
     assert (record.at_risk_subscription_count, record.risk.at_risk_subscription_rows()[0]["messages"]) == (1, None)
     assert "\x1b" not in record.describe_risk()

@@ -205,5 +205,5 @@ def test_a_broker_on_its_own_needs_no_peer() -> None:
 def test_evidence_is_read_from_the_module_and_the_compiled_fleet() -> None:
     broker = facts_of_broker(B, pair=PAIR, role="slave", store="/srv/x")
     look = {"state": "stopped", "how": "no process", "restart_required": False, "store_marker": [PAIR], "unit": None}
-    node = observe_node(broker, BrokerEvidence.from_module_result(look))
+    node = observe_node(broker, BrokerEvidence.from_broker_info_result(look))
     assert (node.host, node.unit_name, node.store_marker, node.age) == (B, "activemq.service", (PAIR,), None)

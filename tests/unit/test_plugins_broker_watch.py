@@ -15,7 +15,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.probe.round_trips import (
     ProbeRound,
     summarize_probe_rounds,
-    watch_addresses,
+    watch_which_address_answers,
 )
 from tests.waiting import wait_until
 
@@ -89,7 +89,8 @@ def test_watch_begins_with_first_answer_and_ends_with_first_after_flag(tmp_path:
     with broker(greets) as port:
         address = f"nio://127.0.0.1:{port}"
         watching = threading.Thread(
-            target=lambda: found.update(watch_addresses([address], None, 60, 0.01, 5.0, str(flag))), daemon=True
+            target=lambda: found.update(watch_which_address_answers([address], None, 60, 0.01, 5.0, str(flag))),
+            daemon=True,
         )
         watching.start()
         greets.set()
@@ -115,14 +116,14 @@ def test_a_flag_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
     flag.touch()
     greets.set()
     with broker(greets) as port, pytest.raises(FileExistsError):
-        watch_addresses([f"nio://127.0.0.1:{port}"], None, 60, 0.01, 5.0, str(flag))
+        watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 60, 0.01, 5.0, str(flag))
     assert flag.exists()
 
 
 def test_without_a_flag_it_ends_after_its_time() -> None:
     greets = threading.Event()
     with broker(greets) as port:
-        found = watch_addresses([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
+        found = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
     assert found["trips"] == 0
     assert found["last"]
 
@@ -131,7 +132,9 @@ def test_watch_without_a_first_answer_fails_with_the_last_answers(tmp_path: Path
     flag, greets = tmp_path / "flag", threading.Event()
     unknown = "nio://no-such-host.invalid:61616"
     with broker(greets) as port, pytest.raises(NodeError) as caught:
-        watch_addresses([f"nio://127.0.0.1:{port}", unknown], None, 60, 0.01, 0.1, str(flag), first_within=0.3)
+        watch_which_address_answers(
+            [f"nio://127.0.0.1:{port}", unknown], None, 60, 0.01, 0.1, str(flag), first_within=0.3
+        )
     assert str(caught.value).startswith(
         "no node completed a round trip of a test message within 0.3 s (nio://127.0.0.1:"
     )
@@ -143,11 +146,11 @@ def test_watch_with_a_first_answer_continues_after_the_time_for_it(tmp_path: Pat
     greets = threading.Event()
     greets.set()
     with broker(greets) as port:
-        found = watch_addresses([f"nio://127.0.0.1:{port}"], None, 0.5, 0.01, 5.0, None, first_within=30)
+        found = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.5, 0.01, 5.0, None, first_within=30)
     assert found["trips"] > 0
 
 
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])
 def test_what_is_no_address_is_said(text: str) -> None:
     with pytest.raises(NodeError, match="is not an address: write it like"):
-        watch_addresses([text], None, 1, 0.1, 1.0, None)
+        watch_which_address_answers([text], None, 1, 0.1, 1.0, None)

@@ -144,10 +144,10 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:
     account = pwd.getpwuid(os.getuid())
-    shown = machine.broker_account_facts(account.pw_name, 0, 0)
+    shown = machine.account_ids_and_processes(account.pw_name, 0, 0)
     assert (shown["account_exists"], shown["account_uid"]) == (True, account.pw_uid)
-    missing = machine.broker_account_facts("no-such-account", account.pw_uid, account.pw_gid)
+    missing = machine.account_ids_and_processes("no-such-account", account.pw_uid, account.pw_gid)
     assert (missing["account_exists"], missing["account_uid"], missing["account_gid"]) == (False, None, None)
     assert missing["uid_holder"] == account.pw_name
     assert missing["account_processes"] == []
-    assert machine.broker_account_facts("no-such-account", None, None)["uid_holder"] is None
+    assert machine.account_ids_and_processes("no-such-account", None, None)["uid_holder"] is None

@@ -239,7 +239,7 @@ def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
     is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
-    assert release_tree.roll_back_interrupted_replacement(str(home), UNIT) == {"changed": is_missing}
+    assert release_tree.roll_back_interrupted_replacement_and_start_unit(str(home), UNIT) == {"changed": is_missing}
     assert systemctl.exists() == is_missing
     assert holds(home) in (["5.18.3"], ["5.18.6"])
     release_tree.replace_running_release(str(home), "5.18.6", UNIT)

@@ -46,7 +46,7 @@ def ask(
     looks = dict.fromkeys([A, B], look or NOTHING)
     request = OperationRequest(
         fleet=CompiledFleet(brokers=brokers),
-        evidence={host: MachineFacts.from_module_result(look) for host, look in looks.items()},
+        evidence={host: MachineFacts.from_machine_info_result(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
         release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
     )
@@ -74,7 +74,7 @@ def test_the_archive_of_another_release_is_refused_in_one_line_for_all_hosts(tmp
 def test_preflight_reports_releases_stores_and_rules_in_one_error() -> None:
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", install="none").brokers}
     facts = {
-        host: MachineFacts.from_module_result({**NOTHING, "java_failure": "No such file or directory"})
+        host: MachineFacts.from_machine_info_result({**NOTHING, "java_failure": "No such file or directory"})
         for host in (A, B)
     }
     store = {"exists": False, "mounted": False, "used": False}

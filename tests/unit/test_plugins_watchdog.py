@@ -512,7 +512,7 @@ def test_store_that_does_not_answer_delays_no_check_of_the_broker(rig: Rig, monk
         assert answer.wait(600), "timed out"
         return []
 
-    monkeypatch.setattr(watchdog, "read_newest_risk_records", hang)
+    monkeypatch.setattr(watchdog, "read_newest_risk_records_of_store", hang)
     look = metrics_of(rig)
     eventually(lambda: look() and asked)
     checked = [look() for _ in range(3)]

@@ -30,7 +30,7 @@ def shown(mounts: str, **more: Any) -> MachineFacts:
     """The facts of a machine with these lines in /proc/self/mounts, as ``machine_info`` returns it."""
     found = machine.mount_of(STORE, f"/dev/sda1 / ext4 rw,relatime 0 0\n{mounts}")
     assert found is not None
-    return MachineFacts.from_module_result(
+    return MachineFacts.from_machine_info_result(
         {"store_filesystem": found.kind, "store_mount_options": list(found.options), **more}
     )
 
@@ -107,7 +107,7 @@ ACCOUNT = {"account_exists": True, "account_uid": 999, "account_gid": 998}
 
 
 def test_port_in_use_is_refused_with_process_and_variable() -> None:
-    facts = {A: MachineFacts(), B: MachineFacts.from_module_result({"taken_ports": [PYTHON]})}
+    facts = {A: MachineFacts(), B: MachineFacts.from_machine_info_result({"taken_ports": [PYTHON]})}
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
     assert lines(facts, connectors=connectors) == [
         f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402. "
@@ -118,7 +118,9 @@ def test_port_in_use_is_refused_with_process_and_variable() -> None:
 
 def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_only() -> None:
     java = {**PYTHON, "port": 61616, "program": "java"}
-    machine = MachineFacts.from_module_result({"taken_ports": [java, {**PYTHON, "pid": 7}], "home_processes": [402]})
+    machine = MachineFacts.from_machine_info_result(
+        {"taken_ports": [java, {**PYTHON, "pid": 7}], "home_processes": [402]}
+    )
     connectors = [{"name": name, "scheme": scheme, "port": port} for name, scheme, port in LISTENERS]
     broker = brokers(connectors=connectors)[A]
     assert sorted(lines({A: machine}, connectors=connectors), reverse=True) == [
@@ -137,7 +139,7 @@ def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_onl
 
 
 def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None:
-    facts = {A: MachineFacts(is_root=True), B: MachineFacts.from_module_result({"is_root": False})}
+    facts = {A: MachineFacts(is_root=True), B: MachineFacts.from_machine_info_result({"is_root": False})}
     assert lines(facts) == [
         f"V063 {B}: Ansible's tasks do not run as root on this host, so they cannot create the broker's account and "
         "service unit. Set ansible_become: true for the host, and permit the SSH user to use sudo. Or connect as root"
@@ -146,7 +148,7 @@ def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None
 
 
 def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
-    facts = {A: MachineFacts.from_module_result({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
+    facts = {A: MachineFacts.from_machine_info_result({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
     assert lines(facts) == [
         f"V062 {A}: port 8161 of the broker's listener console is in use by another process. "
         "Stop the process that uses port 8161, or set another port in activemq_console_port"
@@ -154,14 +156,16 @@ def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
 
 
 def test_program_of_process_on_port_is_shown_without_control_characters() -> None:
-    facts = {A: MachineFacts.from_module_result({"taken_ports": [{**PYTHON, "port": 8161, "program": "x\x1b[31m"}]})}
+    facts = {
+        A: MachineFacts.from_machine_info_result({"taken_ports": [{**PYTHON, "port": 8161, "program": "x\x1b[31m"}]})
+    }
     assert "\x1b" not in lines(facts)[0]
 
 
 @pytest.mark.parametrize("port", [7, {"port": "61616"}, {"pid": 1}])
 def test_port_of_another_type_is_refused(port: object) -> None:
     with pytest.raises(NodeError):
-        MachineFacts.from_module_result({"taken_ports": [port]})
+        MachineFacts.from_machine_info_result({"taken_ports": [port]})
 
 
 def test_missing_java_is_refused_with_release_and_remedy() -> None:
@@ -183,8 +187,8 @@ def test_missing_java_is_refused_with_release_and_remedy() -> None:
 
 def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     facts = {
-        A: MachineFacts.from_module_result(ACCOUNT),
-        B: MachineFacts.from_module_result({**ACCOUNT, "account_uid": 997}),
+        A: MachineFacts.from_machine_info_result(ACCOUNT),
+        B: MachineFacts.from_machine_info_result({**ACCOUNT, "account_uid": 997}),
     }
     (line,) = lines(facts)
     assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
@@ -196,7 +200,7 @@ def test_different_uids_on_one_store_are_refused_with_commands() -> None:
 
 
 def test_account_of_one_node_names_the_ids_to_set() -> None:
-    facts = {A: MachineFacts(account_exists=False), B: MachineFacts.from_module_result(ACCOUNT)}
+    facts = {A: MachineFacts(account_exists=False), B: MachineFacts.from_machine_info_result(ACCOUNT)}
     (line,) = lines(facts)
     assert f"has uid 999 on {B} and does not exist on {A}" in line
     assert line.endswith("Set activemq_uid: 999 and activemq_gid: 998 for both nodes")
@@ -212,7 +216,7 @@ def test_account_of_neither_node_requires_a_uid() -> None:
 
 
 def test_uid_of_account_in_use_is_not_changed() -> None:
-    used = MachineFacts.from_module_result({**ACCOUNT, "account_processes": [7389], "base_exists": True})
+    used = MachineFacts.from_machine_info_result({**ACCOUNT, "account_processes": [7389], "base_exists": True})
     (line,) = lines({A: used}, uid=990, gid=991)
     assert (
         f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
@@ -222,11 +226,11 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
         f"account instead, stop the services activemq and activemq-watchdog on {A} and {B}, run "
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
-    (line,) = lines({A: MachineFacts.from_module_result({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
+    (line,) = lines({A: MachineFacts.from_machine_info_result({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
     assert "files in /var/lib/activemq/activemq belong to the current id" in line
     assert "groupmod" not in line
     assert lines({A: used}, uid=999, gid=998) == []
-    assert lines({A: MachineFacts.from_module_result(ACCOUNT)}, uid=990, gid=990) == []
+    assert lines({A: MachineFacts.from_machine_info_result(ACCOUNT)}, uid=990, gid=990) == []
 
 
 def test_uid_of_another_account_is_refused() -> None:

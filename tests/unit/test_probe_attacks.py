@@ -18,7 +18,7 @@ from activemq_fleet.node.config.broker_configuration import read_deployed_config
 from activemq_fleet.node.config.probe_account import Login
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer, probe_connector
-from activemq_fleet.node.probe.round_trips import watch_addresses
+from activemq_fleet.node.probe.round_trips import watch_which_address_answers
 from activemq_fleet.node.state.broker_state import gather_broker_state
 from tests.situations import some_situations
 from tests.unit.attackers import BROKER, STRANGER, common_directory, needs_root, owned_directory
@@ -219,7 +219,9 @@ def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby:
     standby.deploy(scheme)
     standby.listen("mqtt", "127.0.0.1", STRANGER, *(make_certificate(standby.directory) if "ssl" in scheme else ()))
 
-    watched = watch_addresses([f"{scheme}://localhost:{standby.port}"], str(standby.base), 1.0, 0.2, 2.0, None)
+    watched = watch_which_address_answers(
+        [f"{scheme}://localhost:{standby.port}"], str(standby.base), 1.0, 0.2, 2.0, None
+    )
 
     assert b"CONNECTION" in standby.recorded(), "the attack did not reach its target"
     assert NETWORK_PASSWORD.encode() not in standby.recorded()

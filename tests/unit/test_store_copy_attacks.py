@@ -154,7 +154,9 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
 
 
 def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
-    plan = resync_plans.ResyncPlan(str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a")
+    plan = resync_plans.StoreReplacementPlan(
+        str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
+    )
     do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
     assert store_copy.finish_store_replacement(str(host.store)) == ""
     assert host.store.is_dir()
@@ -182,7 +184,9 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
         (host.staging.name, "../../x"),
         (host.staging.name, "kahadb.before-20260101T000000Z/../x"),
     ):
-        resync_plans.write_resync_plan(resync_plans.ResyncPlan(str(host.store), staging, backup, "", "a"), account)
+        resync_plans.write_store_replacement_plan(
+            resync_plans.StoreReplacementPlan(str(host.store), staging, backup, "", "a"), account
+        )
         with pytest.raises(NodeError, match=r"cannot be read\. On this host, if .*, rename the newest .*before-"):
             store_copy.finish_store_replacement(str(host.store))
 
@@ -190,7 +194,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
 def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run died between the renames, and the account put something else in the place of the backup."""
     host.send(host.stage())
-    monkeypatch.setattr(resync_plans, "remove_resync_plan", _die)
+    monkeypatch.setattr(resync_plans, "remove_store_replacement_plan", _die)
     with pytest.raises(KeyboardInterrupt):
         store_copy.replace_store_by_copy(str(host.store), host.files, "a")
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.fence import guard
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.kahadb import store_marker
-from activemq_fleet.node.process.denied_access import explain_denied_access
+from activemq_fleet.node.process.denied_access import explain_denied_path_access
 from activemq_fleet.node.process.system_accounts import SystemAccount
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
@@ -103,7 +103,7 @@ def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
 def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path, mode: int, uid: int) -> None:
     store = owned_directory(common / "store", uid, mode)
     account = SystemAccount(BROKER, BROKER)
-    text = explain_denied_access(account, str(store))
+    text = explain_denied_path_access(account, str(store))
     owner = "root:root" if uid == 0 else f"account {BROKER}:{BROKER}"
     assert text == (
         f"the broker runs as account {BROKER}, and cannot use {store}, which belongs to {owner} (mode {mode:04o}): "
@@ -113,13 +113,13 @@ def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path,
 
 def test_directory_above_the_store_that_is_closed_is_named(common: Path) -> None:
     store = owned_directory(owned_directory(common / "share", 0, 0o700) / "store")
-    text = explain_denied_access(SystemAccount(BROKER, BROKER), str(store))
+    text = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
     assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in text
     assert text.endswith(f"run chmod a+x {common}/share")
 
 
 def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Path) -> None:
-    assert "check the access lists" in explain_denied_access(SystemAccount(BROKER, BROKER), str(shared))
+    assert "check the access lists" in explain_denied_path_access(SystemAccount(BROKER, BROKER), str(shared))
 
 
 def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) -> None:

@@ -191,7 +191,7 @@ def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data
                 at.create_and_open_directory("below").close()
                 at.remove_tree_or_file("below")
                 at.rename("new", "other")
-                at.unlink("other")
+                at.remove_file_or_link("other")
                 made += 1
     assert made
     assert os.listdir(secret) == ["file"]

@@ -220,9 +220,9 @@ def _replay_generation(
 
 
 def _remove_generations(directory: Path) -> list[str]:
-    from activemq_fleet.node.fence.old_generations import remove_obsolete_generations
+    from activemq_fleet.node.fence.old_generations import remove_and_describe_obsolete_generations
 
-    return list(remove_obsolete_generations(_open_fenced(directory)))
+    return list(remove_and_describe_obsolete_generations(_open_fenced(directory)))
 
 
 def _open_fenced(directory: Path) -> SharedStore:

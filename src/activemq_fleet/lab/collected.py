@@ -13,7 +13,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.node.fence.store_access import recent_generations_made_by_host
-from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records
+from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from activemq_fleet.render.service import guard_state_directory
 from activemq_fleet.topology import Broker
 
@@ -51,7 +51,9 @@ def _write_host_facts(home: Path, group: str, pair: str, broker: Broker | None =
                 broker.store_directory, guard_state_directory(broker)
             )
         with suppress(OSError):
-            known["risk_records"] = [record.to_dict() for record in read_newest_risk_records(broker.store_directory)]
+            known["risk_records"] = [
+                record.to_dict() for record in read_newest_risk_records_of_store(broker.store_directory)
+            ]
     (home / "host.json").write_text(json.dumps(known, indent=1), encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import require_lab_state
-from activemq_fleet.node.process.proc import broker_directories_in_command, process_ids
+from activemq_fleet.node.process.proc import activemq_bases_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
 from activemq_fleet.render import service
 from activemq_fleet.status import FleetStatus, fleet_status
@@ -66,7 +66,7 @@ def _pids_by_base() -> dict[str, list[int]]:
     """
     pids: dict[str, list[int]] = {}
     for pid in process_ids():
-        for directory in broker_directories_in_command(pid):
+        for directory in activemq_bases_in_command(pid):
             pids.setdefault(directory, []).append(pid)
     return pids
 

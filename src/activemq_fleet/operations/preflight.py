@@ -33,7 +33,7 @@ _UNMET = (
 )
 
 
-@register_operation("preflight", read=MachineFacts.from_module_result)
+@register_operation("preflight", read=MachineFacts.from_machine_info_result)
 def host_rule_findings(request: OperationRequest) -> Decision:
     """Return the findings of host rules, which check the machines of brokers before a playbook changes them.
 
@@ -356,5 +356,5 @@ def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | Non
 def _shared_store_problems(request: OperationRequest) -> list[str]:
     """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
     returned = request.options.get("stores") or {}
-    stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_module_result)
+    stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_store_marker_result)
     return shared_store_problems(request, stores, {host: machine.pid for host, machine in request.evidence.items()})

@@ -186,7 +186,10 @@ _OPERATIONS: dict[str, _Operation] = {}
 
 
 def register_operation(
-    name: str, *, read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.from_module_result, has_table: bool = True
+    name: str,
+    *,
+    read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.from_broker_info_result,
+    has_table: bool = True,
 ) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
     """Return a decorator that registers the function that decides the next step of an operation on brokers.
 

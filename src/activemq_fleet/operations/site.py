@@ -227,7 +227,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence
     answered = {brokers[host].peer or "": peer for host, peer in options["peers"].items() if "state" in peer}
-    peers = read_evidence_by_host(answered, BrokerEvidence.from_module_result)
+    peers = read_evidence_by_host(answered, BrokerEvidence.from_broker_info_result)
     nodes = [observe_node(brokers[host], observed) for host, observed in {**peers, **evidence}.items()]
     known = {node.host for node in nodes}
     unseen = {host: peer for host in evidence if (peer := brokers[host].peer) and peer not in known}
@@ -242,7 +242,7 @@ def decide_site_step(request: OperationRequest) -> Decision:
 
 
 def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
-    return BrokerEvidence.from_module_result(returned) if returned.get("state") else None
+    return BrokerEvidence.from_broker_info_result(returned) if returned.get("state") else None
 
 
 @register_operation("outcome", read=_evidence_if_any)

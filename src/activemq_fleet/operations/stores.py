@@ -126,7 +126,7 @@ def _is_absent(store: ObservedSharedStore) -> bool:
     return not store.exists and not store.mounted
 
 
-@register_operation("stores", read=StoreMarkerEvidence.from_module_result)
+@register_operation("stores", read=StoreMarkerEvidence.from_store_marker_result)
 def decide_marker_writers_and_checkers(request: OperationRequest) -> Decision:
     """Return the hosts that write the marker files of shared stores, each with the hosts that check its file.
 

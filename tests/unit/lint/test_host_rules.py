@@ -27,7 +27,7 @@ def found(example: RuleExample) -> set[str]:
         settings["metrics"] = MetricsFacts(**{"jar": "", "keystore": None, "labels": {}, **settings["metrics"]})
     settings["listeners"] = tuple(ListenerFacts(**listener) for listener in settings.get("listeners", ()))
     subject = facts_of_broker("orders-mq01-a", example.release, **{"install": "archive", **settings})
-    facts, peer = (MachineFacts.from_module_result(given.get(name) or {}) for name in ("facts", "peer"))
+    facts, peer = (MachineFacts.from_machine_info_result(given.get(name) or {}) for name in ("facts", "peer"))
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
@@ -53,7 +53,7 @@ def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None
 
 
 def test_evidence_may_hold_more_than_the_rules_know() -> None:
-    assert MachineFacts.from_module_result({"java": 17, "colour": "green", "user": None}) == MachineFacts(java=17)
+    assert MachineFacts.from_machine_info_result({"java": 17, "colour": "green", "user": None}) == MachineFacts(java=17)
 
 
 @pytest.mark.parametrize(

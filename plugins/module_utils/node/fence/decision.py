@@ -27,9 +27,9 @@ class StoreClaim:
     directory: str
 
     @property
-    def is_in_place(self) -> bool:
-        """Whether a claim is in place: on the store's own directory, and not on a generation (a copy of the store)."""
-        return self.directory.endswith(f"-{IN_PLACE}")
+    def claims_generation(self) -> bool:
+        """Whether a claim is on a generation (a copy of the store), and not in place: on the store's own directory."""
+        return not self.directory.endswith(f"-{IN_PLACE}")
 
 
 def in_place_claim(number: int, node: str) -> StoreClaim:
@@ -124,7 +124,7 @@ class CopyFenceState:
         if not evidence.holds_lock:
             return GuardStep(GuardAction.WAIT, evidence.newest_claim_number)
         claim = evidence.highest
-        if claim and claim.node == self.node and not claim.is_in_place and not evidence.has_ended:
+        if claim and claim.node == self.node and claim.claims_generation and not evidence.has_ended:
             return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
         if self.built_from == evidence.newest_claim_number:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)

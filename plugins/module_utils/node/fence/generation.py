@@ -29,7 +29,7 @@ from typing import Any
 
 from ..files import disk
 from ..kahadb import index, journal, kept_index
-from ..kahadb.kept_index import KeptIndex, copy_settled_index
+from ..kahadb.kept_index import KeptIndex, try_copy_settled_index
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import find_rebuild_risk
 from ..kahadb.risk_records import NO_RISK, RebuildRisk
@@ -182,7 +182,7 @@ def _make(source: str, target: str, names: list[str], *, with_index: bool, in_pl
     if not with_index:
         # While a broker writes, its index changes only at checkpoints, but its journal changes all the time.
         with contextlib.suppress(OSError):
-            with_index = copy_settled_index(source, target, SETTLING)
+            with_index = try_copy_settled_index(source, target, SETTLING)
         if not with_index:
             _remove_index(target)
         names = list(_looks_of(source, in_place=in_place))

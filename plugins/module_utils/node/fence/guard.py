@@ -48,7 +48,7 @@ from ..kahadb.mending import repair_killed_broker_stores
 from ..kahadb.moved_acks import begin_data_file_after_moved_acks
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
-from ..process.denied_access import explain_denied_access
+from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
 from .broker_process import ENDED, command_to_start_guard, exit_status_of_return_code, print_to_unit_log, start_broker
@@ -70,13 +70,13 @@ from .generation import (
     replace_lock_file_by_directory,
 )
 from .in_place import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
-from .old_generations import remove_obsolete_generations
+from .old_generations import remove_and_describe_obsolete_generations
 from .shared_store import (
     BARRIER,
     SHARED_LINK,
     FenceError,
     SharedStore,
-    claimant_name,
+    claimant_name_of_this_machine,
     raise_for_root_in_untrusted_directory,
 )
 
@@ -161,7 +161,7 @@ def main() -> NoReturn:
     options = parser.parse_args()
     try:
         if options.tidy:
-            status = _say_all(remove_obsolete_generations(SharedStore(options.store)))
+            status = _say_all(remove_and_describe_obsolete_generations(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
@@ -186,7 +186,7 @@ def main() -> NoReturn:
             status = guard.run_broker(options.command)
     except PermissionError as error:
         is_of_store = str(error.filename).startswith(options.store)
-        reason = explain_denied_access(current_account(), options.store) if is_of_store else error
+        reason = explain_denied_path_access(current_account(), options.store) if is_of_store else error
         print_to_unit_log(f"{_not_done(options)}: {reason}")
         status = 1
     except (FenceError, NodeError, RebuildRefusedError, OSError, ValueError) as error:
@@ -329,7 +329,7 @@ class Guard:
             self._both_have_guards = record_guard_start(self._store, self._node)
             return
         highest = self._store.highest_claim()
-        if (highest and not highest.is_in_place) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
+        if (highest and highest.claims_generation) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is now "
                 f"command. Stop the brokers of both nodes. On one of them, run {' '.join(command_to_start_guard())} "
@@ -567,7 +567,7 @@ class Guard:
         path = os.path.join(self._local, "node")
         if not os.path.exists(path):
             disk.replace_file(path, secrets.token_hex(12).encode(), 0o640)
-        return claimant_name(self._local)
+        return claimant_name_of_this_machine(self._local)
 
     def _only_one(self) -> int:
         """Lock a file as long as this guard or its broker runs, so that no second guard starts; return its descriptor.

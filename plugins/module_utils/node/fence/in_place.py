@@ -12,7 +12,7 @@ from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import in_place_claim
 from .generation import copy_store_generation
-from .old_generations import remove_obsolete_generations
+from .old_generations import remove_and_describe_obsolete_generations
 from .shared_store import BARRIER, FenceError, SharedStore
 
 _BUILDER = "unfence"
@@ -56,7 +56,7 @@ def move_files_into_generation(store: SharedStore, number: int) -> None:
     claims = (
         store.read_claim_and_details(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number
     )
-    claim = next((claim for claim in claims if claim.is_in_place), None)
+    claim = next((claim for claim in claims if not claim.claims_generation), None)
     if claim is None:
         raise FenceError(
             f"the store directory {store.directory} contains the file {names[0]}. Because activemq_fence is guard, "
@@ -91,7 +91,7 @@ def unfence_store(directory: str) -> list[str]:
         for number in store.generation_names_by_number():
             if not store.is_broker_recorded_dead(number):
                 store.record_broker_dead(number)
-        actions += remove_obsolete_generations(store)
+        actions += remove_and_describe_obsolete_generations(store)
         # Guards that start later record again which nodes have a guard.
         disk.remove_tree_or_file(os.path.join(directory, "fence", "nodes"))
         store.unblock_unguarded_brokers()
@@ -102,7 +102,7 @@ def unfence_store(directory: str) -> list[str]:
 
 def _put_in_place(store: SharedStore) -> list[str]:
     highest = store.highest_claim()
-    if highest is None or highest.is_in_place:
+    if highest is None or not highest.claims_generation:
         return []
     aside = f"{store.directory}/set-aside-{time.time():.0f}"
     for name in _files_of(store):

@@ -41,8 +41,11 @@ class UncopiedMessage:
     size: int
     in_doubt: bool
 
-    def read_openwire_frame(self) -> bytes:
-        """Read the OpenWire frame of an uncopied message, which only an old generation (copy of the store) holds."""
+    def read_frame_of_uncopied_message(self) -> bytes:
+        """Return the bytes of the OpenWire frame of an uncopied message, read from the data file that contains it.
+
+        The file belongs to an old generation (copy of the store). Raises OSError, UntrustedPathError.
+        """
         with os.fdopen(open_file(self.path), "rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
@@ -52,7 +55,7 @@ class UncopiedMessage:
 
         The dict has the destination, the message id and, for an agent's event, the event id.
         """
-        event = openwire_message.event_id_of_message(self.read_openwire_frame())
+        event = openwire_message.event_id_of_message(self.read_frame_of_uncopied_message())
         return {
             "destination": journal.destination_url(self.destination),
             "message": self.message,
@@ -116,12 +119,12 @@ def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[
                 yield UncopiedMessage(command.destination, command.message, path, start, stop - start, in_doubt)
 
 
-def remove_obsolete_generations(store: SharedStore) -> Iterator[str]:
+def remove_and_describe_obsolete_generations(store: SharedStore) -> Iterator[str]:
     """Remove the obsolete generations (numbered copies) of a shared store, and yield a sentence for each of them.
 
-    A generation is obsolete if a newer one replaced it, its broker is dead, and all its messages were copied to a newer
-    one or sent to the pair again. The sentence reports that a generation was removed, or why it is kept. The iterator
-    removes while it is consumed. Also removes the records of removed generations, except for the last hundred. Raises
+    The sentence reports that a generation was removed, or why it is kept. The iterator removes while it is consumed. A
+    generation is obsolete if a newer one replaced it, its broker is dead, and all its messages were copied to a newer
+    one or sent to the pair again. Also removes the records of removed generations, except for the last hundred. Raises
     OSError, FenceError.
     """
     highest = store.highest_claim()

@@ -101,7 +101,7 @@ class ReplayConnection:
         sent = 0
         for message in messages:
             try:
-                stored = parse_openwire_message(message.read_openwire_frame())
+                stored = parse_openwire_message(message.read_frame_of_uncopied_message())
             except ValueError as error:
                 raise FenceError(
                     f"the message {message.message} in the store file {message.path} cannot be read ({error}), so "

@@ -69,12 +69,13 @@ class FenceError(Exception):
 
 
 def shared_store_directory(configured_path: str, root: int | None = None) -> str:
-    """Return the path of the store that both nodes of a pair share, for the store's path in a broker's configuration.
+    """Return the path of the store that both nodes of a pair share, from the path that a broker's configuration has.
 
-    With a guard the configured path is a link to a generation in the shared store. Without a guard it is returned
-    unchanged. ``root``: the descriptor of an open directory that paths start from in place of ``/``. A guard's
-    directory contains two links with absolute paths; the broker's configuration names one of them. A link next to a
-    store that is a directory is ignored, because any account that can write there could have created it.
+    With a guard, ``configured_path`` is a link on the host's own disk to a generation (copy of the store) in the shared
+    store, whose path is returned. Without a guard it is returned unchanged. ``root``: the descriptor of an open
+    directory that paths start from in place of ``/``. A guard's directory contains two links with absolute paths; the
+    broker's configuration names one of them. A link next to a store that is a directory is ignored, because any account
+    that can write there could have created it.
     """
     try:
         _read_link(configured_path, root)
@@ -114,13 +115,13 @@ def raise_for_root_in_untrusted_directory(directory: str) -> None:
         )
 
 
-def claimant_name(local: str) -> str:
+def claimant_name_of_this_machine(guard_state_directory: str) -> str:
     """Return the name under which this machine claims shared stores, that is, takes them over.
 
-    It consists of hexadecimal digits of the host name and of a random id. ``local`` is the guard's directory on the
-    host's own disk. The name changes when the host name changes. Raises OSError if no guard has run.
+    It consists of hexadecimal digits of the host name and of a random id. ``guard_state_directory`` is the guard's
+    directory on the host's own disk. The name changes when the host name changes. Raises OSError if no guard has run.
     """
-    with open(os.path.join(local, "node"), encoding="ascii") as file:
+    with open(os.path.join(guard_state_directory, "node"), encoding="ascii") as file:
         return f"{zlib.crc32(socket.gethostname().encode()):08x}{file.read().strip()}"
 
 
@@ -336,7 +337,7 @@ class SharedStore:
         )
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no disk space is required, so a full volume leaves no generation without a claim.
-        if not claim.is_in_place:
+        if claim.claims_generation:
             disk.rename_within_parent_and_sync(
                 self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory)
             )

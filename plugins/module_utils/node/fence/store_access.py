@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..kahadb.index import is_store_file
-from .shared_store import FenceError, SharedStore, claimant_name, generation_number, shared_store_directory
+from .shared_store import (
+    FenceError,
+    SharedStore,
+    claimant_name_of_this_machine,
+    generation_number,
+    shared_store_directory,
+)
 
 _NEWEST = 200
 
@@ -100,16 +106,16 @@ def current_store_directory(store: str) -> str:
 
 
 def recent_generations_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:
-    """Return a list of the generations (copies of a shared store) that a guard of this host made, oldest first.
+    """Return a list of the generations that a guard of this host made, among the newest 200 claims of a shared store.
 
-    Each is a dict with its ``number`` and the time ``made`` in seconds since the epoch. Only those among the store's
-    newest 200 claims are returned. A guard is the process that starts a broker and fences its store;
+    Generations are copies of the store. Each is a dict with its ``number`` and the time ``made`` in seconds since the
+    epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
     ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
     """
     shared = SharedStore(store)
     made = []
     with contextlib.suppress(FileNotFoundError, FenceError):
-        node, highest = claimant_name(guard_state_directory), shared.highest_claim()
+        node, highest = claimant_name_of_this_machine(guard_state_directory), shared.highest_claim()
         newest = highest.number if highest else 0
         for number in range(max(1, newest - _NEWEST), newest + 1):
             claim, claim_record = shared.read_claim_and_details(number)

@@ -81,12 +81,12 @@ class Directory:
         return sorted(os.listdir(self.descriptor))
 
     @property
-    def is_private(self) -> bool:
-        """Whether the open directory is private: only root and this process's account can change its entries.
+    def is_trusted_directory(self) -> bool:
+        """Whether the open directory is trusted: only root and this process's account can change its entries.
 
-        Neither can another account exchange the directory itself.
+        Other accounts may read them. Neither can another account exchange the directory itself.
         """
-        return self.foreign is None and _is_private(self.directory_status())
+        return self.foreign is None and _is_trusted(self.directory_status())
 
     def directory_status(self) -> os.stat_result:
         """Return the ``os.fstat`` result of an open directory, with its mode and owner."""
@@ -212,7 +212,7 @@ class Directory:
         os.rename(_plain(name), _plain(target), src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
         self.sync()
 
-    def unlink(self, name: str) -> None:
+    def remove_file_or_link(self, name: str) -> None:
         """Remove a file or symbolic link by its name in an open directory, if it exists.
 
         A FIFO or socket is removed, too. Raises OSError for a directory.
@@ -238,7 +238,7 @@ class Directory:
                 below.remove_content()
             self.remove_empty_directory(name)
         else:
-            self.unlink(name)
+            self.remove_file_or_link(name)
 
     def remove_content(self, depth: int = 0) -> None:
         """Remove all files, links and subdirectories in an open directory.
@@ -252,7 +252,7 @@ class Directory:
                     below.remove_content(depth + 1)
                 self.remove_empty_directory(name)
             else:
-                self.unlink(name)
+                self.remove_file_or_link(name)
 
     def walk_files_and_links(self, depth: int = 0) -> Iterator[tuple[Directory, str]]:
         """Walk the tree below an open directory, and yield each file and link with the directory that contains it.
@@ -353,7 +353,7 @@ def open_file_of_directory_owner(directory: Directory, name: str) -> int:
     In a directory that only root and this process's account can write, any regular file is accepted, also through a
     link of one of the two. Raises UntrustedPathError, OSError.
     """
-    if not directory.is_private:
+    if not directory.is_trusted_directory:
         return directory.open_file(name, {0, directory.directory_status().st_uid}, single_name=True)
     status = directory.entry_status(name)
     if stat.S_ISLNK(status.st_mode) and status.st_uid in (0, os.geteuid()):
@@ -392,8 +392,8 @@ def _walk(path: str, root: int | None) -> Directory | str:
             try:
                 below = os.open(name, flags | _DIRECTORY, dir_fd=here)
             except OSError as error:
-                is_private = foreign is None and _is_private(os.fstat(here))
-                target = _trusted_link(here, name, prefix, is_private, error)
+                is_trusted = foreign is None and _is_trusted(os.fstat(here))
+                target = _trusted_link(here, name, prefix, is_trusted, error)
                 return os.path.normpath("/".join((os.path.join(prefix, target), *parts[position + 1 :])))
             os.close(here)
             here = below
@@ -473,7 +473,7 @@ def _plain(name: str) -> str:
     return name
 
 
-def _is_private(status: os.stat_result) -> bool:
+def _is_trusted(status: os.stat_result) -> bool:
     """Return whether only root and this process's account can change the names in a directory."""
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
@@ -485,7 +485,7 @@ def _foreign(status: os.stat_result) -> tuple[int, int] | None:
     accounts can create files, but cannot rename or remove those of other accounts.
     """
     is_shared = status.st_uid == 0 and bool(status.st_mode & stat.S_ISVTX)
-    return None if is_shared or _is_private(status) else (status.st_uid, status.st_gid)
+    return None if is_shared or _is_trusted(status) else (status.st_uid, status.st_gid)
 
 
 def _kind(mode: int) -> str:

@@ -96,7 +96,7 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
     This stops the systemd unit, renames ``HOME.old``, and starts the unit again. ``HOME.old`` becomes ``HOME``. Returns
     ``changed``: False if no release was replaced.
     """
-    if roll_back_interrupted_replacement(home, unit)["changed"]:
+    if roll_back_interrupted_replacement_and_start_unit(home, unit)["changed"]:
         return {"changed": True}
     if not _was_replaced(home, release):
         return {"changed": False}
@@ -106,11 +106,11 @@ def restore_old_release(home: str, release: str, unit: str) -> dict[str, Any]:
     return {"changed": True}
 
 
-def roll_back_interrupted_replacement(home: str, unit: str) -> dict[str, Any]:
+def roll_back_interrupted_replacement_and_start_unit(home: str, unit: str) -> dict[str, Any]:
     """Roll back an interrupted replacement of an ActiveMQ release, and start the systemd unit that runs the release.
 
-    The old release ``HOME.old`` is renamed to ``HOME`` if ``HOME`` is missing, and only then the unit is started.
-    Returns ``changed``, whether this was done.
+    If ``HOME`` is missing, the old release ``HOME.old`` is renamed to ``HOME``, and the unit is started. Otherwise
+    nothing is done. Returns the dictionary {"changed": whether this was done}.
     """
     if not _complete_exchange(home):
         return {"changed": False}

@@ -200,10 +200,10 @@ def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
 
 
 def logged_change_result(lines: Iterable[str], wanted: LiveChange) -> bool | None:
-    """Return the logged result of a configuration change, from lines of a broker's log.
+    """Return whether a configuration change succeeded, from lines of a broker's log; None if they report no result.
 
-    It is True if the change was applied, False if it failed, or None. Only records of the plugin count, and no records
-    of threads that serve a client. Pure.
+    True means that the change was applied, False that it failed. Only records of the plugin count, and no records of
+    threads that serve a client. Pure.
     """
     seen, links, groups = False, 0, set()
     for record in parse_records(lines):

@@ -42,23 +42,23 @@ def is_store_file(name: str) -> bool:
     return name in INDEX or journal.FILE.fullmatch(name) is not None
 
 
-def recovery_file_numbers(path: str) -> tuple[int, ...]:
-    """Return the numbers of the journal files that recovery reads, by the index of the store at ``path``.
+def journal_file_numbers_for_recovery(index_path: str) -> tuple[int, ...]:
+    """Return the numbers of the journal files that recovery reads, from a kahaDB store's index file at ``index_path``.
 
     A broker reads them before it serves. These files have the first transaction in progress or the last update, the
     audit of producers, and the map of acknowledgements, each of which may be absent. Returns () without an index or
     with an incomplete page 0. Raises OSError.
     """
-    return tuple(position[0] for position in _recovery_positions(path) if position is not None)
+    return tuple(position[0] for position in _recovery_positions(index_path) if position is not None)
 
 
-def recovery_start_position(path: str) -> tuple[int, int] | None:
+def recovery_start_position(index_path: str) -> tuple[int, int] | None:
     """Return the journal position at which a broker starts the recovery of a kahaDB store.
 
-    The position is (data file, offset), read from the store's index file at ``path``. Returns None if the index does
-    not contain it. Raises OSError.
+    The position is (data file, offset), read from the store's index file at ``index_path``. Returns None if the index
+    does not contain it. Raises OSError.
     """
-    return next(iter(_recovery_positions(path)), None)
+    return next(iter(_recovery_positions(index_path)), None)
 
 
 def _recovery_positions(path: str) -> tuple[tuple[int, int] | None, ...]:
@@ -91,7 +91,9 @@ def missing_journal_files(store: str) -> tuple[str, ...]:
 
     Raises OSError.
     """
-    names = (f"db-{number}.log" for number in sorted(set(recovery_file_numbers(os.path.join(store, INDEX[0])))))
+    names = (
+        f"db-{number}.log" for number in sorted(set(journal_file_numbers_for_recovery(os.path.join(store, INDEX[0]))))
+    )
     return tuple(name for name in names if not os.path.exists(os.path.join(store, name)))
 
 
@@ -108,7 +110,7 @@ def describe_unusable_index(store: str) -> str:
             f"contains the {files}"
         )
     pages, redo = (os.path.join(store, name) for name in INDEX[:2])
-    if recovery_file_numbers(pages):
+    if journal_file_numbers_for_recovery(pages):
         return ""
     with suppress(FileNotFoundError):
         is_restored = os.path.exists(pages) and os.path.exists(redo) and os.path.getsize(redo) > 0
@@ -130,8 +132,8 @@ def move_index_aside(store: str) -> None:
 
 
 @contextmanager
-def store_lock_if_free(store: str, root: str = "") -> Iterator[bool]:
-    """Context manager that holds the lock of a kahaDB store if it is free, and yields whether it holds the lock.
+def hold_store_lock_if_free(store: str, root: str = "") -> Iterator[bool]:
+    """Hold the lock of a kahaDB store within a ``with`` block if it is free, and yield whether it is held.
 
     It does not wait, and yields False while a broker holds the lock. ``root`` is the directory of the mKahaDB to which
     the store belongs: its lock is also held. Brokers up to 5.8 lock the stores, later brokers lock the root.

@@ -36,14 +36,13 @@ class IndexPageError(ValueError):
         super().__init__(f"the index {path} is damaged ({detail}): restore the store from a backup")
 
 
-def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
-    """Return the durable subscriptions in the index of a kahaDB store.
+def subscriptions_in_index(index_path: str) -> set[tuple[str, str]]:
+    """Return the durable subscriptions in the index of a kahaDB store, as a set of (destination, subscription key).
 
-    Each is (destination, subscription key). ``path`` is that of its ``db.data``. An example is ``("1:prices",
-    "client:name")``. Subscriptions since the last checkpoint may be missing. Raises IndexPageError for a damaged index,
-    OSError.
+    ``index_path`` is the path of its ``db.data``. An example is ``("1:prices", "client:name")``. Subscriptions since
+    the last checkpoint may be missing. Raises IndexPageError for a damaged index, OSError.
     """
-    with _PageFile(path) as pages:
+    with _PageFile(index_path) as pages:
         try:
             root, version = _root_and_version(pages.read_record_at_page(0))
             return {
@@ -60,16 +59,16 @@ def subscriptions_in_index(path: str) -> set[tuple[str, str]]:
             raise IndexPageError(pages.path, str(error)) from None
 
 
-def index_version(path: str) -> int:
+def index_version(index_path: str) -> int:
     """Return the version of a kahaDB index file.
 
     5 from 5.9 on, 6 from 5.12 on. Raises IndexPageError, OSError.
     """
-    with _PageFile(path) as pages:
+    with _PageFile(index_path) as pages:
         try:
             return _root_and_version(pages.read_record_at_page(0))[1]
         except (struct.error, IndexError) as error:
-            raise IndexPageError(path, f"page 0: {error}") from None
+            raise IndexPageError(index_path, f"page 0: {error}") from None
 
 
 def _root_and_version(page: bytes) -> tuple[int, int]:

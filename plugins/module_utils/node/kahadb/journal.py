@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory, open_file
 from ..protocols import read_varint_and_next_offset
-from .protocol_buffers import field_offsets, read_short_field
+from .protocol_buffers import field_offsets, read_field_within_size_limit
 
 MAX_FILE = 4 << 30
 """Maximum bytes of a data file: a broker counts them in 31 bits, so it writes no larger file."""
@@ -403,16 +403,16 @@ def _destination(data: mmap.mmap, at: int, end: int) -> str:
         if field == 1:
             kind = read_varint_and_next_offset(data, start)[0]
         elif field == 2:
-            name = read_short_field(data, start, stop).decode(errors="surrogateescape")
+            name = read_field_within_size_limit(data, start, stop).decode(errors="surrogateescape")
     return f"{kind}:{name}"
 
 
 def _transaction(data: mmap.mmap, at: int, end: int) -> tuple[bytes, bool]:
     for field, start, stop in field_offsets(data, at, end):
         if field in (1, 2):
-            return read_short_field(data, start, stop), field == 2
+            return read_field_within_size_limit(data, start, stop), field == 2
     return b"?", False
 
 
 def _text(data: mmap.mmap, place: tuple[int, int] | None) -> str:
-    return read_short_field(data, *place).decode(errors="surrogateescape") if place else ""
+    return read_field_within_size_limit(data, *place).decode(errors="surrogateescape") if place else ""

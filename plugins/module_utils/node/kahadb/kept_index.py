@@ -26,7 +26,7 @@ from contextlib import suppress
 from ..files import disk
 from ..printable import count_with_noun
 from . import journal
-from .index import INDEX, recovery_file_numbers, recovery_start_position
+from .index import INDEX, journal_file_numbers_for_recovery, recovery_start_position
 from .indexed_subscriptions import IndexPageError, subscriptions_in_index
 from .moved_subscriptions import neutralize_moved_subscriptions
 
@@ -68,8 +68,8 @@ class KeptIndex:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def removed_data_file_disk_usage(self) -> dict[str, int]:
-        """Return the disk usage in bytes of each data file that was removed from the kahaDB store, by file name.
+    def disk_usage_by_removed_data_file(self) -> dict[str, int]:
+        """Return a dictionary of the disk usage in bytes of data files removed from the kahaDB store, by file name.
 
         The files are still in ``kept-index``, for the copy of the store's index.
         """
@@ -85,7 +85,7 @@ class KeptIndex:
 
         The files that the copy of the store's index requires stay.
         """
-        needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
+        needed = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
         for name in names:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
                 disk.remove_file_or_link(os.path.join(self._journal, name))
@@ -99,17 +99,17 @@ class KeptIndex:
 
         The snapshot replaces the earlier copy.
         """
-        if not recovery_file_numbers(os.path.join(self.store, INDEX[0])):
+        if not journal_file_numbers_for_recovery(os.path.join(self.store, INDEX[0])):
             return False
         self.hard_link_data_files()
         files = sorted(_inodes(self.store))
         new = f"{self._copy}-{time.time_ns()}"
         os.makedirs(new, 0o750)
-        if not copy_settled_index(self.store, new):
+        if not try_copy_settled_index(self.store, new):
             disk.remove_tree_or_file(new)
             return False
         self.hard_link_data_files()
-        needed = set(recovery_file_numbers(os.path.join(new, INDEX[0])))
+        needed = set(journal_file_numbers_for_recovery(os.path.join(new, INDEX[0])))
         if not needed or not needed <= set(map(journal.data_file_number, self._held_inodes())):
             disk.remove_tree_or_file(new)
             return False
@@ -145,7 +145,7 @@ class KeptIndex:
                 files = [str(name) for name in json.load(file)]
         except (FileNotFoundError, ValueError):
             return False
-        needed = recovery_file_numbers(os.path.join(self._copy, INDEX[0]))
+        needed = journal_file_numbers_for_recovery(os.path.join(self._copy, INDEX[0]))
         return bool(files and needed) and _has_all(names, {*map(journal.data_file_number, files), *needed})
 
     def restore_index(self, target: str, clear_index: Callable[[], None]) -> str:
@@ -205,12 +205,11 @@ class KeptIndex:
         return _inodes(self._journal)
 
 
-def copy_settled_index(store: str, target: str, settling_seconds: float = SETTLING) -> bool:
-    """Copy the index of a kahaDB store to a directory, and return whether the copy is usable.
+def try_copy_settled_index(store: str, target: str, settling_seconds: float = SETTLING) -> bool:
+    """Copy the index of a kahaDB store to a directory if the index is settled, and return whether the copy is usable.
 
-    Returns False if the index changed during the copy, or is missing; an unusable copy may then remain in the
-    directory. ``settling_seconds``: the time before and after the copy in which the index must not change. The files of
-    the copy are synced to the disk.
+    A settled index does not change for ``settling_seconds`` before and after the copy. Returns False if it changed, or
+    is missing; an unusable copy may then remain in the directory. The files of the copy are synced to the disk.
     """
     before = _looks(store)
     time.sleep(settling_seconds)

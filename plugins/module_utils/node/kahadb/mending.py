@@ -13,9 +13,9 @@ from .index import (
     INDEX,
     UNUSABLE_SUFFIX,
     describe_unusable_index,
+    hold_store_lock_if_free,
     missing_journal_files,
     move_index_aside,
-    store_lock_if_free,
 )
 from .kept_index import KeptIndex
 from .moved_acks import begin_data_file_unless_locked
@@ -50,7 +50,7 @@ def _mend(store: str, root: str, *, accept_loss: bool) -> Iterator[str]:
     if describe_unusable_index(store):
         # If the caller stops early, the stack is closed and releases the lock.
         with ExitStack() as stack:
-            if stack.enter_context(store_lock_if_free(store, root)):
+            if stack.enter_context(hold_store_lock_if_free(store, root)):
                 yield from _replace_index(store, accept_loss=accept_loss)
     if made := begin_data_file_unless_locked(store, root):
         yield (

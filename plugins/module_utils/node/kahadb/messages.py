@@ -46,13 +46,13 @@ def _message_key(*words: str) -> int:
 
 @dataclass
 class StoreContentHashes:
-    """The hashes of the messages and durable subscriptions left in a kahaDB store after its journal's records.
+    """The hashes of the messages and durable subscriptions in a kahaDB store, calculated from its journal's records.
 
-    A hash is the key of a message or subscription; the records are applied in order. ``kinds`` and ``keys`` list every
-    record about a message or subscription, in order, with a 0 for each start of a broker, whose text is in ``loads``.
-    Above two million records the oldest are dropped. ``live`` has, by destination, each message of a queue, each
-    message of a topic for a durable subscription, and each durable subscription that is left, with the key of the
-    record that added it.
+    Each record adds or removes some, in order; those that no record removed are left. A hash is the key of a message or
+    subscription. ``kinds`` and ``keys`` list every record about a message or subscription, in order, with a 0 for each
+    start of a broker, whose text is in ``loads``. Above two million records the oldest are dropped. ``live`` has, by
+    destination, each message of a queue, each message of a topic for a durable subscription, and each durable
+    subscription that is left, with the key of the record that added it.
     """
 
     kinds: array[int] = field(default_factory=lambda: array("B"))

@@ -16,7 +16,7 @@ import os
 
 from ..files import disk
 from . import journal
-from .index import store_lock_if_free
+from .index import hold_store_lock_if_free
 
 _NOTE = "activemq.fleet created this data file, because the previous data file begins with moved acknowledgements"
 
@@ -39,11 +39,11 @@ def begin_data_file_unless_locked(store: str, root: str = "") -> str:
     """Begin a new data file of a kahaDB store, unless a broker holds the store's lock.
 
     The file is begun only after a data file with acknowledgements that kahaDB moved. Returns the name of the file, or
-    "" if no file was created. ``root`` is as in ``store_lock_if_free``.
+    "" if no file was created. ``root`` is as in ``hold_store_lock_if_free``.
     """
     if not _last_file_of_moved_acks(store):
         return ""
-    with store_lock_if_free(store, root) as is_unused:
+    with hold_store_lock_if_free(store, root) as is_unused:
         return begin_data_file_after_moved_acks(store) if is_unused else ""
 
 

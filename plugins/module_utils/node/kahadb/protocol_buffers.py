@@ -14,10 +14,10 @@ MAX_NAME = 1 << 20
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
-def read_short_field(data: mmap.mmap, start: int, end: int) -> bytes:
-    """Read a field of a protocol buffer between two offsets of ``data``, and return its bytes.
+def read_field_within_size_limit(data: mmap.mmap, start: int, end: int) -> bytes:
+    """Return the bytes of a name or id between two offsets of ``data``; raise ValueError above 1 MiB (``MAX_NAME``).
 
-    Raises ValueError for a field that is longer than ``MAX_NAME`` (1 MiB), because names and ids are shorter.
+    It is a field of a protocol buffer. A longer field is no name or id, and must not be copied into memory.
     """
     if end - start > MAX_NAME:
         raise ValueError(end - start)

@@ -27,8 +27,8 @@ _BACKUP = re.compile(r"(?:\.before-\d{8}T\d{6}Z(?:-\d{1,2})?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class ResyncPlan:
-    """The plan of a resync: of replacing a store by a copy of the other node's store.
+class StoreReplacementPlan:
+    """The plan of replacing a store by a copy of the other node's store, as the playbook resync does.
 
     It is written so that it survives an interruption. The directory ``staging`` replaces the store, and the old store
     is renamed to ``backup``. Both are names in the parent directory of the store; ``backup`` is empty if there was no
@@ -42,7 +42,7 @@ class ResyncPlan:
     source: str
 
 
-def write_resync_plan(plan: ResyncPlan, account: SystemAccount) -> None:
+def write_store_replacement_plan(plan: StoreReplacementPlan, account: SystemAccount) -> None:
     """Write the plan of a resync, the replacement of a store by a copy of the other node's store.
 
     The file is written durably and atomically. Raises NodeError, OSError.
@@ -51,10 +51,10 @@ def write_resync_plan(plan: ResyncPlan, account: SystemAccount) -> None:
         directory.replace_file(_name(plan.store, account), json.dumps(asdict(plan)).encode() + b"\n", 0o600)
 
 
-def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
+def read_store_replacement_plan(store: str, account: SystemAccount) -> StoreReplacementPlan | None:
     """Read the plan of a store's unfinished resync (the replacement by a copy); return None without one.
 
-    Raises NodeError for a plan that ``write_resync_plan`` did not write; OSError.
+    Raises NodeError for a plan that ``write_store_replacement_plan`` did not write; OSError.
     """
     try:
         with _open(store, account, make=False) as directory:
@@ -64,7 +64,7 @@ def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
         return None
     base = os.path.basename(store)
     try:
-        plan = ResyncPlan(**parse_json(data))
+        plan = StoreReplacementPlan(**parse_json(data))
         is_ours = plan.store == store and all(isinstance(value, str) for value in asdict(plan).values())
         staging = is_ours and plan.staging.startswith(base) and _STAGING.fullmatch(plan.staging[len(base) :])
         backup = is_ours and (not plan.backup or plan.backup.startswith(base))
@@ -79,7 +79,7 @@ def read_resync_plan(store: str, account: SystemAccount) -> ResyncPlan | None:
     )
 
 
-def has_resync_plan(store: str, account: SystemAccount) -> bool:
+def has_store_replacement_plan(store: str, account: SystemAccount) -> bool:
     """Return whether a plan is recorded for replacing a kahaDB store by the other node's copy (resync).
 
     The resync is then unfinished.
@@ -91,22 +91,22 @@ def has_resync_plan(store: str, account: SystemAccount) -> bool:
         return False
 
 
-def remove_resync_plan(store: str, account: SystemAccount) -> None:
+def remove_store_replacement_plan(store: str, account: SystemAccount) -> None:
     """Remove the plan of a store's resync (the replacement by a copy).
 
     The store has been replaced. Raises OSError.
     """
     with _open(store, account, make=False) as directory:
-        directory.unlink(_name(store, account))
+        directory.remove_file_or_link(_name(store, account))
         directory.sync()
 
 
 def untrusted_plan_message(store: str, account: SystemAccount) -> str:
-    """Check for a resync plan that an account other than root could have changed, and return an error message for it.
+    """Return an error message if a store has an untrusted plan of a resync; "" if it has none.
 
-    A resync replaces a store by the other node's copy. The message is "" if there is no such plan; an untrusted plan is
-    not used. Earlier versions wrote plans next to the store, where the account can also write. Raises
-    UntrustedPathError, OSError.
+    A resync replaces a store by the other node's copy. A plan of an earlier version is untrusted: it is next to the
+    store, where ``account``, which owns the store, can change it. It is not used. The result is "" if ``account`` is
+    this process's own. Raises UntrustedPathError, OSError.
     """
     if account.is_current_account:
         return ""
@@ -141,7 +141,7 @@ def _open(store: str, account: SystemAccount, make: bool) -> Directory:
         if not make:
             raise
         plan_directory = _make(DIRECTORY)
-    if not plan_directory.is_private:
+    if not plan_directory.is_trusted_directory:
         plan_directory.close()
         raise NodeError(
             f"the playbook resync stopped, because it keeps a record of its steps in the directory {DIRECTORY}, and "
@@ -158,7 +158,7 @@ def _make(path: str) -> Directory:
     except FileNotFoundError:
         above = _make(parent)
     with above:
-        if not above.is_private:
+        if not above.is_trusted_directory:
             raise NodeError(
                 f"the playbook resync stopped, because it keeps a record of its steps below the directory {parent}, "
                 f"and accounts other than root can write to this directory. Run chown root {parent} and chmod go-w "

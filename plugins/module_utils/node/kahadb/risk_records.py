@@ -134,7 +134,7 @@ def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRi
     written. Raises OSError.
     """
     rows = risk.at_risk_subscription_rows()
-    earlier = read_newest_risk_records(directory)
+    earlier = read_newest_risk_records_of_store(directory)
     if earlier and earlier[-1].store == store and earlier[-1].risk.at_risk_subscription_rows() == rows:
         return earlier[-1].path
     records = os.path.join(directory, DIRECTORY)
@@ -154,8 +154,8 @@ def record_rebuild_risk(directory: str, store: str, reason: str, risk: RebuildRi
     return path
 
 
-def read_newest_risk_records(store_directory: str) -> list[RiskRecord]:
-    """Read the newest 100 risk records of a store, and return them as a list, oldest first.
+def read_newest_risk_records_of_store(store_directory: str) -> list[RiskRecord]:
+    """Read the newest 100 risk records of one store, and return them as a list, oldest first.
 
     They are recorded risks of losing messages by a rebuild of the store's index. ``store_directory`` is the store, or
     the shared directory of a fenced store. Other files are skipped. Empty without records. Raises OSError.

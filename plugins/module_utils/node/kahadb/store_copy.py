@@ -30,7 +30,7 @@ from ..files.untrusted_paths import Directory, UntrustedPathError, open_director
 from ..foreign_data import decompress_base64_text
 from ..process.system_accounts import SystemAccount, account_or_current_for_rename, account_to_access_path_as, run_as
 from . import resync_plans, store_files
-from .resync_plans import ResyncPlan
+from .resync_plans import StoreReplacementPlan
 from .store_files import Manifest, store_fingerprint
 
 CHUNK = 8 << 20
@@ -64,11 +64,11 @@ class _StoreLocation:
 
 
 def locate_store_and_writing_accounts(store: str, user: str | None = None) -> _StoreLocation:
-    """Locate a kahaDB store, and return its absolute path and the two accounts that write to it.
+    """Return a kahaDB store's absolute path, its ``owner``, and the ``keeper`` of the store's parent directory.
 
-    ``owner`` writes the files of the store, ``keeper`` the store's parent directory. ``user`` is the broker's account
-    in the inventory. Raises NodeError if root would have to act in directories in which other accounts can exchange
-    files; OSError.
+    This process writes the store's files as the account ``owner``, and the parent directory as ``keeper``. ``user`` is
+    the broker's account in the inventory. Raises NodeError if root would have to act in directories in which other
+    accounts can exchange files; OSError.
     """
     store = os.path.abspath(store)
     owner = account_to_access_path_as(store, user)
@@ -139,7 +139,7 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
     Raises NodeError, OSError.
     """
     try:
-        return bool(resync_plans.has_resync_plan(store, account_to_access_path_as(store, user)))
+        return bool(resync_plans.has_store_replacement_plan(store, account_to_access_path_as(store, user)))
     except UntrustedPathError:
         return False
 
@@ -181,7 +181,7 @@ def _make_staging(where: _StoreLocation, prefix: str, staging: str, mode: int) -
             if name.startswith(prefix) and parent.is_directory(name) and name != staging:
                 parent.remove_empty_directory(name)
             elif name.startswith(prefix) and not parent.is_directory(name):
-                parent.unlink(name)
+                parent.remove_file_or_link(name)
         if parent.exists(staging):
             with parent.open_subdirectory(staging) as there:
                 if there.directory_status().st_uid == where.owner.uid:
@@ -256,7 +256,9 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
         text = {"of": where.store, "replaced_by": store_fingerprint(files), "from": source, "files": old}
         content = json.dumps(text, indent=1) + "\n"
         backup, before = str(run_as(where.keeper, _write_sums, where.parent, where.name, content)), _sums(old)
-    resync_plans.write_resync_plan(ResyncPlan(where.store, staging, backup, before, source), where.owner)
+    resync_plans.write_store_replacement_plan(
+        StoreReplacementPlan(where.store, staging, backup, before, source), where.owner
+    )
     return finish_store_replacement(store, user)
 
 
@@ -268,7 +270,7 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
     """
     where = locate_store_and_writing_accounts(store, user)
     _refuse_untrusted_plan(where)
-    plan = resync_plans.read_resync_plan(where.store, where.owner)
+    plan = resync_plans.read_store_replacement_plan(where.store, where.owner)
     if plan is None:
         return ""
     run_as(where.owner, store_files.check_store_not_locked, where.store)
@@ -284,7 +286,7 @@ def finish_store_replacement(store: str, user: str | None = None) -> str:
             "store, so the disk of this host lost or changed data. Check the disk before you start the broker of "
             "this host, and do not delete the backup"
         )
-    resync_plans.remove_resync_plan(where.store, where.owner)
+    resync_plans.remove_store_replacement_plan(where.store, where.owner)
     return where.path_in_parent_directory(plan.backup) if plan.backup else ""
 
 

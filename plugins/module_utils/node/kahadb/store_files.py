@@ -292,7 +292,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
     length = os.fstat(descriptor).st_size
     os.close(descriptor)
     if length >= size:
-        directory.unlink(part)
+        directory.remove_file_or_link(part)
         return 0
     return length
 
@@ -300,7 +300,7 @@ def _received_length(directory: Directory, part: str, size: int) -> int:
 def _complete_file(directory: Directory, name: str, descriptor: int, entry: Mapping[str, Any], path: str) -> None:
     """Verify a complete file, and rename it to its final name. Raises NodeError for a wrong checksum."""
     if sha256_of_open_file(descriptor) != entry["sha256"]:
-        directory.unlink(name + PART)
+        directory.remove_file_or_link(name + PART)
         raise NodeError(f"the store's file {path} was damaged in transfer: run the playbook resync again")
     os.fchmod(descriptor, entry["mode"] & 0o777)
     os.fsync(descriptor)

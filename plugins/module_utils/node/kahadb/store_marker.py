@@ -11,7 +11,7 @@ from typing import Any
 from ..config.broker_configuration import was_store_ever_used
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, open_directory
-from ..process.denied_access import explain_denied_access
+from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import (
     SystemAccount,
     account_or_current_for_rename,
@@ -30,18 +30,18 @@ _UNREADABLE = "(invalid name)"
 
 
 def read_store_and_marker_state(directory: str, user: str | None = None) -> dict[str, Any]:
-    """Read the state of a store's directory and its marker file, which names the pair that owns the store.
+    """Return a dictionary of the state of a store's directory (exists, mounted, used, fenced) and its marker's lines.
 
-    The marker is ``.activemq-fleet-pair``. The state shows whether the store exists, is mounted, was used and is
-    fenced. The result has the file's lines, too. The store is read as the account ``user``, or as its owner if ``user``
-    is not an account of this host. ``marked``: the marker's lines, None without a marker. Raises NodeError for an
-    invalid store or marker; OSError, for instance if the server of the share is unreachable.
+    The keys are ``exists``, ``mounted``, ``used`` and ``fenced``, all bool, and ``marked``: the lines of the marker
+    file ``.activemq-fleet-pair``, which names the pair that owns the store, or None without a marker. The store is read
+    as the account ``user``, or as its owner if ``user`` is not an account of this host. Raises NodeError for an invalid
+    store or marker; OSError, for instance if the server of the share is unreachable.
     """
     account = account_to_access_path_as(directory, user if user and is_existing_account(user) else None)
     try:
         store_state = run_as(account, _read_state, directory, patience=_PATIENCE)
     except PermissionError:
-        raise NodeError(explain_denied_access(account, directory, f"{directory}/{MARKER}")) from None
+        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{MARKER}")) from None
     return {"mounted": _mounted(directory), **store_state}
 
 
@@ -99,7 +99,7 @@ def claim_empty_store(directory: str, pair: str, run_id: str, user: str | None =
     try:
         run_as(account, _write_marker, directory, f"{pair}\n{run_id}\n")
     except PermissionError:
-        raise NodeError(explain_denied_access(account, directory, f"{directory}/{MARKER}")) from None
+        raise NodeError(explain_denied_path_access(account, directory, f"{directory}/{MARKER}")) from None
     return True
 
 
@@ -142,7 +142,7 @@ def remove_marker_of_run(directory: str, run_id: str, user: str | None = None) -
 def _remove_marker(directory: str, run_id: str) -> bool:
     with suppress(FileNotFoundError), open_directory(directory) as store:
         if run_id in (read_marker_pair_and_run_id(store) or ()):
-            store.unlink(MARKER)
+            store.remove_file_or_link(MARKER)
             return True
     return False
 

@@ -93,9 +93,9 @@ def unreadable_log_reason(data_directory: str, since: float) -> str:
 
 
 def last_logged_error(data_directory: str, since: float = 0) -> str:
-    """Return the last error in a broker's log since a time, on one line.
+    """Return the last error in a broker's log since a time, on one line; "" if there is none.
 
-    Its root cause is included. The result is empty if there is none.
+    Its root cause is included. ``since`` is in seconds since the epoch.
     """
     records = _whole_records(_tail(data_directory, _LOG), stacks=True)
     errors = [record for record in records if record.level in _ERRORS and not _OF_CLIENT.search(record.message)]
@@ -105,11 +105,11 @@ def last_logged_error(data_directory: str, since: float = 0) -> str:
 
 
 def find_error_in_output(lines: Sequence[str]) -> str:
-    """Find the error in lines of output of a process, and return it on one line.
+    """Return the error in lines of output of a process, on one line: the root cause, else the first error.
 
-    The process has ended; the lines are its last ones. It is its root cause, else its first error. Frames of a stack
-    trace, also those that are only counted (``... 20 more``), are skipped, and so are log records that are no error or
-    concern the connection of one client, with their stack traces.
+    The process has ended; the lines are its last ones. Without an error the last line is returned, and "" without
+    lines. Frames of a stack trace, also those that are only counted (``... 20 more``), are skipped, and so are log
+    records that are no error or concern the connection of one client, with their stack traces.
     """
     lines = list(_without_harmless_records([line[:COMPARED] for line in lines]))
     printed = [line.strip() for line in lines if line.strip() and not _FRAME.match(line)]

@@ -79,7 +79,9 @@ def mask_lines(text: str, known: KnownSecrets, kind: str) -> str:
         if name and not is_secret_name(name.replace("\\", "")):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        hidden = known.mask_span(match.string, start, end, is_certain=name is None and kind != "credentials")
+        hidden = known.span_with_masked_secret(
+            match.string, start, end, is_certain=name is None and kind != "credentials"
+        )
         return match.string[match.start() : start] + hidden + match.string[end : match.end()]
 
     if kind == "shiro":
@@ -154,7 +156,7 @@ class _Markup:
         elif is_secret_free_value(segment) or _BEAN.fullmatch(segment.strip()):
             self._pieces.append(segment)
         else:
-            self._pieces.append(self._known.mask_span(self._text, start, end))
+            self._pieces.append(self._known.span_with_masked_secret(self._text, start, end))
         self._shown = end
 
     def _read_attributes(self, tag: re.Match[str]) -> bool:
@@ -227,7 +229,7 @@ def mask_tables(text: str, known: KnownSecrets) -> str:
         if table and len(cells) == table.width and not _RECORD.match(line):
             for column in reversed(table.secret_columns):
                 start, end = cells[column]
-                line = line[:start] + known.mask_span(line, start, end) + line[end:]
+                line = line[:start] + known.span_with_masked_secret(line, start, end) + line[end:]
             lines[number] = line
         else:
             table = _heading(line) if _HEADING.fullmatch(line) else None

@@ -76,8 +76,10 @@ class KnownSecrets:
             (value for value in self._by_value if not is_distinctive_secret(value)), key=len, reverse=True
         )
 
-    def mask_span(self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False) -> str:
-        """Return ``text[start:end]`` with the secret value in it replaced by a mark, such as ``@secret@``.
+    def span_with_masked_secret(
+        self, text: str, start: int, end: int, before: str = "", *, is_certain: bool = False
+    ) -> str:
+        """Return ``text[start:end]`` alone, with the secret value in it replaced by a mark, such as ``@secret@``.
 
         Blanks and quotes around the value stay; so does a value that contains no secret. ``before``: text that is
         located before ``text`` on the same line. ``is_certain``: even ``none`` is a secret.

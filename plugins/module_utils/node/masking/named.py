@@ -142,7 +142,7 @@ class _Reader:
                 continue
             first, last = self._value_span(start, end)
             if first < last:
-                pieces += [text[shown:first], self._known.mask_span(text, first, last, self._before)]
+                pieces += [text[shown:first], self._known.span_with_masked_secret(text, first, last, self._before)]
                 shown = last
             done = max(end, last)
         return "".join(pieces) + text[shown:]

@@ -167,7 +167,7 @@ def mask_secrets_by_shape(text: str, known: KnownSecrets, before: str = "") -> s
         if groups.get("guess") and not looks_like_generated_password(groups["guess"]):
             return match[0]
         start, end = match.span(match.lastindex or 0)
-        hidden = known.mask_span(match.string, start, end, before)
+        hidden = known.span_with_masked_secret(match.string, start, end, before)
         return match.string[match.start() : start] + hidden + match.string[end : match.end()]
 
     if "PRIVATE KEY" in text:
@@ -193,7 +193,7 @@ def _mask_calls(text: str, known: KnownSecrets) -> str:
         call = _CALL.match(text, position) if position >= shown else None
         if call:
             start, end = call.start("secret"), logger_and_thread_start(text, *call.span("secret"))
-            pieces += [text[shown:start], known.mask_span(text, start, end)]
+            pieces += [text[shown:start], known.span_with_masked_secret(text, start, end)]
             shown = end
     return "".join(pieces) + text[shown:]
 
@@ -211,7 +211,7 @@ def _mask_private_keys(text: str, known: KnownSecrets) -> str:
             start, end = end, body.end() if body else end
         else:  # the text before this one contains the first line of the key
             start, end = _body_start(text, max(position, start - _KEY_LENGTH), start), start
-        pieces += [text[position:start], known.mask_span(text, start, end)]
+        pieces += [text[position:start], known.span_with_masked_secret(text, start, end)]
         position = end
     return "".join(pieces) + text[position:]
 

@@ -27,10 +27,10 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 def fetch_connector_certificate_expiry_times(
     deployed: DeployedConfiguration, process: Process, timeout: float
 ) -> list[dict[str, object]]:
-    """Connect to each TLS connector of a broker, and return the expiry time of the certificate that it presents.
+    """Connect to each TLS connector of a broker, and return a list of dicts with the expiry times of the certificates.
 
-    The result is a list with a row for each connector. Each row has ``name``, ``ends`` (the expiry time) and ``error``.
-    ``ends`` is in seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that
+    The dict of a connector has ``name``, ``ends`` and ``error``. ``ends`` is the expiry time of the certificate that it
+    presents, in seconds since the epoch, or None if it is unknown, for the reason in ``error``. A connector that
     requires a certificate of its client presents its own certificate first only over TLS 1.3.
     """
     certificate_rows: list[dict[str, object]] = []

@@ -63,7 +63,7 @@ class ProbeAnswer:
     failed: bool = False
 
 
-class ProbeRefusedError(Exception):
+class ProbeAccessDeniedError(Exception):
     """An error for a probe of a connector: the broker rejected the login, or denied a permission to the account."""
 
     def __init__(self, detail: str, *, is_login: bool) -> None:
@@ -143,7 +143,7 @@ def probe_connector(
                 detail = speak(connection, login) if speak else "the broker accepts connections"
             finally:
                 connection.exchange.close(parting=True)
-    except ProbeRefusedError as error:
+    except ProbeAccessDeniedError as error:
         return ProbeAnswer(True, None, str(error), greeted=True, refused_login=error.is_login)
     except ProbeFailedError as error:
         return ProbeAnswer(False, False, str(error), greeted=True, refused_login=error.may_be_login, failed=True)
@@ -246,7 +246,7 @@ def _check_frame(frame: StompFrame, command: str, step: str) -> StompFrame:
         kind = _LOGIN_ERROR if step == "CONNECT" else _RIGHT_ERROR
         if kind.search(reason) or "java.lang.SecurityException" in frame.body:
             refused = f"the broker rejects the STOMP frame {step} of the test connection: {reason}"
-            raise ProbeRefusedError(refused, is_login=step == "CONNECT")
+            raise ProbeAccessDeniedError(refused, is_login=step == "CONNECT")
         raise ProbeFailedError(
             f"the broker answers the STOMP frame {step} of the test connection with an error ({reason}): check "
             "activemq.log"
@@ -280,7 +280,7 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
     exchange.send(encode_mqtt_packet(0x10, b"\0\x04MQTT\x04" + bytes([flags]) + b"\0\x1e" + payload))
     code = _expect_packet(exchange, 2)[1]
     if code in refused_logins:
-        raise ProbeRefusedError(
+        raise ProbeAccessDeniedError(
             f"the broker rejects {account} over MQTT (return code {code} in CONNACK): check the reason in activemq.log",
             is_login=True,
         )
@@ -297,7 +297,9 @@ def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int,
                 f"the broker rejects the subscription of {account} to {topic} over MQTT: check the reason in "
                 "activemq.log"
             )
-            raise ProbeFailedError(refusal) if login.is_probe_account else ProbeRefusedError(refusal, is_login=False)
+            raise (
+                ProbeFailedError(refusal) if login.is_probe_account else ProbeAccessDeniedError(refusal, is_login=False)
+            )
         exchange.send(encode_mqtt_packet(0x30, encode_mqtt_text(topic) + token))
         while token not in _expect_packet(exchange, 3):
             pass

@@ -94,10 +94,10 @@ class DeadlineSocket:
             if not self._receive_block():
                 raise _closed_error()
 
-    def skip_bytes(self, unwanted: bytes) -> None:
-        """Read and discard the bytes from the socket that are in ``unwanted``, up to the first other byte.
+    def discard_leading_bytes(self, unwanted: bytes) -> None:
+        """Discard the next bytes from the socket that are in ``unwanted``, up to the first other byte; return nothing.
 
-        This byte is returned by the next read. Raises OSError, also when the peer closes the connection before.
+        The next read returns this other byte first. Raises OSError, also when the peer closes the connection before.
         """
         self.remaining_seconds()
         while not (rest := self._buffer.lstrip(unwanted)):
@@ -112,8 +112,8 @@ class DeadlineSocket:
             pass
         return self._take(len(self._buffer))
 
-    def wait_while_open(self, seconds: float) -> None:
-        """Wait for some seconds, and raise ConnectionResetError if the peer closes the connection before.
+    def wait_or_raise_if_closed(self, seconds: float) -> None:
+        """Wait for some seconds, and return nothing; raise ConnectionResetError if the peer closes the connection.
 
         Bytes that the peer sends meanwhile are discarded. The time does not count against the deadline of the exchange
         before; no exchange can follow. Raises ValueError above the limit of bytes, OSError.

@@ -54,7 +54,7 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
                 headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
                 client.send_frame("SUBSCRIBE", {**headers, "receipt": str(number)})
                 _expect(client.read_frame(), "RECEIPT")
-            exchange.wait_while_open(seconds)
+            exchange.wait_or_raise_if_closed(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(
             f"the migration cannot use the connector {listener.name} at "

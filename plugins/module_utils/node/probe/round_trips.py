@@ -33,7 +33,7 @@ class ProbeRound:
     address: str | None
 
 
-def watch_addresses(
+def watch_which_address_answers(
     addresses: list[str],
     base: str | None,
     seconds: float,
@@ -43,9 +43,9 @@ def watch_addresses(
     ca_file: str | None = None,
     first_within: float | None = None,
 ) -> dict[str, Any]:
-    """Watch which address of a pair of brokers answers, by repeated probes, and return when each one answered.
+    """Watch which address of a pair of brokers answers, by repeated probes, and return a summary as a dictionary.
 
-    The result is that of ``summarize_probe_rounds`` for an Ansible module, with the ``last`` answer of each address. A
+    It is the result of ``summarize_probe_rounds`` for an Ansible module, with the ``last`` answer of each address. A
     listener on this machine must belong to the account of the broker in ``base``. For a broker of another host only the
     account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's certificates.
     The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created after the first

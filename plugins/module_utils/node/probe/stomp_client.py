@@ -72,7 +72,7 @@ class StompClient:
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """
         if not self._head:
-            self.exchange.skip_bytes(b"\r\n")  # heart-beats
+            self.exchange.discard_leading_bytes(b"\r\n")  # heart-beats
             self._head = self.exchange.read_until(b"\n\n", b"\0")
         command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}

@@ -16,10 +16,10 @@ _SEARCH, _ALL = 0o1, 0o7
 _READ_AND_WRITE = 0o6
 
 
-def explain_denied_access(account: SystemAccount, *paths: str, root: str = "") -> str:
-    """Explain why an account is denied access to paths, in one line with the remedy.
+def explain_denied_path_access(account: SystemAccount, *paths: str, root: str = "") -> str:
+    """Return one line that explains why an account is denied access to paths, with the remedy.
 
-    Names the first part that it cannot use, and its owner. ``account`` is the account of the broker. ``root`` is put
+    It names the first part that it cannot use, and its owner. ``account`` is the account of the broker. ``root`` is put
     before each path that is inspected, to inspect paths of another mount namespace. Where owners and modes permit the
     access, the text names other possible reasons.
     """

@@ -95,7 +95,7 @@ def listening_sockets() -> list[ListeningSocket]:
     for words in tcp_socket_rows(os.getpid()):
         if words[3] == LISTENING:
             host, _separator, port = words[1].partition(":")
-            sockets.append(ListeningSocket(parse_kernel_ip_address(host), int(port, 16), int(words[7]), words[9]))
+            sockets.append(ListeningSocket(kernel_ip_address_to_text(host), int(port, 16), int(words[7]), words[9]))
     return sockets
 
 
@@ -124,10 +124,10 @@ def _addresses_of(name: str) -> set[ipaddress.IPv4Address | ipaddress.IPv6Addres
     return {ipaddress.ip_address(str(answer[4][0]).partition("%")[0]) for answer in answers}
 
 
-def processes_of_sockets(inodes: Collection[str]) -> dict[str, list[int]]:
-    """Return the pids of the processes that have given sockets open, by the sockets' inodes.
+def pids_by_socket_inode(inodes: Collection[str]) -> dict[str, list[int]]:
+    """Return a dictionary from the inode of each given socket to a list of the pids that have the socket open.
 
-    These are processes that this process can see.
+    A socket that is open in no process that this process can see is missing.
     """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     holders: dict[str, list[int]] = {}
@@ -152,8 +152,8 @@ def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
         yield from map(str.split, split_lines(read_proc_file(pid, f"net/{table}"))[1:])
 
 
-def parse_kernel_ip_address(hexadecimal: str) -> str:
-    """Parse an IP address (without port) in the hexadecimal form of /proc/net/tcp, and return its usual text.
+def kernel_ip_address_to_text(hexadecimal: str) -> str:
+    """Return the usual text of an IP address (without port) in the hexadecimal form of /proc/net/tcp.
 
     The hexadecimal words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
     """
@@ -172,7 +172,7 @@ def socket_accepts_connections_to(kernel_address: str, port: int, wanted_address
     """
     if port != wanted_address[1]:
         return False
-    host = parse_kernel_ip_address(kernel_address)
+    host = kernel_ip_address_to_text(kernel_address)
     try:
         same = ipaddress.ip_address(wanted_address[0]) == ipaddress.ip_address(host)
     except ValueError:

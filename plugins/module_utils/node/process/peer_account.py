@@ -14,7 +14,7 @@ import socket
 import time
 
 from ..text_lines import split_lines
-from .held_by_process import LISTENING, parse_kernel_ip_address, socket_accepts_connections_to, tcp_socket_rows
+from .held_by_process import LISTENING, kernel_ip_address_to_text, socket_accepts_connections_to, tcp_socket_rows
 from .proc import read_system_file
 
 _CLOSED = ("04", "05", "06", "07", "09", "0B")
@@ -109,7 +109,7 @@ def _listeners_of(address: tuple[str, int], pid: int) -> set[int]:
 
 
 def _ip_of(text: str) -> str:
-    return parse_kernel_ip_address(text.partition(":")[0])
+    return kernel_ip_address_to_text(text.partition(":")[0])
 
 
 def _port_of(text: str) -> int:

@@ -16,7 +16,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..text_lines import split_lines
@@ -121,7 +121,7 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
         else:
             outside.append((_holds_files(pid, base), process))
     if len(inside) > 1:
-        main = [shown.get("MainPID") for shown in properties_of_systemd_units("MainPID", unit)]
+        main = [shown.get("MainPID") for shown in properties_of_systemd_units("MainPID", [unit])]
         inside = [process for process in inside if str(process.pid) in main] or inside
     if inside:
         return min(inside, key=lambda process: process.started)
@@ -129,8 +129,8 @@ def find_broker_process(base: str, unit: str | None = None, pids: Iterable[int] 
     return min(known, key=lambda candidate: candidate[:2])[2] if known else None
 
 
-def broker_directories_in_command(pid: int) -> list[str]:
-    """Return the directories of brokers (``activemq.base``) that the command line of a process names."""
+def activemq_bases_in_command(pid: int) -> list[str]:
+    """Return a list of the brokers' base directories (``activemq.base``) that the command line of a process names."""
     words = read_proc_file(pid, "cmdline").split("\0")
     return [word[len(BASE) :] for word in words if word.startswith(BASE)]
 
@@ -239,10 +239,10 @@ def _holds_files(pid: int, base: str) -> int:
     return 2 if is_holder else 0
 
 
-def properties_of_systemd_units(properties: str, *units: str) -> list[dict[str, str]]:
-    """Return the properties of the given systemd units, as ``systemctl show`` prints them: one dict per unit.
+def properties_of_systemd_units(properties: str, units: Sequence[str]) -> list[dict[str, str]]:
+    """Return a list with a dict of properties for each of the given systemd units; [] if systemd does not answer.
 
-    An empty list if systemd does not answer. ``properties``: names, separated by commas.
+    The values are texts, as ``systemctl show`` prints them. ``properties``: names, separated by commas.
     """
     command = ["systemctl", "show", f"--property={properties}", *units]
     try:

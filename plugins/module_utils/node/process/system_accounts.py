@@ -94,12 +94,12 @@ def is_existing_account(name: str) -> bool:
 
 
 def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccount:
-    """Return the operating-system account as which this process must read or write a path.
+    """Return the operating-system account as which this process must read or write a path: never None.
 
-    A process of root must do so as ``user``, the account in the inventory. Without ``user`` it must do so as the
-    account that can change a directory above the path, or as root if no other account can. A process of another account
-    must do so as its own account, whatever ``user`` is. Raises AccountError if root would have to use a path that
-    others can change, or if ``user`` does not exist; OSError, UntrustedPathError.
+    For a process of root it is ``user``, the broker's account in the inventory. Without ``user`` it is the account that
+    can change a directory above the path, or root if no other account can. For a process of another account it is its
+    own account, whatever ``user`` is. Raises AccountError if root would have to use a path that others can change, or
+    if ``user`` does not exist; OSError, UntrustedPathError.
     """
     if os.geteuid() != 0:
         return current_account()
@@ -127,7 +127,7 @@ def account_or_current_for_rename(directory: str, account: SystemAccount) -> Sys
     """
     try:
         with open_directory(directory) as opened:
-            return current_account() if opened.is_private else account
+            return current_account() if opened.is_trusted_directory else account
     except (FileNotFoundError, PermissionError):
         return account
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .held_by_process import ListeningSocket, listening_sockets, processes_of_sockets, sockets_that_block
-from .proc import Process, broker_directories_in_command, is_in_systemd_unit, read_proc_file, uid_of_process
+from .held_by_process import ListeningSocket, listening_sockets, pids_by_socket_inode, sockets_that_block
+from .proc import Process, activemq_bases_in_command, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
 def taken_ports(
@@ -23,7 +23,7 @@ def taken_ports(
     """
     listening = listening_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
-    holders = processes_of_sockets({used.inode for _unused, sockets in blocked for used in sockets})
+    holders = pids_by_socket_inode({used.inode for _unused, sockets in blocked for used in sockets})
     taken = []
     for port, sockets in blocked:
         held = [(used, holders.get(used.inode, [])) for used in sockets]
@@ -51,5 +51,5 @@ def _is_socket_of_broker(
 
 def _has_other_base(pid: int, base: str) -> bool:
     """Return whether a process is a broker of another directory than ``base``."""
-    directories = broker_directories_in_command(pid)
+    directories = activemq_bases_in_command(pid)
     return bool(directories) and base not in directories

@@ -35,7 +35,7 @@ def gather_agent_status(agent: Mapping[str, Any]) -> dict[str, Any]:
         "deployed": deployed_file_hashes(home),
         "certificates": [row for file in agent.get("certificates") or () for row in first_expiring_certificate(file)],
         "unit": next(
-            iter(properties_of_systemd_units("Id,ActiveState,SubState,ActiveEnterTimestamp", agent["unit"])), None
+            iter(properties_of_systemd_units("Id,ActiveState,SubState,ActiveEnterTimestamp", [agent["unit"]])), None
         )
         if agent.get("unit")
         else None,

@@ -62,7 +62,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     account = account_to_access_path_as(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker_process(layout.base)
-    return combine_message_counts(_view(process) if process else None, store, account)
+    return higher_message_counts(_view(process) if process else None, store, account)
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
@@ -84,11 +84,11 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     return directory
 
 
-def combine_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
-    """Combine a broker's message counts from JMX and from its store's journal, by the higher count of the two.
+def higher_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
+    """Return a dictionary of a broker's message counts: the higher of those from JMX and from its store's journal.
 
-    ``view`` is None for a stopped broker. The journal is read as ``account``. ``certain`` is False if a subscription
-    could be missing.
+    It is the result of an Ansible module, by queue and by subscription. ``view`` is None for a stopped broker. The
+    journal is read as ``account``. ``certain`` is False if a subscription could be missing.
     """
     keys = None if view is None else {(topic, f"{client}:{name}") for topic, client, name in view.subscriptions}
     counts = _count(store, keys, account)

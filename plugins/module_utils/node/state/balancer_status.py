@@ -25,7 +25,7 @@ def gather_balancer_status(balancer: Mapping[str, Any]) -> dict[str, Any]:
     group. In the result each program has ``state``, the state of its systemd unit (None without systemd); ``haproxy``
     also has ``answers``. ``addresses`` is, by group, whether this host currently has the address; None if unknown.
     """
-    shown = properties_of_systemd_units("Id,ActiveState,SubState", *_UNITS)
+    shown = properties_of_systemd_units("Id,ActiveState,SubState", _UNITS)
     states = {unit.get("Id"): f"{unit.get('ActiveState')}/{unit.get('SubState')}" for unit in shown}
     held = _own_addresses()
     return {

@@ -212,7 +212,7 @@ def _properties_of_units(unit: str) -> tuple[dict[str, str] | None, dict[str, st
     """
     instance = unit.removesuffix(".service")
     names = unit, f"{instance}-fleet-return.service", f"{watchdog_service_name(instance)}.service"
-    shown = properties_of_systemd_units(f"{_PROPERTIES},{_OF_WATCHDOG}", *names)
+    shown = properties_of_systemd_units(f"{_PROPERTIES},{_OF_WATCHDOG}", names)
     if not shown:
         return None, {}
     broker, returning, watchdog = (*shown, {}, {})[: len(names)]

@@ -147,7 +147,7 @@ class BrokerEvidence:
     taken_ports: tuple[TakenPort, ...] = ()
 
     @classmethod
-    def from_module_result(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
+    def from_broker_info_result(cls, returned: Mapping[str, Any]) -> BrokerEvidence:
         """Create the evidence about a broker from the result of the module ``broker_info``.
 
         Raises NodeError.
@@ -222,7 +222,7 @@ class MachineFacts:
     """The processes that have files of that directory open."""
 
     @classmethod
-    def from_module_result(cls, returned: Mapping[str, Any]) -> MachineFacts:
+    def from_machine_info_result(cls, returned: Mapping[str, Any]) -> MachineFacts:
         """Create the facts about a machine from the result of the module ``machine_info``.
 
         Raises NodeError.
@@ -246,7 +246,7 @@ class StoreMarkerEvidence:
     marked: tuple[str, ...] | None = None
 
     @classmethod
-    def from_module_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
+    def from_store_marker_result(cls, returned: Mapping[str, Any]) -> StoreMarkerEvidence:
         """Create the evidence about a store's marker from the result of the module ``store_marker``.
 
         Raises NodeError.

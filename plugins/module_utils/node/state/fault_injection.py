@@ -66,19 +66,19 @@ def cancel_recovery_timer(unit: str) -> None:
     _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
-def wait_for_logged_start_time(base: str, timeout: float) -> dict[str, Any]:
-    """Wait until a broker has started, and return the dictionary {"at": the time at which its log reports the start}.
+def wait_for_logged_start_time(base: str, timeout: float) -> float | None:
+    """Wait until a broker has started, and return the time at which its log reports the start, in epoch seconds.
 
-    The time is by the host's clock, in epoch seconds; None after ``timeout`` seconds without a start.
+    The time is by the host's clock; None after ``timeout`` seconds without a start.
     """
     layout, deadline = ConfigurationPaths(os.path.abspath(base)), time.monotonic() + timeout
     while True:
         process = find_broker_process(layout.base)
         phase = broker_log.read_broker_phase(layout.data, process.start_time) if process else UNKNOWN
         if phase.name == "started" and phase.time:
-            return {"at": broker_log.log_time_to_epoch_seconds(phase.time) + phase.time.microsecond / 1e6}
+            return broker_log.log_time_to_epoch_seconds(phase.time) + phase.time.microsecond / 1e6
         if time.monotonic() > deadline:
-            return {"at": None}
+            return None
         time.sleep(_POLL)
 
 

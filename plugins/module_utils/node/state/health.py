@@ -29,9 +29,9 @@ from ..fence.store_access import (
 from ..files.disk import Owner
 from ..files.untrusted_paths import Directory, open_directory
 from ..install import jars
-from ..kahadb.risk_records import read_newest_risk_records
+from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..kahadb.store_marker import read_marker_pair_and_run_id
-from ..process.denied_access import explain_denied_access
+from ..process.denied_access import explain_denied_path_access
 from ..process.proc import Process, open_files_with_descriptors, proc_status_field_words, seconds_since_boot
 from ..process.system_accounts import AccountError, SystemAccount, current_account, run_as
 
@@ -195,7 +195,9 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
             shown["in_force"] = newest_claimed_generation_number(at + store)
             shown["generations"] = recent_generations_made_by_host(at + store, at + local)
         with contextlib.suppress(OSError):
-            records = [replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records(at + store)]
+            records = [
+                replace(record, path=record.path[len(at) :]) for record in read_newest_risk_records_of_store(at + store)
+            ]
             shown["at_risk"] = [record.describe_risk() for record in records]
             shown["risk_records"] = [record.to_dict() for record in records]
         return {**shown, "access": _access(directory, at), "used": was_store_ever_used(store, root), "free": free}
@@ -204,7 +206,7 @@ def _read_store_evidence(store: str, root: int | None) -> dict[str, Any]:
 def _explain(error: OSError, path: str, root: str) -> str:
     """Return why the account of this process cannot use a path below ``root``, after the error of the attempt."""
     if isinstance(error, PermissionError):
-        return explain_denied_access(current_account(), path, root=root)
+        return explain_denied_path_access(current_account(), path, root=root)
     return f"{path}: {os.strerror(error.errno or 0).lower()}"
 
 
@@ -218,7 +220,7 @@ def _access(directory: Directory, root: str) -> str:
         os.close(directory.open_file("lock", write=True))
     except FileNotFoundError:
         is_writable = os.access(".", os.W_OK | os.X_OK, dir_fd=directory.descriptor)
-        return "" if is_writable else explain_denied_access(current_account(), directory.path, root=root)
+        return "" if is_writable else explain_denied_path_access(current_account(), directory.path, root=root)
     except OSError as error:
         return _explain(error, f"{directory.path}/lock", root)
     return ""

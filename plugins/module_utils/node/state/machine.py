@@ -115,7 +115,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
             f"{os.path.basename(parameters['base'])}.service",
             parameters["base"],
         ),
-        **broker_account_facts(parameters["user"], parameters["uid"], parameters["gid"]),
+        **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
         "unresolved_names": unresolved_host_names(parameters["names"]),
@@ -130,11 +130,11 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def broker_account_facts(user: str, wanted_uid: int | None, wanted_gid: int | None) -> dict[str, Any]:
-    """Return a dictionary of facts about the account of a broker: its uid, the gid of its group, and its processes.
+def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int | None) -> dict[str, Any]:
+    """Return a dictionary about the account and group ``user``: its uid, gid and processes, and holders of wanted ids.
 
-    The account has the name ``user``, as has the group. The dictionary also has the names of another account and
-    another group that already have the ids ``wanted_uid`` and ``wanted_gid``.
+    The account is that of a broker. ``uid_holder`` and ``gid_holder`` are the names of another account and another
+    group that already have the ids ``wanted_uid`` and ``wanted_gid``, or None.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
@@ -189,9 +189,9 @@ def java_feature_release(java: str) -> int | None:
 
 
 def java_version_failure(java: str) -> str:
-    """Return the reason why a java executable does not report its version.
+    """Return a short text with the reason why a java executable does not report its version; never empty.
 
-    The reason includes the command's output. It is a short text.
+    Call it only for an executable whose version cannot be parsed. The text includes the command's output.
     """
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
@@ -299,9 +299,9 @@ def _is_container(root: str = "/") -> bool:
 
 
 def cloud_provider(root: str = "/") -> str | None:
-    """Return the cloud provider of this machine, by the names in its firmware.
+    """Return the name of the cloud provider of this machine, by its firmware; None outside a cloud and in containers.
 
-    Returns None if it names none, and in containers.
+    ``root`` is the directory that contains ``sys``, ending with a slash.
     """
     if _is_container(root):
         return None

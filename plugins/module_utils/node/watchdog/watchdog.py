@@ -27,7 +27,7 @@ from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
 from ..files import disk
 from ..judge import Evidence
-from ..kahadb.risk_records import read_newest_risk_records
+from ..kahadb.risk_records import read_newest_risk_records_of_store
 from ..log import broker_log
 from ..log.broker_run import Phase
 from ..log.unit_records import KILL_FAILED
@@ -272,7 +272,7 @@ class _StoreRisks:
 
     def _read(self, store: str) -> None:
         with contextlib.suppress(OSError):
-            records = read_newest_risk_records(shared_store_directory(store))
+            records = read_newest_risk_records_of_store(shared_store_directory(store))
             self._count = sum(record.at_risk_subscription_count for record in records)
 
 
