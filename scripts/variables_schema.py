@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from activemq_fleet.releases import describe_releases_with
 from activemq_fleet.settings import usage, xml_beans
-from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
+from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, HostSettings
 from activemq_fleet.settings.kahadb import DestinationStore
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 
@@ -95,7 +95,7 @@ def _group() -> Schema:
 
 
 def _definitions() -> dict[str, Schema]:
-    generated = Settings.model_json_schema(mode="validation", by_alias=True)
+    generated = HostSettings.model_json_schema(mode="validation", by_alias=True)
     definitions: dict[str, Schema] = generated["$defs"]
     properties: dict[str, Schema] = {f"{PREFIX}{name}": schema for name, schema in generated["properties"].items()}
     for name, option in _options().items():

@@ -22,7 +22,7 @@ from activemq_fleet.naming_proposal import propose_naming
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.profiles import SHARED_FILE
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.schemas import read_json_schema
+from activemq_fleet.settings.schemas import read_json_schema_text
 from activemq_fleet.topology import build_fleet
 
 _GROUP = "brokers"
@@ -109,7 +109,7 @@ def scaffold_inventory(request: InventoryScaffoldRequest) -> ScaffoldedInventory
         "zz.activemq.yml": "---\n# Puts brokers into groups such as activemq_masters and activemq_pair_NAME.\n"
         "plugin: activemq.fleet.topology\n",
         ".gitignore": ".secrets/\n",
-        **{f"{_SCHEMAS}/{kind}.schema.json": read_json_schema(kind) for kind in ("inventory", "variables")},
+        **{f"{_SCHEMAS}/{kind}.schema.json": read_json_schema_text(kind) for kind in ("inventory", "variables")},
     }
     return ScaffoldedInventory({path: text.encode() for path, text in texts.items()}, tuple(_readings(named)))
 

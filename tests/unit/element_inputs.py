@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from hypothesis import strategies as st
 
 from activemq_fleet.settings import usage
-from activemq_fleet.settings.elements import XmlElementSettingsBase
+from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.xml_beans import NamedDestination, SwitchableBean, TypedBean, XmlBean
 
 NONSENSE = st.sampled_from(
@@ -89,7 +89,7 @@ def mostly(likely: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 VARIABLES = {
-    name: mostly(value_of(field.annotation, name)) for name, field in XmlElementSettingsBase.model_fields.items()
+    name: mostly(value_of(field.annotation, name)) for name, field in HostXmlElementSettings.model_fields.items()
 }
 element_settings = st.lists(st.sampled_from(sorted(VARIABLES)), min_size=1, max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: VARIABLES[name] for name in names})

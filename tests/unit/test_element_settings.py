@@ -11,7 +11,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import ACTIVEMQ_XML, render_broker
-from activemq_fleet.settings.elements import XmlElementSettingsBase
+from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.settings.xml_beans import SwitchableBean, TypedBean
@@ -336,11 +336,11 @@ def test_memory_may_differ_between_the_nodes_of_a_pair() -> None:
     assert build_fleet(known, {}).findings == ()
 
 
-@pytest.mark.parametrize("variable", sorted(XmlElementSettingsBase.model_fields))
+@pytest.mark.parametrize("variable", sorted(HostXmlElementSettings.model_fields))
 def test_the_role_tells_of_every_key(variable: str) -> None:
     spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
     told = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
-    model = model_of(XmlElementSettingsBase.model_fields[variable].annotation)
+    model = model_of(HostXmlElementSettings.model_fields[variable].annotation)
     if model is None:
         return
     if told["type"] == "raw":

@@ -11,9 +11,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.reading import KNOWN
-from activemq_fleet.settings.schemas import read_json_schema
+from activemq_fleet.settings.schemas import read_json_schema_text
 from scripts import variables_schema
 from tests.situations import some_situations
 
@@ -36,7 +36,7 @@ VaultLoader.add_multi_constructor("!", lambda loader, _suffix, node: loader.cons
 
 
 def problems_of(kind: str, text: str) -> list[str]:
-    validator = Draft202012Validator(json.loads(read_json_schema(kind)))
+    validator = Draft202012Validator(json.loads(read_json_schema_text(kind)))
     content = yaml.load(text, VaultLoader)  # noqa: S506 -- a SafeLoader
     return [f"{problem.json_path}: {problem.message}" for problem in validator.iter_errors(content)]
 
@@ -55,14 +55,16 @@ def test_schemas_are_those_that_the_models_make() -> None:
 
 
 def test_every_variable_is_described() -> None:
-    properties = json.loads(read_json_schema("variables"))["$defs"]["variables"]["properties"]
+    properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
     assert {name for name in KNOWN if not properties[name].get("description")} == set()
 
 
 def test_every_default_is_that_of_the_models() -> None:
-    properties = json.loads(read_json_schema("variables"))["$defs"]["variables"]["properties"]
+    properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
     plain = {
-        name: field.default for name, field in Settings.model_fields.items() if type(field.default) in (str, int, bool)
+        name: field.default
+        for name, field in HostSettings.model_fields.items()
+        if type(field.default) in (str, int, bool)
     }
     assert len(plain) > 30
     assert {name: properties[f"activemq_{name}"].get("default") for name in plain} == plain

@@ -16,7 +16,7 @@ from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import default_memory_limit_text
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.network import default_connector_options
 from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_group_of_agent
@@ -24,7 +24,7 @@ from activemq_fleet.uris import is_openwire
 
 _LISTENS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(\[[^\]]+\]|[^:/?#]+):(\d{1,5})/?(?:\?(.*))?", re.DOTALL)
 _NEEDS_CERTIFICATE = ("transport.needClientAuth", "true")
-DEFAULT_HEAP = str(Settings.model_fields["heap"].default)
+DEFAULT_HEAP = str(HostSettings.model_fields["heap"].default)
 _OTHER_PORTS = ("console", "jmx", "replication")
 _JMX_PORT = 1099
 _MOST_OF_HEAP = 0.7
@@ -199,7 +199,7 @@ def _propose_limits(proposal: VariableProposal, document: AdoptedDocument) -> No
         default = (
             default_memory_limit_text(proposal[document.host].get("heap", DEFAULT_HEAP))
             if name == "memory_limit"
-            else Settings.model_fields[name].default
+            else HostSettings.model_fields[name].default
         )
         if usage is None:
             continue

@@ -24,7 +24,7 @@ from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scal
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, HostSettings
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"
@@ -114,7 +114,7 @@ def _digest(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-_ORDER = {name: position for position, name in enumerate(Settings.model_fields)}
+_ORDER = {name: position for position, name in enumerate(HostSettings.model_fields)}
 
 
 def secret_labels_in(value: Any) -> set[str]:

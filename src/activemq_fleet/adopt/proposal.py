@@ -15,7 +15,7 @@ from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
-from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, HostSettings
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
 Variables = dict[str, Any]
@@ -70,7 +70,8 @@ class VariableProposal:
     def base_and_data_directories(self, host: str) -> dict[str, str]:
         """Return a host's ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``."""
         base, instance = (
-            str(self.variables[host].get(name, Settings.model_fields[name].default)) for name in ("base", "instance")
+            str(self.variables[host].get(name, HostSettings.model_fields[name].default))
+            for name in ("base", "instance")
         )
         return base_and_data_directories(base, instance)
 
@@ -154,7 +155,7 @@ def is_valid_value(name: str, value: Any) -> bool:
     The other variables are not considered.
     """
     try:
-        Settings.model_validate({name: value_with_secret_placeholders(value)})
+        HostSettings.model_validate({name: value_with_secret_placeholders(value)})
     except ValidationError:
         return False
     return True
@@ -165,7 +166,7 @@ def is_default_value(name: str, value: Any) -> bool:
 
     Then the inventory need not set the variable.
     """
-    return bool(Settings.model_fields[name].get_default(call_default_factory=True) == value)
+    return bool(HostSettings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
 def yaml_scalar_of(text: str) -> str | int | bool:

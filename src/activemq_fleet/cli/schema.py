@@ -54,9 +54,9 @@ def _add_print_command(name: str, files: str) -> None:
         short_help=f"Print the JSON Schema of {files}.",
     )
     def print_command() -> None:
-        from activemq_fleet.settings.schemas import read_json_schema
+        from activemq_fleet.settings.schemas import read_json_schema_text
 
-        click.echo(read_json_schema(name), nl=False)
+        click.echo(read_json_schema_text(name), nl=False)
 
 
 _add_print_command("variables", "group_vars/*.yml and host_vars/*.yml")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Fleet
 
 Origin = Literal["inventory", "default"]
@@ -92,7 +92,7 @@ class Explanation:
         return {"host": self.host, "kinds": self.kinds, "title": self.title, "sections": sections}
 
 
-def variable_entry(settings: Settings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
+def variable_entry(settings: HostSettings, name: str, label: str, text: str, **more: Any) -> ExplanationEntry:
     """Return an entry of a host's explanation about a value that a variable determines.
 
     The entry has the variable's origin. The variable is ``activemq_NAME``.

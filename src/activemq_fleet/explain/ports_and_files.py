@@ -11,7 +11,7 @@ from activemq_fleet.render.service import (
     systemd_unit_relative_path,
     watchdog_unit_relative_path,
 )
-from activemq_fleet.settings.broker import PREFIX, Settings
+from activemq_fleet.settings.broker import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {
@@ -99,7 +99,7 @@ def _connector_use(connector: Connector) -> str:
     return PROTOCOLS[name].clients if name in PROTOCOLS else f"{name} clients"
 
 
-def _port_offset_text(settings: Settings, port: int) -> str:
+def _port_offset_text(settings: HostSettings, port: int) -> str:
     """Return how a port follows from the port offset, after a comma; "" without an offset."""
     return f", {port - settings.port_offset} + port offset {settings.port_offset}" if settings.port_offset else ""
 

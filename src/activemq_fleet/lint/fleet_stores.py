@@ -9,7 +9,7 @@ from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.locks_signs import locker_of, message_store_elements
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.topology import Broker
 
 # The one release at which the format of kahaDB changed inside a line.
@@ -349,7 +349,7 @@ def node_serves_after_losing_lease_on_5_7(view: FleetView) -> Iterator[Problem]:
             yield Problem(text, host=node.host)
 
 
-def store_identity_key(settings: Settings, address: str, directory: str) -> tuple[str, ...]:
+def store_identity_key(settings: HostSettings, address: str, directory: str) -> tuple[str, ...]:
     """Return a key that identifies a broker's message store, so that equal keys mean the same store.
 
     The key describes a directory of the share, a database, or a directory of one machine.

@@ -14,7 +14,7 @@ from activemq_fleet.lint.fleet_stores import store_identity_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
@@ -87,7 +87,7 @@ class FleetDivisionHostFacts:
 class _Variables:
     """The parsed variables of any number of hosts. ``settings`` are None where there are problems with them."""
 
-    settings: Settings | None
+    settings: HostSettings | None
     release: Release | None = None
     problem_kind: InventoryProblemKind | None = None
     problems: tuple[str, ...] = ()
@@ -206,7 +206,7 @@ def parsed_settings_and_problems(text: str) -> _Variables:
     )
 
 
-def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
+def _dialled_in_texts(settings: HostSettings) -> tuple[str, ...]:
     """Return the hosts and multicast groups named in free texts: Java options, attributes, fragments, files."""
     parts = [*settings.java_options, *settings.broker_attributes.values()]
     parts += [fragment.xml for fragment in settings.xml_fragments]
@@ -217,7 +217,7 @@ def _dialled_in_texts(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*hosts, *(_MULTICAST + name for name in groups)]))
 
 
-def _dialled_by_settings(identity: Identity, settings: Settings) -> list[str]:
+def _dialled_by_settings(identity: Identity, settings: HostSettings) -> list[str]:
     dialled = []
     if settings.environment or settings.multicast_group:
         dialled.append(_MULTICAST + multicast_group_name(identity.group, settings))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 
 _MEBIBYTE = 1 << 20
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -26,7 +26,7 @@ KEEPALIVED_MEMORY = "256M"
 _HAPROXY_BASE, _HAPROXY_SESSION = 512 * _MEBIBYTE, 128 << 10
 
 
-def largest_heap_bytes(settings: Settings) -> int | None:
+def largest_heap_bytes(settings: HostSettings) -> int | None:
     """Return the largest Java heap of a broker in bytes.
 
     It follows from ``activemq_heap`` and ``activemq_java_options``.
@@ -34,7 +34,7 @@ def largest_heap_bytes(settings: Settings) -> int | None:
     return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
 
 
-def broker_memory_max(settings: Settings) -> str:
+def broker_memory_max(settings: HostSettings) -> str:
     """Return the ``MemoryMax`` of a broker's systemd unit.
 
     It is ``activemq_unit_memory_max``, else computed from the heap. It is the sum of the heap, the direct buffers (the

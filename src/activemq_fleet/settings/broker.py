@@ -25,15 +25,15 @@ from activemq_fleet.settings import fields
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
-from activemq_fleet.settings.elements import XmlElementSettingsBase
+from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.management import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.network import (
     ConnectorSettings,
+    ImmutableSettingsBase,
     LinkAttributes,
     LinkSettings,
-    NetworkSettingsBase,
     Ttl,
     UriOptions,
 )
@@ -81,7 +81,7 @@ def _has_default_password(username: str | None, password: SecretStr | Undecrypte
     return isinstance(password, SecretStr) and is_default_credential(username or "", password.get_secret_value())
 
 
-class UserSettings(NetworkSettingsBase):
+class UserSettings(ImmutableSettingsBase):
     """The settings of a user of brokers: one entry of ``activemq_users``.
 
     It has a user name, its password and its user groups.
@@ -98,7 +98,7 @@ class UserSettings(NetworkSettingsBase):
         return self
 
 
-class AclSettings(NetworkSettingsBase):
+class AclSettings(ImmutableSettingsBase):
     """The access rights on destinations: one entry of ``activemq_acl``.
 
     ``read``, ``write`` and ``admin`` are names of user groups.
@@ -111,7 +111,7 @@ class AclSettings(NetworkSettingsBase):
     admin: fields.Principals = ()
 
 
-class JdbcSettings(NetworkSettingsBase):
+class JdbcSettings(ImmutableSettingsBase):
     """The settings of the database that a pair shares by JDBC: the value of ``activemq_jdbc``."""
 
     url: Annotated[
@@ -129,7 +129,7 @@ class JdbcSettings(NetworkSettingsBase):
     password: fields.Secret
 
 
-class FenceCommandSettings(NetworkSettingsBase):
+class FenceCommandSettings(ImmutableSettingsBase):
     """The settings of the command that fences the other node of a pair: the value of ``activemq_fence_command``.
 
     The program makes sure that the other node's broker is dead. ``timeout`` is in seconds. ``secrets`` are written to a
@@ -158,7 +158,7 @@ class FenceCommandSettings(NetworkSettingsBase):
         return self
 
 
-class TlsSettings(NetworkSettingsBase):
+class TlsSettings(ImmutableSettingsBase):
     """The TLS settings of a broker: the value of ``activemq_tls``.
 
     They are keystore and truststore as paths on the brokers' hosts, and their passwords.
@@ -171,7 +171,7 @@ class TlsSettings(NetworkSettingsBase):
     client_auth: bool = False
 
 
-class XmlFragmentSettings(NetworkSettingsBase):
+class XmlFragmentSettings(ImmutableSettingsBase):
     """The settings of a user-written XML fragment for activemq.xml: one entry of ``activemq_xml_fragments``.
 
     ``parent`` is a path of elements below ``beans``.
@@ -186,7 +186,7 @@ class XmlFragmentSettings(NetworkSettingsBase):
     xml: str = Field(min_length=1)
 
 
-class ExtraFileSettings(NetworkSettingsBase):
+class ExtraFileSettings(ImmutableSettingsBase):
     """The settings of an additional file of a broker: one entry of ``activemq_extra_files``.
 
     ``path`` is relative to the broker's configuration tree.
@@ -204,7 +204,7 @@ NodeMark = Annotated[
 ]
 
 
-class WaiverSettings(NetworkSettingsBase):
+class WaiverSettings(ImmutableSettingsBase):
     """The settings of a waiver, which excludes findings from blocking: one entry of ``activemq_waivers``.
 
     ``hosts`` are names or wildcards, ``until`` is the last day on which it is valid.
@@ -216,7 +216,7 @@ class WaiverSettings(NetworkSettingsBase):
     until: date | None = None
 
 
-class _Broker(NetworkSettingsBase):
+class _Broker(ImmutableSettingsBase):
     """The variables of a broker's software, store and network."""
 
     release: fields.ReleaseText | None = None
@@ -289,7 +289,7 @@ class _Broker(NetworkSettingsBase):
         return PROFILES[self.ha]
 
 
-class _Host(NetworkSettingsBase):
+class _Host(ImmutableSettingsBase):
     """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
@@ -309,7 +309,7 @@ class _Host(NetworkSettingsBase):
     watchdog: fields.Watchdog = "warn"
 
 
-class Settings(_Broker, XmlElementSettingsBase, _Host, MetricsSettings, BalancerSettings, AgentSettings):
+class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
     """The validated settings of one host: all its ``activemq_*`` variables.
 
     The object is immutable and comparable.

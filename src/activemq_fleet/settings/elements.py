@@ -20,7 +20,7 @@ from activemq_fleet.settings.xml_beans import MissingFeature, OffIsNone, OneDest
 _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
-class XmlElementSettingsBase(BaseModel):
+class HostXmlElementSettings(BaseModel):
     """The base class of a host's settings with the variables for XML elements, whose values are models."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)

@@ -128,7 +128,7 @@ def _check_port(text: str) -> str:
     return text
 
 
-class TextPattern:
+class MatchingTextValidator:
     """A pydantic validator for text that must match a regular expression as a whole.
 
     The text must also pass :func:`check_literal_text`. ``requirement`` is the end of the error for text that does not
@@ -172,12 +172,12 @@ class TextPattern:
         return described if "(?i:" in regex or "pattern" in described else described | {"pattern": f"^(?:{regex})$"}
 
 
-def matching_text_validator(regex: str, requirement: str, *, may_be_secret: bool = False) -> TextPattern:
+def matching_text_validator(regex: str, requirement: str, *, may_be_secret: bool = False) -> MatchingTextValidator:
     """Return a pydantic validator of text that must match a regular expression.
 
     ``requirement`` ends the error for other text.
     """
-    return TextPattern(regex, requirement, may_be_secret=may_be_secret)
+    return MatchingTextValidator(regex, requirement, may_be_secret=may_be_secret)
 
 
 def _secret(value: Any) -> SecretStr | UndecryptedVaultValue:

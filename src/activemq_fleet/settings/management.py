@@ -7,10 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.network import NetworkSettingsBase
+from activemq_fleet.settings.network import ImmutableSettingsBase
 
 
-class JmxUserSettings(NetworkSettingsBase):
+class JmxUserSettings(ImmutableSettingsBase):
     """The settings of a JMX user: one entry of ``activemq_jmx.users``.
 
     The user may read MBeans, or also set attributes and call operations.
@@ -21,7 +21,7 @@ class JmxUserSettings(NetworkSettingsBase):
     access: Literal["readonly", "readwrite"] = "readonly"
 
 
-class JmxSettings(NetworkSettingsBase):
+class JmxSettings(ImmutableSettingsBase):
     """The JMX settings of a broker: the value of ``activemq_jmx``.
 
     Ports are without ``activemq_port_offset``. ``rmi_port`` is the second port of JMX clients, None for any.

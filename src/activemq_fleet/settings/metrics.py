@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.network import NetworkSettingsBase
+from activemq_fleet.settings.network import ImmutableSettingsBase
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
 """The Prometheus JMX exporter that serves a broker's metrics: the newest whose jar (0.6 MB) is for Java 8 and later."""
@@ -15,7 +15,7 @@ EXPORTER_JAVA = 8
 """The oldest feature release of Java on which the exporter runs: class files of its jar are of version 52 at most."""
 
 
-class MetricsTlsSettings(NetworkSettingsBase):
+class MetricsTlsSettings(ImmutableSettingsBase):
     """The TLS settings of a broker's metrics exporter.
 
     They are a keystore path, its password, and the key's alias. They are the value of ``activemq_metrics_tls``.
@@ -28,7 +28,7 @@ class MetricsTlsSettings(NetworkSettingsBase):
     ca_file: fields.AbsolutePath | None = None
 
 
-class MetricsSettings(NetworkSettingsBase):
+class MetricsSettings(ImmutableSettingsBase):
     """The validated ``activemq_metrics*`` variables of a broker.
 
     ``metrics_port`` is without the port offset.

@@ -146,7 +146,7 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
     return {**DEFAULT_OPTIONS, FRAME_SIZE: frame}
 
 
-class NetworkSettingsBase(BaseModel):
+class ImmutableSettingsBase(BaseModel):
     """The base class of settings that belong to the network of brokers.
 
     They are immutable, and unknown keys are rejected.
@@ -155,7 +155,7 @@ class NetworkSettingsBase(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)
 
 
-class SplitTtl(NetworkSettingsBase):
+class SplitTtl(ImmutableSettingsBase):
     """Separate (split) network TTLs for the demand of consumers and for messages.
 
     Each is the number of bridges that they may cross. ActiveMQ has them from 5.9 on (AMQ-4607). A limit of -1 means no
@@ -185,7 +185,7 @@ def _ttl(value: Any) -> Any:
 Ttl = Annotated[int | SplitTtl, BeforeValidator(_ttl)]
 
 
-class ConnectorSettings(NetworkSettingsBase):
+class ConnectorSettings(ImmutableSettingsBase):
     """The settings of a transport connector: one entry of ``activemq_connectors``.
 
     ``port`` is without ``activemq_port_offset``. ``bind`` is None for ``activemq_bind``. ``tls`` is False for a
@@ -204,7 +204,7 @@ class ConnectorSettings(NetworkSettingsBase):
     attributes: ConnectorAttributes = ()
 
 
-class LinkSettings(NetworkSettingsBase):
+class LinkSettings(ImmutableSettingsBase):
     """The settings of a network link: one entry of ``activemq_links``.
 
     ``source`` (``from`` in YAML) and ``to`` are names of groups or pairs. With ``addresses`` the link leads to a

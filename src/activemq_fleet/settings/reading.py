@@ -12,15 +12,15 @@ from pydantic_core import ErrorDetails
 
 from activemq_fleet.errors import SettingsError, text_required_message
 from activemq_fleet.node.printable import escape_unprintable
-from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, Settings
+from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, HostSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.fields import SETTING_VALUE
 from activemq_fleet.similar_names import most_similar_name, similar_names
 
-KNOWN = frozenset(PREFIX + name for name in Settings.model_fields) | NOT_SETTINGS
+KNOWN = frozenset(PREFIX + name for name in HostSettings.model_fields) | NOT_SETTINGS
 
 
-def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
+def read_settings(host: str, variables: Mapping[str, Any]) -> HostSettings:
     """Return the validated settings of a host, given its variables.
 
     Variables without the prefix ``activemq_`` are ignored. Raises SettingsError with one line a problem: an unknown
@@ -38,7 +38,7 @@ def read_settings(host: str, variables: Mapping[str, Any]) -> Settings:
         if name in KNOWN and value is not None
     }
     try:
-        settings = Settings.model_validate(known)
+        settings = HostSettings.model_validate(known)
     except ValidationError as error:
         for detail in error.errors(include_url=False):
             if detail["type"] == "default_factory_not_called":
@@ -111,13 +111,13 @@ def _similar_variable(name: str, detail: ErrorDetails) -> str | None:
     value = detail["input"]
     if not (isinstance(value, list | dict) or detail["type"] in _COLLECTION_EXPECTED):
         return None
-    similar = similar_names(name, Settings.model_fields.keys() - {name}, certain=True)
+    similar = similar_names(name, HostSettings.model_fields.keys() - {name}, certain=True)
     return next((other for other in similar if _accepts(other, value)), None)
 
 
 def _accepts(name: str, value: object) -> bool:
     try:
-        Settings.model_validate({name: value})
+        HostSettings.model_validate({name: value})
     except ValidationError as error:
         return all(detail["loc"][:1] != (name,) for detail in error.errors(include_url=False))
     return True
@@ -186,7 +186,7 @@ def _may_be_secret(place: str, text: str) -> bool:
 def _key_hint(location: tuple[int | str, ...]) -> str:
     """Return what to write in place of an unknown key, given its pydantic location."""
     *outer, key = location
-    models: set[type[BaseModel]] = {Settings}
+    models: set[type[BaseModel]] = {HostSettings}
     for part in outer:
         models = {nested_model for model in models for nested_model in _models_of(_fields(model).get(part))} or models
     keys = sorted({str(name) for model in models for name in _fields(model)})

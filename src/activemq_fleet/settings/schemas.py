@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 
-def read_json_schema(kind: str) -> str:
+def read_json_schema_text(kind: str) -> str:
     """Return the JSON Schema of a kind of YAML files, as text.
 
     ``kind`` is ``variables`` (for files in group_vars and host_vars) or ``inventory``.

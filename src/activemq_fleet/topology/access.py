@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from activemq_fleet import agent_topics
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_PASSWORD_KEY, PROBE_TOPICS, PROBE_USER
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.model.balancer import Balancer
@@ -136,7 +136,7 @@ def _accounts_of(broker: Broker, agents: Sequence[Agent], balancers: Sequence[Ba
     return tuple(accounts.values())
 
 
-def probe_password_of(settings: Settings) -> SecretStr | UndecryptedVaultValue | None:
+def probe_password_of(settings: HostSettings) -> SecretStr | UndecryptedVaultValue | None:
     """Return the password of the account with which probes log in to a broker, or None.
 
     It is ``activemq_probe_password``, or derived from ``activemq_network_password`` where the broker's accounts are

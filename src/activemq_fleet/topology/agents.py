@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
@@ -28,7 +28,7 @@ def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
 
 
 def assign_agents_to_pairs(
-    names: Sequence[str], settings: Mapping[str, Settings], groups: Sequence[Group], all_groups: GroupListing
+    names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Assign each failover agent to its home pair, to which it connects, and return (agents, findings).
 
@@ -46,7 +46,7 @@ def assign_agents_to_pairs(
 
 
 def _assign_agent_to_pair(
-    host: str, settings: Settings, groups: Mapping[str, Group], all_groups: GroupListing
+    host: str, settings: HostSettings, groups: Mapping[str, Group], all_groups: GroupListing
 ) -> tuple[Agent | None, list[Finding]]:
     """Assign the agent of a host to the pair to which it connects, and return the agent and findings.
 
@@ -74,7 +74,9 @@ def _assign_agent_to_pair(
     return _connect_agent(host, settings, pair)
 
 
-def _group_problem(settings: Settings, groups: Mapping[str, Group], all_groups: GroupListing) -> tuple[str, str] | None:
+def _group_problem(
+    settings: HostSettings, groups: Mapping[str, Group], all_groups: GroupListing
+) -> tuple[str, str] | None:
     if not all_groups.number:
         return (
             "the host is in activemq_agents, but the inventory has no brokers that the agent can connect to",
@@ -98,7 +100,7 @@ def _group_problem(settings: Settings, groups: Mapping[str, Group], all_groups: 
     return None
 
 
-def _connect_agent(host: str, settings: Settings, pair: Pair) -> tuple[Agent | None, list[Finding]]:
+def _connect_agent(host: str, settings: HostSettings, pair: Pair) -> tuple[Agent | None, list[Finding]]:
     findings = []
     if settings.agent_username is None or settings.agent_password is None:
         findings.append(

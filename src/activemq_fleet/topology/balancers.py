@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.protocols import protocol_name_of_scheme
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker, Connector
@@ -30,7 +30,7 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:-]")
 
 def build_balancers(
     names: Sequence[str],
-    settings: Mapping[str, Settings],
+    settings: Mapping[str, HostSettings],
     groups: Sequence[Group],
     all_groups: GroupListing | None = None,
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
@@ -55,7 +55,7 @@ def build_balancers(
     )
 
 
-def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[Settings]) -> str | None:
+def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[HostSettings]) -> str | None:
     """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
     vip = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
     if vip is None and all_groups.number == 1:
@@ -64,7 +64,7 @@ def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[Settings
 
 
 def _virtual_address(
-    group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, Settings]]
+    group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, HostSettings]]
 ) -> VirtualAddress:
     balancer_settings = dict(balancers)[name]
     ip_addresses = {other: _balancer_ip_address(other, settings) for other, settings in balancers}
@@ -92,7 +92,7 @@ def _virtual_address(
     )
 
 
-def _balancer_ip_address(name: str, settings: Settings) -> str | None:
+def _balancer_ip_address(name: str, settings: HostSettings) -> str | None:
     """Return the IP address of a load balancer's host, or None where the inventory has only a host name."""
     try:
         return str(ipaddress.ip_address(settings.address or name))

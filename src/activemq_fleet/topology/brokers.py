@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
@@ -37,7 +37,7 @@ class BrokerHost:
     """A host that runs a broker, with its identity (group, pair, node), settings and release."""
 
     identity: Identity
-    settings: Settings
+    settings: HostSettings
     release: Release
 
     @property

@@ -12,7 +12,7 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts
 from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.reading import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
@@ -137,7 +137,7 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, Settings], list[BrokerHost]]:
+def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
     """Read the settings of all brokers, agents and load balancers from their inventory variables.
 
     Return them by host. The brokers' hosts are returned with settings and release, too.
@@ -145,7 +145,7 @@ def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, S
     Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
     only releases are unknown.
     """
-    settings: dict[str, Settings] = {}
+    settings: dict[str, HostSettings] = {}
     errors = dict(roster.misnamed)
     for name in dict.fromkeys(roster.broker_agent_and_balancer_names):
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.addresses import Address, join_host_port
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Balancer:
     """A load balancer: a host in ``activemq_loadbalancers`` with the virtual addresses that it holds for groups."""
 
     host: str
-    settings: Settings
+    settings: HostSettings
     addresses: tuple[VirtualAddress, ...] = ()
 
     def serves_group(self, group: str) -> bool:

@@ -17,7 +17,7 @@ from activemq_fleet.naming import Identity, Role
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import Settings
+from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.uris import is_openwire
 
@@ -132,7 +132,7 @@ class Permission:
 Discovery = Literal["masterslave", "failover", "static", "multicast"]
 
 
-def discovery_method_of(settings: Settings, release: Release) -> Discovery:
+def discovery_method_of(settings: HostSettings, release: Release) -> Discovery:
     """Return the method by which a broker's bridges discover other brokers.
 
     It is ``activemq_discovery``, or a default by profile and release.
@@ -141,7 +141,7 @@ def discovery_method_of(settings: Settings, release: Release) -> Discovery:
     return settings.discovery or settings.ha_profile.default_discovery or by_release
 
 
-def multicast_group_name(group: str, settings: Settings) -> str:
+def multicast_group_name(group: str, settings: HostSettings) -> str:
     """Return the name of the multicast group by which the brokers of a group discover each other.
 
     It is prefixed with ``activemq_environment`` where set.
@@ -150,7 +150,7 @@ def multicast_group_name(group: str, settings: Settings) -> str:
     return f"{settings.environment}-{name}" if settings.environment else name
 
 
-def multicast_uri_of_group(group: str, settings: Settings) -> str:
+def multicast_uri_of_group(group: str, settings: HostSettings) -> str:
     """Return the URI of multicast discovery for a group's brokers."""
     return uris.multicast_discovery_uri(
         settings.multicast, multicast_group_name(group, settings), settings.multicast_interface
@@ -167,7 +167,7 @@ class Broker:
 
     host: str
     identity: Identity
-    settings: Settings
+    settings: HostSettings
     release: Release
     address: str
     broker_name: str

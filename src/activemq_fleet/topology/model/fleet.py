@@ -14,7 +14,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import HighAvailabilityProfile
-from activemq_fleet.settings.broker import Settings, WaiverSettings
+from activemq_fleet.settings.broker import HostSettings, WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.balancer import Balancer
@@ -138,7 +138,7 @@ class Agent:
     """
 
     host: str
-    settings: Settings
+    settings: HostSettings
     group: str
     pair: str
     urls: tuple[Address, ...]
