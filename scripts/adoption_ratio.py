@@ -32,7 +32,7 @@ from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of, 
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import hardened_xml_parser
 
 _PREDICATE = re.compile(r"\[(?:@\w+='[^']*'|[0-9]+)\]")
@@ -125,7 +125,7 @@ def _is_readable(path: Path) -> bool:
 def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = compared_element_of(etree.fromstring(activemq_xml(bare), hardened_xml_parser()))
+    plain = compared_element_of(etree.fromstring(render_activemq_xml_bytes(bare), hardened_xml_parser()))
     everything = list(iterate_elements(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = base_and_data_directories(broker.settings.base, broker.settings.instance)

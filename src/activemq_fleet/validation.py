@@ -31,7 +31,7 @@ from activemq_fleet.lint.fleets import FleetView, broker_findings, whole_fleet_f
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml
+from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document
 from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
@@ -131,7 +131,7 @@ def check_fleet(
     T030 warning orders-mq01-a None
     """
     selection = select_rules(select, ignore)
-    rendered = map_hosts_and_join_errors(fleet.brokers, render_activemq_xml)
+    rendered = map_hosts_and_join_errors(fleet.brokers, render_activemq_xml_document)
     documents = {broker.host: document for broker, document in zip(fleet.brokers, rendered, strict=True)}
     return fleet_with_check_findings(fleet, documents, schema_of, selection, for_site=True, files_here=True).findings
 

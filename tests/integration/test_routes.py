@@ -25,7 +25,7 @@ import pytest
 from activemq_fleet.addresses import Address
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import MessageReachAnswer, Routes, route_findings, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from tests.situations import further, in_every_situation
@@ -250,7 +250,7 @@ def test_messages_are_stranded_where_routes_find_that_the_brokers_choice_strands
     with Lab.open([source], tmp_path / "lab") as lab:
         lab.up()
         routes = routes_without_refused_links(
-            lab.fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in lab.fleet.brokers}
+            lab.fleet, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in lab.fleet.brokers}
         )
         for first, second in permutations(FIVE, 2):
             lab.wait_bridge(f"{first}-a", f"{second}-a")

@@ -23,7 +23,7 @@ from activemq_fleet.grouping import inventory_group_name
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render import render_fleet
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.topology import Fleet, build_fleet
 
 CORE = "http://activemq.apache.org/schema/core"
@@ -104,7 +104,7 @@ def rendered(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequen
 
 def documents_of(fleet: Fleet) -> dict[str, bytes]:
     """activemq.xml by host."""
-    return {broker.host: activemq_xml(broker) for broker in fleet.brokers}
+    return {broker.host: render_activemq_xml_bytes(broker) for broker in fleet.brokers}
 
 
 def parsed(content: bytes) -> etree._Element:

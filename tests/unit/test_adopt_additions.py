@@ -20,7 +20,7 @@ from activemq_fleet.adopt.difference_groups import (
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
 from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
@@ -104,7 +104,7 @@ def differences_with(
         for name, variables in adoption.fleet.variables.items()
     }
     broker = build_fleet(hosts, {}).broker(host)
-    rendered = compared_element_of(XmlDocument(activemq_xml(broker)).root)
+    rendered = compared_element_of(XmlDocument(render_activemq_xml_bytes(broker)).root)
     return document_differences(host, compared_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
 
 
@@ -230,7 +230,7 @@ def test_adopted_broker_removes_destinations_only_if_the_original_does(
     files = {"o-mq01-a": document(PURGED + CONNECTOR, brokerName="o-mq01-a", **attributes)}
     adoption = adopted(tmp_path, files, "5.18.3")
 
-    rendered = activemq_xml(adoption.fleet.broker("o-mq01-a")).decode()
+    rendered = render_activemq_xml_bytes(adoption.fleet.broker("o-mq01-a")).decode()
     assert re.findall('schedulePeriodForDestinationPurge="(.*?)"', rendered) == [period]
     effects = [group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)]
     assert not [effect for effect in effects if effect and "removes" in effect]

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.adopt import AdoptedInventory, adopt_files
 from activemq_fleet.inventory import load_fleet
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.validation import fleet_with_check_findings
 from tests.situations import some_situations
@@ -79,7 +79,7 @@ def adopted_inventory(
     for label in adoption.secrets:
         (inventory / ".secrets" / label).write_text("current-password\n")
     fleet = load_fleet([str(inventory)])
-    documents = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    documents = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     findings = fleet_with_check_findings(fleet, documents, None, for_site=True).findings
     warnings = [finding for finding in findings if finding.waived is None and finding.severity != "info"]
     return adoption, {(finding.rule, finding.host) for finding in warnings}
@@ -134,8 +134,8 @@ def test_accounts_with_placeholders_as_names_stay_as_plugin(tmp_path: Path) -> N
 
     broker = adoption.fleet.broker("o-mq01-a")
     assert broker.settings.authentication == "custom"
-    assert activemq_xml(broker).count(b"<simpleAuthenticationPlugin") == 1
-    assert b"activemq-probe" not in activemq_xml(broker)
+    assert render_activemq_xml_bytes(broker).count(b"<simpleAuthenticationPlugin") == 1
+    assert b"activemq-probe" not in render_activemq_xml_bytes(broker)
 
 
 @pytest.mark.parametrize("plugins", [JAAS, ACCOUNT.format("${user}")])

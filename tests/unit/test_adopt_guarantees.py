@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import Naming
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again, write_files
@@ -165,7 +165,7 @@ def adopted_with(
     write_files(directory, {HOST: document(broker, brokerName="x", useJmx="false")})
     adoption = adopt_documents(read_adopted_documents([str(directory)], ["5.18.3"], Naming()), Naming(), findings)
     waived = {waiver["rule"] for waiver in adoption.fleet.waivers}
-    return activemq_xml(adoption.fleet.brokers[0]).decode(), list(adoption.notes), waived
+    return render_activemq_xml_bytes(adoption.fleet.brokers[0]).decode(), list(adoption.notes), waived
 
 
 PLUGINS = '<plugins><a/><bean xmlns="http://www.springframework.org/schema/beans" class="a.B"/></plugins>'

@@ -17,7 +17,7 @@ from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.node.printable import escape_unprintable
-from activemq_fleet.render import render_activemq_xml_by_host
+from activemq_fleet.render import render_activemq_xml_documents_by_host
 from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from activemq_fleet.validation import fleet_with_lint_findings
 from tests.golden_files import Golden
@@ -265,7 +265,7 @@ def test_the_picture_in_the_documentation_is_that_of_the_example(golden: Golden,
     shutil.copytree(REPOSITORY / "examples" / example.name, example, ignore=shutil.ignore_patterns(".secrets"))
 
     shown = load_fleet([str(example)])
-    drawn = to_svg(fleet_with_lint_findings(shown, render_activemq_xml_by_host(shown)))
+    drawn = to_svg(fleet_with_lint_findings(shown, render_activemq_xml_documents_by_host(shown)))
     replace(golden, directory=REPOSITORY / "docs" / "pictures").file("shared-store.svg", drawn)
 
 

@@ -9,7 +9,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import render_broker
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.topology import Broker
 from tests.unit.fleets import fleet, rules
 
@@ -22,7 +22,7 @@ def first(**variables: Any) -> Broker:
 
 
 def elements(broker: Broker, name: str) -> list[etree._Element]:
-    return list(etree.fromstring(activemq_xml(broker)).iter(f"{CORE}{name}"))
+    return list(etree.fromstring(render_activemq_xml_bytes(broker)).iter(f"{CORE}{name}"))
 
 
 class TestConnectors:
@@ -186,7 +186,7 @@ class TestManagement:
             render_broker(broker)
 
     def test_tls_takes_the_stores_of_activemq_tls(self) -> None:
-        text = activemq_xml(first(jmx={"tls": True}, tls=TLS)).decode()
+        text = render_activemq_xml_bytes(first(jmx={"tls": True}, tls=TLS)).decode()
         assert 'class="org.apache.activemq.spring.SpringSslContext"' in text
         with pytest.raises(SettingsError, match=r"activemq_jmx\.tls is true, but activemq_tls .* is not set"):
             first(jmx={"tls": True})
@@ -205,7 +205,7 @@ class TestManagement:
 
 class TestBeansBesideTheBroker:
     def test_imports_hooks_and_log_query(self) -> None:
-        text = activemq_xml(
+        text = render_activemq_xml_bytes(
             first(imports=["camel.xml"], shutdown_hooks=["a.b.Hook"], log_query=True, release="5.15.16")
         ).decode()
 

@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from tests.unit.fleets import fleet
 
 CORE = {"c": "http://activemq.apache.org/schema/core", "b": "http://www.springframework.org/schema/beans"}
@@ -19,7 +19,7 @@ SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
 def merged(xml: str, parent: str = "broker", **variables: Any) -> etree._Element:
     fragments = [{"parent": parent, "xml": xml}]
     broker = fleet("o-mq1", "o-mq2", xml_fragments=fragments, **variables).broker("o-mq1-a")
-    return etree.fromstring(activemq_xml(broker))
+    return etree.fromstring(render_activemq_xml_bytes(broker))
 
 
 def found(root: etree._Element, path: str) -> list[dict[str, str]]:
@@ -134,7 +134,7 @@ def test_another_kind_of_locker_takes_the_place_of_ours_and_the_store_stays() ->
 def test_a_slave_dials_its_one_master_as_told() -> None:
     fragments = [{"xml": "<services><masterConnector remoteURI='tcp://10.0.0.1:61616'/></services>"}]
     found_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments, release="5.5.1", ha="pure")
-    root = etree.fromstring(activemq_xml(found_fleet.broker("o-mq1-b")))
+    root = etree.fromstring(render_activemq_xml_bytes(found_fleet.broker("o-mq1-b")))
 
     assert [connector["remoteURI"] for connector in found(root, "//c:masterConnector")] == ["tcp://10.0.0.1:61616"]
 
@@ -186,7 +186,9 @@ def changed_lines(*fragments: tuple[str, str], **variables: Any) -> tuple[list[s
     """Return the lines of activemq.xml that fragments (parent and XML) remove and add, without empty lines."""
     texts = [{"parent": parent, "xml": xml} for parent, xml in fragments]
     before, after = (
-        activemq_xml(fleet("o-mq1", "o-mq2", xml_fragments=given, **variables).broker("o-mq1-a")).decode().splitlines()
+        render_activemq_xml_bytes(fleet("o-mq1", "o-mq2", xml_fragments=given, **variables).broker("o-mq1-a"))
+        .decode()
+        .splitlines()
         for given in ([], texts)
     )
     lines = list(difflib.ndiff(before, after))

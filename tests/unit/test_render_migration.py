@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import hosts
 
@@ -22,7 +22,7 @@ def fleet_with_old_and_new_pair(release: str, *, duplex: bool = True) -> Fleet:
 
 
 def link(found: Fleet, host: str = NEW) -> dict[str, str]:
-    connectors = etree.fromstring(activemq_xml(found.broker(host))).findall(".//c:networkConnector", CORE)
+    connectors = etree.fromstring(render_activemq_xml_bytes(found.broker(host))).findall(".//c:networkConnector", CORE)
     return {str(name): str(value) for name, value in connectors[-1].items()}
 
 
@@ -45,4 +45,6 @@ def test_a_link_that_is_not_duplex_keeps_its_filter() -> None:
 def test_the_old_brokers_file_stays_as_it_is() -> None:
     alone = build_fleet(hosts("old-mq01", release="5.5.1", ha="pure"), {})
 
-    assert activemq_xml(fleet_with_old_and_new_pair("5.5.1").broker(OLD)) == activemq_xml(alone.broker(OLD))
+    assert render_activemq_xml_bytes(fleet_with_old_and_new_pair("5.5.1").broker(OLD)) == render_activemq_xml_bytes(
+        alone.broker(OLD)
+    )

@@ -11,7 +11,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import file_mode_of, render_broker, render_hosts
-from activemq_fleet.render.activemq_xml import activemq_xml, default_memory_limit_text
+from activemq_fleet.render.activemq_xml import default_memory_limit_text, render_activemq_xml_bytes
 from activemq_fleet.render.engine import escape_properties_key, escape_properties_value, escape_xml
 from activemq_fleet.render.rendered_header import ActivemqXmlHeader, read_activemq_xml_header
 from activemq_fleet.topology import build_fleet
@@ -21,7 +21,7 @@ CORE = {"c": "http://activemq.apache.org/schema/core"}
 
 
 def parsed(host: str, *pairs: str, **variables: Any) -> etree._Element:
-    return etree.fromstring(activemq_xml(fleet(*pairs, **variables).broker(host)))
+    return etree.fromstring(render_activemq_xml_bytes(fleet(*pairs, **variables).broker(host)))
 
 
 def one(root: etree._Element, path: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def test_hosts_without_a_domain_are_dialled_without_a_dot() -> None:
 def test_header_of_every_rendered_file_can_be_read(
     host: str, settings: dict[str, str], is_preferred_master: bool
 ) -> None:
-    content = activemq_xml(fleet("c-mq01", **settings).broker(host))
+    content = render_activemq_xml_bytes(fleet("c-mq01", **settings).broker(host))
 
     assert read_activemq_xml_header(content) == ActivemqXmlHeader(settings["release"], is_preferred_master)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import Routes, route_findings, routes_without_refused_links
 from activemq_fleet.routes.route_findings import RULES
 from activemq_fleet.schema import XmlDocument
@@ -189,7 +189,7 @@ def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> 
         variables[f"{host}.example.com"]["activemq_xml_fragments"] = [{"parent": "broker", "xml": xml}]
     found = build_fleet(variables, {})
     return routes_without_refused_links(
-        found, {broker.host: XmlDocument(activemq_xml(broker)) for broker in found.brokers}
+        found, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in found.brokers}
     )
 
 

@@ -17,7 +17,7 @@ from activemq_fleet.node.install import (
     runtime_configuration,
 )
 from activemq_fleet.node.process.proc import Process
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.topology import Fleet, build_fleet
 from tests.unit.fleets import hosts
 
@@ -37,7 +37,7 @@ def links(*targets: str, **more: Any) -> list[dict[str, Any]]:
 
 
 def document(**variables: Any) -> bytes:
-    return activemq_xml(fleet_of(**variables).broker(HOST))
+    return render_activemq_xml_bytes(fleet_of(**variables).broker(HOST))
 
 
 def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from activemq_fleet.render import render_activemq_xml
+from activemq_fleet.render import render_activemq_xml_document
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument, _documents
 from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import fleet
@@ -29,7 +29,7 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
 
     monkeypatch.setattr(_documents, "parse_elements", record_and_parse)
     pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
-    documents = {broker.host: render_activemq_xml(broker) for broker in pairs.brokers}
+    documents = {broker.host: render_activemq_xml_document(broker) for broker in pairs.brokers}
     fleet_with_check_findings(pairs, documents, None)
 
     activemq_xml = {document.content for document in documents.values()}
@@ -38,7 +38,7 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
 
 def test_check_forgets_trees() -> None:
     pairs = fleet("o-mq1")
-    documents = {broker.host: render_activemq_xml(broker) for broker in pairs.brokers}
+    documents = {broker.host: render_activemq_xml_document(broker) for broker in pairs.brokers}
     fleet_with_check_findings(pairs, documents, None)
 
     assert not any("tree" in vars(document) for document in documents.values())

@@ -41,7 +41,7 @@ from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.credentials import credentials_file
 from activemq_fleet.render.secrets import SecretSource as Shown
 from activemq_fleet.schema import XmlDocument
@@ -226,7 +226,7 @@ def _differences_of_documents(proposal: VariableProposal, fleet: Fleet) -> Itera
 
 
 def _render_document_tree(broker: Broker) -> ComparedElement:
-    return compared_element_of(XmlDocument(activemq_xml(broker)).root)
+    return compared_element_of(XmlDocument(render_activemq_xml_bytes(broker)).root)
 
 
 def _propose_instances(proposal: VariableProposal) -> None:
@@ -296,7 +296,7 @@ def _note_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
         held = credentials_file(broker, Shown(broker.host)).decode()
-        for name in sorted(_placeholders_in(XmlDocument(activemq_xml(broker)))):
+        for name in sorted(_placeholders_in(XmlDocument(render_activemq_xml_bytes(broker)))):
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)
     for name, hosts in unknown.items():

@@ -16,7 +16,7 @@ from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.files import rule_prevents_broker_start
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
 
@@ -57,7 +57,7 @@ def note_remaining_check_warnings(proposal: VariableProposal, findings_of: Findi
     fleet = proposal.proposed_fleet()
     originals = {document.host: XmlDocument(document.content) for document in proposal.documents}
     in_force = {_key_of(finding) for finding in findings_of(fleet, originals)}
-    rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     hosts: dict[str, dict[str, None]] = defaultdict(dict)
     for finding in findings_of(fleet, rendered):
         if finding.severity == "warning" and finding.waived is None and _key_of(finding) in in_force:
@@ -76,7 +76,7 @@ def note_remaining_check_warnings(proposal: VariableProposal, findings_of: Findi
 
 def _blocking_findings(proposal: VariableProposal, findings_of: FindingsOf) -> list[Finding]:
     fleet = proposal.proposed_fleet()
-    rendered = {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    rendered = {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
     return [finding for finding in findings_of(fleet, rendered) if finding.blocks]
 
 

@@ -47,11 +47,11 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
     print_warnings_and_inventory_findings(fleet)
     states: dict[str, str] = {}
     if status is None:
-        from activemq_fleet.render import render_activemq_xml_by_host
+        from activemq_fleet.render import render_activemq_xml_documents_by_host
         from activemq_fleet.validation import fleet_with_lint_findings
 
         with ACTIVITY.show_activity("Checking the fleet"):
-            shown = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
+            shown = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))
     else:
         from activemq_fleet.status import parse_states_and_findings
 

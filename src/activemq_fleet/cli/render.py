@@ -38,7 +38,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
         print_warnings_and_inventory_findings,
     )
     from activemq_fleet.diagram import to_svg
-    from activemq_fleet.render import activemq_xml_by_host, render_hosts
+    from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts
     from activemq_fleet.validation import fleet_with_check_findings
 
     check_output_directory(output)
@@ -49,7 +49,9 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     activity = ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}")
     with inventory.positions_in_errors(), activity:
         trees = render_hosts(fleet)
-        checked = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), load_schema_with_progress)
+        checked = fleet_with_check_findings(
+            fleet, activemq_xml_documents_of_rendered_files(fleet, trees), load_schema_with_progress
+        )
     if checked.blocking_findings:
         print_warnings_and_findings(checked)
         return 1

@@ -7,7 +7,7 @@ from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSect
 from activemq_fleet.explain.ports_and_files import file_entry
 from activemq_fleet.explain.takeover import takeover_time_text
 from activemq_fleet.render import render_agent
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Fleet, Pair
 
@@ -87,7 +87,9 @@ def _broker_death_section(pair: Pair) -> ExplanationSection:
         fate = "if {} fails, the agent waits until this broker runs again"
     names = [broker.identity.short_host_name for broker in brokers]
     entries = [ExplanationEntry(name, fate.format(name)) for name in names]
-    entries.append(ExplanationEntry("within", takeover_time_text(master, XmlDocument(activemq_xml(master)))))
+    entries.append(
+        ExplanationEntry("within", takeover_time_text(master, XmlDocument(render_activemq_xml_bytes(master))))
+    )
     entries.append(
         ExplanationEntry(
             "both",

@@ -17,8 +17,8 @@ from activemq_fleet.explain.release import release_section
 from activemq_fleet.explain.role import role_section
 from activemq_fleet.explain.store_section import store_section
 from activemq_fleet.explain.takeover import takeover_section
-from activemq_fleet.render import render_activemq_xml_by_host
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render import render_activemq_xml_documents_by_host
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes import Routes, routes_without_refused_links
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.similar_names import most_similar_name
@@ -44,7 +44,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
     >>> [entry.text for entry in explanation.section("ports").entries if entry.label == "openwire"]
     ['61616 nio']
     """
-    documents = render_activemq_xml_by_host(fleet)
+    documents = render_activemq_xml_documents_by_host(fleet)
     checked = fleet_with_lint_findings(fleet, documents)
     return explain_host_by_name(checked, host, routes_without_refused_links(fleet, documents), documents)
 
@@ -67,7 +67,7 @@ def explain_host_by_name(
     if broker:
         kinds.append("broker")
         titles.append(_broker_title(broker))
-        document = documents[host] if documents else XmlDocument(activemq_xml(broker))
+        document = documents[host] if documents else XmlDocument(render_activemq_xml_bytes(broker))
         sections += filter(None, _broker_sections(fleet, broker, document, routes))
     if agent:
         kinds.append("agent")

@@ -26,7 +26,7 @@ from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render_activemq_xml_by_host, service
+from activemq_fleet.render import render_activemq_xml_documents_by_host, service
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
@@ -92,7 +92,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
     # Imported here: commands that only inspect a lab need no rules, which load slowly.
     from activemq_fleet.validation import fleet_with_lint_findings
 
-    checked = fleet_with_lint_findings(fleet, render_activemq_xml_by_host(fleet))
+    checked = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))
     for line in merged_finding_lines(checked.blocking_findings):
         progress(f"warning: {line}")
 

@@ -19,7 +19,7 @@ from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
 from activemq_fleet.planning.host_facts import parsed_settings_and_problems
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
+from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
 from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links
@@ -183,7 +183,9 @@ def _compute_rows(
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
-    fleet = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), context.compiled_xml_schema)
+    fleet = fleet_with_check_findings(
+        fleet, activemq_xml_documents_of_rendered_files(fleet, trees), context.compiled_xml_schema
+    )
     computed.add_broker_and_link_rows(fleet.brokers)
     computed.add_finding_rows(fleet.findings)
     if computed.blocking:

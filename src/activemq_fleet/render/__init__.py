@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, service
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, java_client_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file
@@ -22,10 +22,10 @@ from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 __all__ = [
     "ACTIVEMQ_XML",
     "SECRET_FILES",
-    "activemq_xml_by_host",
+    "activemq_xml_documents_of_rendered_files",
     "file_mode_of",
-    "render_activemq_xml",
-    "render_activemq_xml_by_host",
+    "render_activemq_xml_document",
+    "render_activemq_xml_documents_by_host",
     "render_agent",
     "render_balancer",
     "render_broker",
@@ -52,25 +52,27 @@ SECRET_FILES = frozenset(
 _PUBLIC = ("systemd/", "jndi.properties")
 
 
-def render_activemq_xml(broker: Broker) -> XmlDocument:
+def render_activemq_xml_document(broker: Broker) -> XmlDocument:
     """Return a broker's activemq.xml as an XML document.
 
     Raises SettingsError for fragments or extra files that cannot be used.
     """
     if broker.settings.extra_files:
         return XmlDocument(render_broker(broker)[ACTIVEMQ_XML])
-    return XmlDocument(activemq_xml(broker))
+    return XmlDocument(render_activemq_xml_bytes(broker))
 
 
-def render_activemq_xml_by_host(fleet: Fleet) -> dict[str, XmlDocument]:
+def render_activemq_xml_documents_by_host(fleet: Fleet) -> dict[str, XmlDocument]:
     """Return the activemq.xml of each broker of a fleet, by host.
 
     Raises SettingsError for fragments that cannot be used.
     """
-    return {broker.host: XmlDocument(activemq_xml(broker)) for broker in fleet.brokers}
+    return {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in fleet.brokers}
 
 
-def activemq_xml_by_host(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -> dict[str, XmlDocument]:
+def activemq_xml_documents_of_rendered_files(
+    fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]
+) -> dict[str, XmlDocument]:
     """Return the activemq.xml of each broker by host, taken from the rendered files of all hosts."""
     return {broker.host: XmlDocument(trees[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
 
@@ -95,7 +97,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
     Files without secrets are rendered once.
     """
-    plain = {ACTIVEMQ_XML: activemq_xml(broker), **service.unit_environment_and_log_files(broker)}
+    plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **service.unit_environment_and_log_files(broker)}
     hidden = SecretSource(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}

@@ -49,8 +49,8 @@ _ADAPTERS = {
 _CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the database's before it goes by that one
 
 
-def activemq_xml(broker: Broker) -> bytes:
-    """Return the content of a broker's activemq.xml as bytes; ``render_activemq_xml`` returns it as an XML document.
+def render_activemq_xml_bytes(broker: Broker) -> bytes:
+    """Return the content of a broker's activemq.xml as bytes; ``render_activemq_xml_document`` returns it as an XML document.
 
     Passwords are placeholders that credentials.properties fills.
     """

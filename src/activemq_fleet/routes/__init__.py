@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.answers import MessageReachAnswer, Routes
 from activemq_fleet.routes.bridges import connectors_of_brokers_with_fragments
 from activemq_fleet.routes.route_findings import route_findings
@@ -55,5 +55,5 @@ def find_routes(fleet: Fleet) -> Routes:
     """
     with_fragments = [broker for broker in fleet.brokers if broker.settings.xml_fragments]
     return routes_without_refused_links(
-        fleet, {broker.host: XmlDocument(activemq_xml(broker)) for broker in with_fragments}
+        fleet, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in with_fragments}
     )

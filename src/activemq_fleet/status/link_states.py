@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.probe.jmx import encode_object_name_part
-from activemq_fleet.render.activemq_xml import activemq_xml
+from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,
     connectors_of_brokers_with_fragments,
@@ -57,7 +57,7 @@ def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
     Connectors that XML fragments add are included, and so are those that a peer refuses.
     """
     written = {
-        broker.host: XmlDocument(activemq_xml(broker))
+        broker.host: XmlDocument(render_activemq_xml_bytes(broker))
         for broker in fleet.brokers
         if has_network_connector_fragments(broker)
     }

@@ -8,7 +8,7 @@ import pytest
 
 from activemq_fleet.lint.fleet_frames import messages_too_large_for_link
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.render import render_activemq_xml_by_host
+from activemq_fleet.render import render_activemq_xml_documents_by_host
 from tests.support.network_findings import findings_of_rule, link_fragment
 from tests.unit.fleets import fleet
 from tests.work import count_lines
@@ -115,7 +115,7 @@ def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
     lines = []
     for pairs in (20, 40):
         mesh = fleet(*(f"north-mq{number:02}" for number in range(pairs)))
-        view = FleetView(mesh, render_activemq_xml_by_host(mesh))
+        view = FleetView(mesh, render_activemq_xml_documents_by_host(mesh))
         assert view.bridge_graph.planned
         lines.append(count_lines(lambda: list(messages_too_large_for_link(view))))  # noqa: B023 -- called here
     assert lines[1] < 4.2 * lines[0]

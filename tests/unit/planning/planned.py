@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.artifacts import load_schema
 from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.render import activemq_xml_by_host, render_hosts, render_java_client_files
+from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import fleet_with_check_findings
@@ -101,7 +101,7 @@ def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
     """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
-    fleet = fleet_with_check_findings(fleet, activemq_xml_by_host(fleet, trees), schema_of)
+    fleet = fleet_with_check_findings(fleet, activemq_xml_documents_of_rendered_files(fleet, trees), schema_of)
     brokers = [broker.to_dict() for broker in fleet.brokers]
     links = [{"host": broker["host"], **link} for broker in brokers for link in broker.pop("links")]
     files: list[tuple[str | None, str, bytes]] = [
