@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.render.monitoring import alert_rules_file
+from activemq_fleet.render.monitoring import alert_rules_yaml
 from scripts.alerts_page import NOT_TAKEN_OVER, TAKEN_OVER, Order
 from tests.support.alert_labels import JOB, LINK, A, B, pytestmark
 
@@ -67,7 +67,7 @@ def firing_at(order: Order, second: int) -> list[str]:
 def test_alerts_fire_and_clear_in_this_order_and_no_others_do(
     tmp_path: Path, series: dict[str, str], order: Order
 ) -> None:
-    (tmp_path / "rules.yml").write_bytes(alert_rules_file(None))
+    (tmp_path / "rules.yml").write_bytes(alert_rules_yaml(None))
     looks = [
         {
             "eval_time": f"{second + FAULT - STEP}s",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.render.monitoring import ALERTS, alert_rules_file
+from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
 from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from tests.support.alert_labels import JOB, LINK, A, B
 
@@ -76,7 +76,7 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
 
 def check(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
     """Ask promtool whether an alert fires at a minute of these series."""
-    (directory / "rules.yml").write_bytes(alert_rules_file(None))
+    (directory / "rules.yml").write_bytes(alert_rules_yaml(None))
     found = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
     found["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
     run_promtool(directory, series, found, rule_files=["rules.yml"])

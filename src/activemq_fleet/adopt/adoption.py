@@ -42,7 +42,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
 from activemq_fleet.naming import DEFAULT_PATTERN, Naming
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
-from activemq_fleet.render.credentials import credentials_file
+from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.secrets import SecretSource as Shown
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -295,7 +295,7 @@ def _note_placeholders(proposal: VariableProposal, fleet: Fleet) -> None:
     """Add a note for each ``${name}`` placeholder whose value no rendered file defines."""
     unknown: dict[str, list[str]] = defaultdict(list)
     for broker in fleet.brokers:
-        held = credentials_file(broker, Shown(broker.host)).decode()
+        held = credentials_file_content(broker, Shown(broker.host)).decode()
         for name in sorted(_placeholders_in(XmlDocument(render_activemq_xml_bytes(broker)))):
             if name not in _OF_THE_JVM and f"\n{name}=" not in held:
                 unknown[name].append(broker.host)

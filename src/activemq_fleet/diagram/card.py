@@ -153,7 +153,7 @@ class Card:
             if position:
                 y = self._draw_joint(canvas, y)
             y = self._draw_node(canvas, y, node)
-        if pair.lacks_a_node:
+        if pair.has_only_one_of_two_nodes:
             y = self._draw_joint(canvas, y)
             canvas.add_rect("absent", style.pad, y, self.width - 2 * style.pad, style.node, radius=style.radius)
             text = "the inventory lacks the other node" if style.detailed else "other node missing"

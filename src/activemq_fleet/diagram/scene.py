@@ -149,7 +149,7 @@ class PairView:
         return self.nodes[0].broker.identity.number
 
     @property
-    def lacks_a_node(self) -> bool:
+    def has_only_one_of_two_nodes(self) -> bool:
         """Whether the inventory has only one of the two nodes (brokers) that the pair requires."""
         return len(self.nodes) == 1 and self.high_availability_profile.has_peer
 

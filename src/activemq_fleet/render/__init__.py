@@ -12,7 +12,7 @@ from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, serv
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, java_client_files
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
-from activemq_fleet.render.credentials import credentials_file
+from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.haproxy import HAPROXY, balancer_files
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import SecretSource
@@ -115,7 +115,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
 def _files_with_secrets(broker: Broker, secrets: SecretSource) -> dict[str, bytes]:
     return {
-        CREDENTIALS: credentials_file(broker, secrets),
+        CREDENTIALS: credentials_file_content(broker, secrets),
         **console.console_files(broker, secrets),
         **fence.fence_command_files(broker, secrets),
         **jmx_access.jmx_files(broker, secrets),

@@ -13,7 +13,7 @@ from activemq_fleet.topology import Broker
 PATH = "conf/credentials.properties"
 
 
-def credentials_file(broker: Broker, secrets: SecretSource) -> bytes:
+def credentials_file_content(broker: Broker, secrets: SecretSource) -> bytes:
     """Return the file credentials.properties of a broker.
 
     It has the passwords that activemq.xml refers to, and the console's login.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.render.checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_memory_max
+from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Backend, Balancer, VirtualAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
@@ -49,7 +49,7 @@ def balancer_files(balancer: Balancer, secrets: SecretSource) -> dict[str, bytes
             "loadbalancer/environment.j2", haproxy=f"{config}/{HAPROXY}", keepalived=f"{config}/{KEEPALIVED}"
         ),
     }
-    memory = {"haproxy": haproxy_memory_max(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
+    memory = {"haproxy": haproxy_systemd_memory_max(_all_connections(balancer)), "keepalived": KEEPALIVED_MEMORY}
     return files | {path: _drop_in(unit, config, memory[unit]) for unit, path in DROP_INS.items()}
 
 

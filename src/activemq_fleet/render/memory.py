@@ -34,7 +34,7 @@ def largest_heap_bytes(settings: HostSettings) -> int | None:
     return _last_size(_HEAP, (f"-Xmx{settings.heap}", *settings.java_options))
 
 
-def broker_memory_max(settings: HostSettings) -> str:
+def broker_systemd_memory_max(settings: HostSettings) -> str:
     """Return the ``MemoryMax`` of a broker's systemd unit.
 
     It is ``activemq_unit_memory_max``, else computed from the heap. It is the sum of the heap, the direct buffers (the
@@ -48,7 +48,7 @@ def broker_memory_max(settings: HostSettings) -> str:
     return _size_text(heap + heap // 4 + direct + _BESIDE_HEAP)
 
 
-def haproxy_memory_max(connections: int) -> str:
+def haproxy_systemd_memory_max(connections: int) -> str:
     """Return the ``MemoryMax`` of HAProxy's systemd unit, for a number of client connections."""
     return _size_text(_HAPROXY_BASE + connections * _HAPROXY_SESSION)
 

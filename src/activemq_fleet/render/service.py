@@ -20,7 +20,7 @@ from activemq_fleet.render.engine import (
     quote_environment_value,
     render_template,
 )
-from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_memory_max
+from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_systemd_memory_max
 from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"
@@ -366,7 +366,7 @@ def _unit_variables(broker: Broker) -> dict[str, Any]:
         "mend_may_fail": broker.settings.index_rebuild == "serve",
         "keep_index": " ".join(map(escape_systemd_word, copy_store_index_command(broker))),
         # systemd reads k, m and g as upper case only.
-        "memory": _systemd_size(broker_memory_max(settings)),
+        "memory": _systemd_size(broker_systemd_memory_max(settings)),
         "command": _command(broker),
         "start_timeout": _SLAVE_START_TIMEOUT if broker.is_replication_slave else _START_TIMEOUT,
         "stop_timeout": str(STOP_TIMEOUT),

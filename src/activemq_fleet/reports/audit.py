@@ -31,7 +31,7 @@ _WITHOUT_ACTIVE = frozenset({"takeover", "demotion", "failed_takeover"})  # inci
 
 
 @dataclass(frozen=True, slots=True)
-class ChartSection:
+class ReportSectionOfCharts:
     """A titled section of charts in an HTML report.
 
     It has a ``note`` of a sentence or more. A section without charts is not shown. ``charts`` return None where there
@@ -320,7 +320,7 @@ def _latency_note(report_data: AuditReportData) -> str:
 
 
 SECTIONS = (
-    ChartSection(
+    ReportSectionOfCharts(
         "Timeline",
         _timeline_note,
         (audit_timeline_chart,),
@@ -335,8 +335,8 @@ SECTIONS = (
             ("silence", "errors"),
         ),
     ),
-    ChartSection("Latency of events", _latency_note, (_event_rate_chart, _latency_chart)),
-    ChartSection(
+    ReportSectionOfCharts("Latency of events", _latency_note, (_event_rate_chart, _latency_chart)),
+    ReportSectionOfCharts(
         "Longest times without a handled event",
         lambda _: (
             "The longest times in which a subscriber handled no event, by the clock of its host. Lines mark takeovers."

@@ -12,7 +12,7 @@ from activemq_fleet import documentation
 from activemq_fleet.cli.help_pages import help_page_names, read_help_page, strip_markdown_links_and_pictures
 from activemq_fleet.cli.main import COMMANDS, main
 from activemq_fleet.render.monitoring.alerts import ALERTS
-from activemq_fleet.render.monitoring.prometheus import alert_rules_file
+from activemq_fleet.render.monitoring.prometheus import alert_rules_yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 _REFERENCE = re.compile(r"activemq-fleet help (?:activemq-fleet )?([a-z-]+)(?: ([A-Z][a-z]+(?: [a-z]+)*))?")
@@ -86,7 +86,7 @@ def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
 
 @pytest.mark.parametrize("alert", [alert.name for alert in ALERTS])
 def test_every_alert_names_a_command_that_prints_its_section(alert: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (rule,) = (r for r in yaml.safe_load(alert_rules_file(None))["groups"][0]["rules"] if r.get("alert") == alert)
+    (rule,) = (r for r in yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"] if r.get("alert") == alert)
     assert "runbook_url" not in rule["annotations"]
     program, *words = rule["annotations"]["runbook"].split()
     assert program == "activemq-fleet"
@@ -96,7 +96,7 @@ def test_every_alert_names_a_command_that_prints_its_section(alert: str, capsys:
 
 def test_alerts_link_to_the_site_once_it_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
-    written = yaml.safe_load(alert_rules_file(None))["groups"][0]["rules"]
+    written = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
     addresses = [rule["annotations"]["runbook_url"] for rule in written if "alert" in rule]
     assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]
 
