@@ -9,12 +9,17 @@ import pytest
 from activemq_fleet.deployment import CompiledFleet
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
-from activemq_fleet.operations.target import TargetHost, TargetHostsAndPairs, resolve_target, run_start_text_and_epoch
+from activemq_fleet.operations.target import (
+    PossibleTargetHost,
+    TargetHostsAndPairs,
+    resolve_target,
+    run_start_text_and_epoch,
+)
 from tests.support.facts_of_brokers import facts_of_broker
 
 HOSTS = [f"{pair}-{node}.example.com" for pair in ("orders-mq01", "orders-mq02", "stock-mq01") for node in "ba"]
 PLACES = [
-    TargetHost(host, host.split(".")[0][:-2], host.partition("-")[0], "master" if "-a." in host else "slave")
+    PossibleTargetHost(host, host.split(".")[0][:-2], host.partition("-")[0], "master" if "-a." in host else "slave")
     for host in HOSTS
 ]
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
@@ -54,7 +59,7 @@ def test_an_unknown_target_is_refused_with_the_nearest_name() -> None:
 
 
 def test_a_label_of_two_hosts_is_refused() -> None:
-    twins = [TargetHost(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")]
+    twins = [PossibleTargetHost(f"x-mq01-a.{domain}", f"{domain}", "x", "master") for domain in ("one", "two")]
     with pytest.raises(
         InputError, match=r"but 2 host names begin with this name\. Set it to one of x-mq01-a\.one, x-mq01-a\.two"
     ):

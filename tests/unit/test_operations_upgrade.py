@@ -18,7 +18,7 @@ from activemq_fleet.operations.upgrade import (
     may_roll_back,
     next_upgrade_step,
     upgrade_effects_by_pair,
-    upgrade_readiness_step,
+    wait_or_done_step_before_upgrade,
 )
 from activemq_fleet.releases import Release, known_release_lines
 from activemq_fleet.releases._data import load_release_data
@@ -69,7 +69,7 @@ def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = 
 
 def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress) -> None:
     upgrade_effects_by_pair(nodes, stores, run)
-    upgrade_readiness_step(nodes, run)
+    wait_or_done_step_before_upgrade(nodes, run)
 
 
 def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:

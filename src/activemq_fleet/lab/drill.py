@@ -20,7 +20,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill_steps import drill_refusal_reason, next_drill_step, schedule_faulted_pairs
-from activemq_fleet.operations.target import TargetHost, resolve_target
+from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
 
@@ -81,7 +81,7 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
     Pairs of the target that get no fault are reported. Raises InputError.
     """
     fleet = lab.fleet
-    hosts = [TargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
+    hosts = [PossibleTargetHost(b.host, b.pair, b.group, b.role) for b in fleet.brokers]
     try:
         target = resolve_target(hosts, options.target)
     except InputError as error:

@@ -18,7 +18,7 @@ from activemq_fleet.similar_names import most_similar_name
 
 
 @dataclass(frozen=True, slots=True)
-class TargetHost:
+class PossibleTargetHost:
     """A host on which an operation on brokers may act.
 
     It has its broker's pair, group and preferred role.
@@ -55,7 +55,7 @@ class TargetHostsAndPairs:
 
 
 def resolve_target(
-    fleet_hosts: Sequence[TargetHost],
+    fleet_hosts: Sequence[PossibleTargetHost],
     name: str = "",
     node_to_activate: str = "",
     play_hosts: Collection[str] | None = None,
@@ -90,7 +90,9 @@ def resolve_target(
     )
 
 
-def _find(fleet_hosts: Sequence[TargetHost], name: str) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
+def _find(
+    fleet_hosts: Sequence[PossibleTargetHost], name: str
+) -> tuple[Literal["fleet", "group", "pair", "host"], set[str]]:
     if not name:
         return "fleet", {entry.host for entry in fleet_hosts}
     hosts = {entry.host for entry in fleet_hosts if name in (entry.host, _label(entry.host))}
@@ -111,7 +113,9 @@ def _find(fleet_hosts: Sequence[TargetHost], name: str) -> tuple[Literal["fleet"
     )
 
 
-def _named_node(fleet_hosts: Sequence[TargetHost], pairs: Mapping[str, Sequence[str]], to: str) -> dict[str, str]:
+def _named_node(
+    fleet_hosts: Sequence[PossibleTargetHost], pairs: Mapping[str, Sequence[str]], to: str
+) -> dict[str, str]:
     known = {host for nodes in pairs.values() for host in nodes}
     matching_hosts = {host for host in known if to in (host, _label(host))}
     if len(matching_hosts) == 1:
@@ -141,7 +145,7 @@ def _check_play_hosts(pairs: Mapping[str, Sequence[str]], play_hosts: Collection
     )
 
 
-def _nodes(fleet_hosts: Sequence[TargetHost], pair: str) -> tuple[str, ...]:
+def _nodes(fleet_hosts: Sequence[PossibleTargetHost], pair: str) -> tuple[str, ...]:
     nodes = [entry for entry in fleet_hosts if entry.pair == pair]
     return tuple(entry.host for entry in sorted(nodes, key=lambda entry: (entry.role != "master", entry.host)))
 
@@ -190,7 +194,7 @@ def decide_target(request: OperationRequest) -> Decision:
     """
     options = request.options
     fleet_hosts = [
-        TargetHost(host, broker.pair, broker.group, broker.role)
+        PossibleTargetHost(host, broker.pair, broker.group, broker.role)
         for host, broker in request.broker_facts_by_host.items()
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
@@ -200,19 +204,19 @@ def decide_target(request: OperationRequest) -> Decision:
 
 
 @register_operation("collect")
-def decide_log_collection_hosts_and_time(request: OperationRequest) -> Decision:
+def decide_log_collection_hosts_and_current_time(request: OperationRequest) -> Decision:
     """Return the hosts of brokers and agents whose logs the playbook ``collect`` collects, and the current time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the
     host, pair or group to collect from; an empty name is the whole fleet.
     """
     fleet_hosts = [
-        TargetHost(host, agent.pair or "", agent.group or "", "agent")
+        PossibleTargetHost(host, agent.pair or "", agent.group or "", "agent")
         for host, agent in request.fleet.agents.items()
         if host not in request.broker_facts_by_host
     ]
     fleet_hosts += [
-        TargetHost(host, broker.pair, broker.group, broker.role)
+        PossibleTargetHost(host, broker.pair, broker.group, broker.role)
         for host, broker in request.broker_facts_by_host.items()
     ]
     target = resolve_target(fleet_hosts, request.options.get("name") or "")

@@ -75,7 +75,7 @@ def upgrade_effects_by_pair(
     return jumps
 
 
-def upgrade_readiness_step(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
+def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
     """Return the step that waits until all pairs are ready for an upgrade: ``wait``, or ``done`` if all are healthy.
 
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
@@ -216,7 +216,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
     nodes, stores, run = _upgrade_of(request)
     jumps = upgrade_effects_by_pair(nodes, stores, run)
     return {
-        **request.show_notes_and_serialize_step(upgrade_readiness_step(nodes, run)),
+        **request.show_notes_and_serialize_step(wait_or_done_step_before_upgrade(nodes, run)),
         "jumps": {pair: jump.to_dict() for pair, jump in jumps.items()},
     }
 

@@ -41,7 +41,7 @@ def active_node_findings(
         start = (
             f"run the playbook resync for the pair {rows[0].pair}"
             if fleet.broker(rows[0].host).ha_profile.needs_resync
-            else start_remedy(others[0], fleet.broker(others[0].host))
+            else _standby_start_remedy(others[0], fleet.broker(others[0].host))
         )
         yield Finding(rule="standby-missing", severity="warning", host=others[0].host, message=text, fix=start)
 
@@ -101,7 +101,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[s
         yield error_finding("two-active", active[0].host, text, stop)
 
 
-def start_remedy(row: BrokerStatus, broker: Broker) -> str:
+def _standby_start_remedy(row: BrokerStatus, broker: Broker) -> str:
     """Return the remedy that starts a standby that is stopped or hung."""
     if row.is_not_installed:
         return f"run the playbook site, which installs and starts the broker on {broker.host}"
