@@ -134,7 +134,12 @@ def _exchange(lab: Lab, tag: str, at: dict[str, str], asked: dict[Pair, MessageR
 
     Ends when all that is to arrive has, and then nothing has come for a while.
     """
-    expected = {(_queue(tag, pair), str(n)) for pair, a in asked.items() if a.always_arrives for n in range(MESSAGES)}
+    expected = {
+        (_queue(tag, pair), str(n))
+        for pair, a in asked.items()
+        if a.arrives_for_every_bridge_choice
+        for n in range(MESSAGES)
+    }
     with ExitStack() as stack:
         consumers = []
         for unit, host in at.items():

@@ -67,7 +67,10 @@ def _broker_host_of(fleet: Fleet, name: str) -> str:
 
 def _outcome_entry(label: str, answer: MessageReachAnswer) -> ExplanationEntry:
     return ExplanationEntry(
-        label, answer.outcome, why=answer.why, data={"outcome": answer.outcome, "arrives": answer.always_arrives}
+        label,
+        answer.outcome,
+        why=answer.why,
+        data={"outcome": answer.outcome, "arrives": answer.arrives_for_every_bridge_choice},
     )
 
 
@@ -98,9 +101,12 @@ def _failure_entries(
     unchanged: list[str] = []
     for broker in fleet.brokers:
         answer = routes.reaches(sender, receiver, down=broker.host, destination=destination)
-        if not answer.always_arrives and (answer.outcome, answer.why) == (healthy_answer.outcome, healthy_answer.why):
+        if not answer.arrives_for_every_bridge_choice and (answer.outcome, answer.why) == (
+            healthy_answer.outcome,
+            healthy_answer.why,
+        ):
             unchanged.append(broker.host)
-        elif not answer.always_arrives:
+        elif not answer.arrives_for_every_bridge_choice:
             hosts_by_outcome[answer.outcome, answer.why].append(broker.host)
     for (outcome, why), hosts in hosts_by_outcome.items():
         yield _failure_entry(outcome, why, hosts)

@@ -54,7 +54,7 @@ class MessageReachAnswer:
     path: tuple[Hop, ...] = ()
 
     @property
-    def always_arrives(self) -> bool:
+    def arrives_for_every_bridge_choice(self) -> bool:
         """Whether messages always reach the consumer, whichever of the possible next brokers each broker chooses."""
         return self.outcome == "reaches"
 

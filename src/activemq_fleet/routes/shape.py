@@ -71,7 +71,7 @@ class BridgeGraph:
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
-    def static_subscriber_mask(self) -> int:
+    def brokers_with_static_subscriptions_mask(self) -> int:
         """The bit mask of the brokers at which a bridge subscribes statically, that is, even without consumers.
 
         Such a broker announces the subscription to its peers. The setting is staticallyIncludedDestinations.
@@ -154,7 +154,7 @@ class BridgeGraph:
         return route[::-1]
 
     @cached_property
-    def sources_and_consumer_ttls_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def incoming_bridges_by_broker(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """For each broker, the bridges that lead to it, each as a tuple of source broker and consumerTTL."""
         sources_by_target: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         for edge in self.edges:
@@ -173,7 +173,7 @@ class BridgeGraph:
         while frontier:
             following = []
             for broker in frontier:
-                for source, ttl in self.sources_and_consumer_ttls_by_broker[broker]:
+                for source, ttl in self.incoming_bridges_by_broker[broker]:
                     if source not in hops_by_broker and hops < ttl and source != avoided:
                         hops_by_broker[source] = hops + 1
                         following.append(source)
@@ -264,8 +264,8 @@ def _demand_sources(shape: BridgeGraph, edge: BridgeEdge, ways: _Ways) -> int:
             break
         if level == 0:
             continue
-        if fresh & shape.static_subscriber_mask and _receives_static_subscription(
-            shape, fresh & shape.static_subscriber_mask, edge.source
+        if fresh & shape.brokers_with_static_subscriptions_mask and _receives_static_subscription(
+            shape, fresh & shape.brokers_with_static_subscriptions_mask, edge.source
         ):
             return goal & ~(1 << edge.source)
         for broker in broker_numbers(fresh):

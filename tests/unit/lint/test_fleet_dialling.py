@@ -112,7 +112,7 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     assert (
         routes_without_refused_links(two_groups({"tls": ASKING}, {"tls": STORES}))
         .reaches("north-mq01", "south-mq01")
-        .always_arrives
+        .arrives_for_every_bridge_choice
     )
 
 
