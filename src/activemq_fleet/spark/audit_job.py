@@ -27,7 +27,13 @@ from activemq_fleet.spark.datasets import JobOutput, read_output_file
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
 from activemq_fleet.spark.event_cache import EventCache
 from activemq_fleet.spark.incidents import IncidentReportFigures, find_incidents
-from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, input_summary, list_audit_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import (
+    AuditedHost,
+    AuditInputs,
+    add_inventory_hosts_and_list_gaps,
+    input_summary,
+    list_audit_inputs,
+)
 from activemq_fleet.spark.log_events import ONE_PARTITION, map_log_events
 from activemq_fleet.spark.progress import progress_phase
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
@@ -65,7 +71,9 @@ def audit(
     """
     with JobOutput(spark, out, "audit") as output:
         with progress_phase("listing the files"):
-            inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
+            inputs, absent = add_inventory_hosts_and_list_gaps(
+                list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts
+            )
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
             summaries = read_and_write_log_events(spark, output, inputs)
             result = write_audit_except_events(

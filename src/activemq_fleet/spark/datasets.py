@@ -85,7 +85,7 @@ class JobOutput:
             HadoopTarget(spark, uri_of(path)) if directory is None else LocalTarget(directory)
         )
         self._target.check_replaceable(kind)
-        self._target.prepare_output_path()
+        self._target.create_staging_directory_if_local()
 
     def __enter__(self) -> Self:
         return self
@@ -93,7 +93,7 @@ class JobOutput:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for frame in self._kept:
             frame.unpersist()
-        self._target.discard_uncommitted_output()
+        self._target.abandon_uncommitted_output()
 
     def write_dataset(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
         """Write the rows of a data frame to a dataset of a job's output.
@@ -217,7 +217,7 @@ class JobOutput:
     def _record_rows(self, name: str, rows: int) -> int:
         """Set and return the number of rows of a written dataset. Raises SparkProblem if rows are missing."""
         self._rows[name] = rows
-        self._target.check_row_count(name, rows)
+        self._target.check_row_count_if_local(name, rows)
         return rows
 
     @property

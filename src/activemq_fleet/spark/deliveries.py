@@ -45,7 +45,7 @@ from activemq_fleet.audit.verdict_passes import (
     records_gaps_and_longest_silences,
 )
 from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.inputs import AuditInputs, read_binary_files
+from activemq_fleet.spark.inputs import AuditInputs, binary_files_dataframe
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
     Batches,
@@ -97,7 +97,7 @@ def read_agent_journals(spark: SparkSession, output: JobOutput, inputs: AuditInp
     if not paths:
         return AgentJournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
-    contents = read_binary_files(spark, paths).select("path", "content")
+    contents = binary_files_dataframe(spark, paths).select("path", "content")
     files, connections = output.run_task_and_write_rows(
         contents.mapInArrow, partial(_summarize_journals, pair_of=pair_of), [], keep=True
     )

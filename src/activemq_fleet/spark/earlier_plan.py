@@ -84,7 +84,7 @@ class EarlierPlan:
             .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
         )
 
-    def blocking_finding_and_withheld_broker_counts(self, out: str) -> tuple[int, int]:
+    def count_blocking_findings_and_withheld_brokers(self, out: str) -> tuple[int, int]:
         """Return two numbers of a complete plan: of its blocking findings, and of brokers whose files are withheld.
 
         ``out`` is the path of the plan. The plan withholds all files of a broker with errors.

@@ -28,7 +28,7 @@ class FilePartitions:
     whole_hosts: frozenset[str]
 
 
-def partition_whole_files(
+def partition_files_read_as_one_row(
     files: Sequence[InputFile], is_whole: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
     """Return the partitions, of about equal size, of the files that Spark reads as a whole.

@@ -24,7 +24,7 @@ from activemq_fleet.spark.event_cache import (
     file_fingerprints,
     has_replaced_files,
 )
-from activemq_fleet.spark.inputs import AuditedHost, file_kind, list_audit_inputs, with_inventory_hosts
+from activemq_fleet.spark.inputs import AuditedHost, add_inventory_hosts_and_list_gaps, file_kind, list_audit_inputs
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -142,7 +142,9 @@ def _audit_once(
 ) -> bool:
     """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
     try:
-        inputs, absent = with_inventory_hosts(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        inputs, absent = add_inventory_hosts_and_list_gaps(
+            list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts
+        )
         with JobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
             local = local_path(out) if output.is_written_by_python_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)

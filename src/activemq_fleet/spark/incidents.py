@@ -31,7 +31,7 @@ from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, systemd_journal_records
 from activemq_fleet.logs.harmless import harmless_kind_ids
 from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.inputs import AuditInputs, read_binary_files
+from activemq_fleet.spark.inputs import AuditInputs, binary_files_dataframe
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -226,7 +226,7 @@ def _unit_records_frame(spark: SparkSession, inputs: AuditInputs, fleet: _Fleet)
         return None
     units = {name: host.unit for name, host in inputs.hosts.items()}
     task = partial(_key_unit_records_by_pair, units=units, pair_of=fleet.pair_of)
-    contents = read_binary_files(spark, paths).select("path", "content")
+    contents = binary_files_dataframe(spark, paths).select("path", "content")
     return contents.mapInArrow(make_object_pickling_task(task), OBJECTS_DDL)
 
 

@@ -161,7 +161,7 @@ def inputs_from_files(
     return AuditInputs(root, files, hosts, tuple(problems), agent_hosts)
 
 
-def with_inventory_hosts(
+def add_inventory_hosts_and_list_gaps(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
     """Return (inputs, gaps): an audit's inputs with an inventory's hosts added, and a list of gaps in the inputs.
@@ -188,7 +188,7 @@ def input_summary(inputs: AuditInputs) -> AuditInputSummary:
     return AuditInputSummary(inputs.root, len(hosts), len(logs), len(journals), size, inputs.problems)
 
 
-def read_binary_files(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
+def binary_files_dataframe(spark: SparkSession, paths: Sequence[str], **options: str) -> DataFrame:
     """Read binary files with Spark, and return them as a DataFrame.
 
     It has one row for each file. Its columns are path, modificationTime, length and content.
@@ -209,11 +209,11 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
     from pyspark.sql import functions as sf
 
     everywhere = {"recursiveFileLookup": "true", "pathGlobFilter": _NAMES}
-    listed = read_binary_files(spark, [root], **everywhere).select(
+    listed = binary_files_dataframe(spark, [root], **everywhere).select(
         "path", "length", sf.lit(None).cast("binary").alias("content")
     )
     host_files = (
-        read_binary_files(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES})
+        binary_files_dataframe(spark, [root], **{**everywhere, "pathGlobFilter": _HOST_FILES})
         .where(f"length <= {LARGEST_HOST_FILE}")
         .select("path", "length", "content")
     )

@@ -22,8 +22,8 @@ from activemq_fleet.logs.rolled_files import (
     log_beginning_of,
     places_among_log_files,
 )
-from activemq_fleet.spark.file_partitions import partition_whole_files
-from activemq_fleet.spark.inputs import AuditInputs, InputFile, read_binary_files
+from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row
+from activemq_fleet.spark.inputs import AuditInputs, InputFile, binary_files_dataframe
 from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import task_slots_of_master
@@ -60,7 +60,7 @@ def map_log_events(
     reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    partitions = partition_whole_files(
+    partitions = partition_files_read_as_one_row(
         files, _is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
     )
     places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])
@@ -100,7 +100,7 @@ def _scan_whole_files(
         return function(_events_of_files(batches, logs))
 
     return (
-        read_binary_files(spark, list(logs))
+        binary_files_dataframe(spark, list(logs))
         .select("path", "content")
         .coalesce(1)
         .sortWithinPartitions(sf.element_at(sf.split("path", "/"), -2), "path")
@@ -166,7 +166,7 @@ def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[st
     """Return the first bytes and the first record of each log file, by path."""
     if not files:
         return {}
-    read = read_binary_files(spark, [file.path for file in files])
+    read = binary_files_dataframe(spark, [file.path for file in files])
     part = sf.substring("content", 1, BEGINNING).alias("part")
     rows = read.select("path", part).mapInArrow(_parse_beginnings, _BEGINNINGS).toArrow().to_pylist()
     return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}

@@ -96,7 +96,7 @@ class HadoopTarget:
             )
         self._earlier = parse_and_check_manifest(self.out, kind, text)
 
-    def prepare_output_path(self) -> None:
+    def create_staging_directory_if_local(self) -> None:
         """Do nothing, because an object store and HDFS need no directory before a job writes files.
 
         ``LocalTarget`` creates and locks a staging directory.
@@ -113,7 +113,7 @@ class HadoopTarget:
             self._names.append(name)
         return path
 
-    def check_row_count(self, name: str, rows: int) -> None:
+    def check_row_count_if_local(self, name: str, rows: int) -> None:
         """Do nothing, because in an object store or in HDFS all executors write a dataset to the same place.
 
         ``LocalTarget`` checks that no rows are on the disks of other machines.
@@ -150,7 +150,7 @@ class HadoopTarget:
             files[name] = sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - before)
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
-    def discard_uncommitted_output(self) -> None:
+    def abandon_uncommitted_output(self) -> None:
         """Leave uncommitted output in place: readers ignore files that the manifest does not list.
 
         The uncommitted files stay in the object store or in HDFS.

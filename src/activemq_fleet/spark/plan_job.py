@@ -221,7 +221,7 @@ def _commit_plan(
     output.commit()
     if earlier:
         return PlanResult(
-            dict(output.row_counts_by_dataset), *earlier.blocking_finding_and_withheld_broker_counts(output.path)
+            dict(output.row_counts_by_dataset), *earlier.count_blocking_findings_and_withheld_brokers(output.path)
         )
     return PlanResult(
         dict(output.row_counts_by_dataset),

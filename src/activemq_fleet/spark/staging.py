@@ -58,7 +58,7 @@ class LocalTarget:
                 f"remove: move {foreign[0]} away, or choose another output directory"
             )
 
-    def prepare_output_path(self) -> None:
+    def create_staging_directory_if_local(self) -> None:
         """Create and lock an empty staging directory for the output path.
 
         It is ``OUT.staged``. Raises InputError when another run has locked it, and OutputError when it cannot be
@@ -86,7 +86,7 @@ class LocalTarget:
         """
         return f"file://{self.staged / name}"
 
-    def check_row_count(self, name: str, rows: int) -> None:
+    def check_row_count_if_local(self, name: str, rows: int) -> None:
         """Check that a dataset's files have as many rows as Spark's tasks reported.
 
         Raises SparkProblem if they do not. Executors elsewhere write to their own disks.
@@ -125,9 +125,9 @@ class LocalTarget:
         self.stage_text_file(MANIFEST, json_text({**manifest, "contents": contents}))
         exchange_paths(self.staged, self.out)
         finish_replacement(self.out)
-        self.discard_uncommitted_output()
+        self.abandon_uncommitted_output()
 
-    def discard_uncommitted_output(self) -> None:
+    def abandon_uncommitted_output(self) -> None:
         """Discard the output of a job that was not committed.
 
         The staging directory ``OUT.staged`` and its lock are removed; the output path is unchanged. Does nothing when

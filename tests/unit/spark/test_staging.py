@@ -16,7 +16,7 @@ def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
     """A result on its way, of one file."""
     target = LocalTarget(out)
     target.check_replaceable(kind)
-    target.prepare_output_path()
+    target.create_staging_directory_if_local()
     target.stage_text_file("audit.json", text)
     return target
 
@@ -34,7 +34,7 @@ def test_a_result_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
 
 def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "first"))
-    _written(tmp_path / "out", "second").discard_uncommitted_output()
+    _written(tmp_path / "out", "second").abandon_uncommitted_output()
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -42,7 +42,7 @@ def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
 def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
     first = _written(tmp_path / "out", "first")
     with pytest.raises(InputError, match="another run writes to this directory"):
-        LocalTarget(tmp_path / "out").prepare_output_path()
+        LocalTarget(tmp_path / "out").create_staging_directory_if_local()
     _commit(first)
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
 
