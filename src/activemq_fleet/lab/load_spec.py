@@ -77,7 +77,9 @@ def _agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
             ):
                 spec = _spec(pair.name, prefix.replace("+", "drill"), rate, _keys_of(agent, pair))
                 # Its account may send the barriers and canaries of this name, and of no other.
-                return replace(spec, publisher={**spec.publisher, "agent.name": access.agent_name(agent)})
+                return replace(
+                    spec, publisher={**spec.publisher, "agent.name": access.agent_name_in_events_and_topics(agent)}
+                )
     return _spec(pair.name, topic_prefix, rate, _keys_of_account(pair))
 
 

@@ -22,7 +22,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
 from activemq_fleet.schema import Schema
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
-from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links
+from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links_or_accounts
 from activemq_fleet.topology.build import apply_waivers
 from activemq_fleet.validation import fleet_with_check_findings
 
@@ -236,7 +236,9 @@ def _list_brokers_only(
         identity = naming.identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
-            broker, findings = build_broker_without_links(BrokerHost(identity, variables.settings, variables.release))
+            broker, findings = build_broker_without_links_or_accounts(
+                BrokerHost(identity, variables.settings, variables.release)
+            )
             computed.add_broker_and_link_rows([broker])
             computed.add_finding_rows(apply_waivers(findings, context.division.waivers))
     finding = _too_large_finding(hosts[0].host, list(groups), brokers, context.largest)

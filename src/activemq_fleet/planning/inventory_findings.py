@@ -8,7 +8,7 @@ from dataclasses import replace
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
-from activemq_fleet.topology.brokers import build_brokers_without_links
+from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
 from activemq_fleet.topology.roster import classify_hosts_by_role, read_settings_by_host
 
 
@@ -28,7 +28,7 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
         }
         alone = replace(roster, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
         _, members = read_settings_by_host(data.hosts, alone)
-        brokers, _ = build_brokers_without_links(members)
+        brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts
     return data.all_findings(roster.unread, brokers)

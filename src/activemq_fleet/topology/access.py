@@ -53,7 +53,7 @@ def user_group_of_agent(username: str) -> str:
     return f"activemq-agent-{username}"
 
 
-def agent_name(agent: Agent) -> str:
+def agent_name_in_events_and_topics(agent: Agent) -> str:
     """Return the name of a failover agent, which is part of its event ids and topics.
 
     It is ``agent.name``, else its client id, else its host.
@@ -251,7 +251,7 @@ def _check_topics_of(agent: Agent) -> tuple[str, ...]:
     There is a canary topic for each connection, and one next to the events of each prefix. Without them an agent cannot
     prove that a broker took what it acknowledged (``activemq_agent.publishing``).
     """
-    name = agent_name(agent)
+    name = agent_name_in_events_and_topics(agent)
     topics = [agent_topics.canary_topic("", f"{name}-{role}") for role in agent_topics.ROLES]
     wide = [topic[:-1].removesuffix("/") for topic in agent.settings.agent_topics if topic.endswith("#")]
     topics += [agent_topics.canary_topic(prefix, f"{name}-subscriber") for prefix in wide]  # anchors

@@ -27,7 +27,7 @@ def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
     return max(pairs, key=lambda pair: (hashlib.sha256(f"{agent_host}\0{pair}".encode()).digest(), pair))
 
 
-def assign_agents_to_pairs(
+def agents_and_home_pair_findings(
     names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Assign each failover agent to its home pair, to which it connects, and return (agents, findings).

@@ -51,7 +51,7 @@ class BrokerHost:
         return _listen(self)
 
 
-def build_brokers_without_links(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
+def build_brokers_without_links_or_accounts(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
     """Build the brokers of all hosts without links, accounts and permissions, and return (brokers, findings).
 
     The findings need only the settings of one host.
@@ -63,13 +63,15 @@ def build_brokers_without_links(members: Sequence[BrokerHost]) -> tuple[list[Bro
     findings: list[Finding] = []
     for member in members:
         peers = (node for node in nodes[member.identity.pair] if node.identity.node != member.identity.node)
-        broker, broker_findings = build_broker_without_links(member, next(peers, None))
+        broker, broker_findings = build_broker_without_links_or_accounts(member, next(peers, None))
         brokers.append(broker)
         findings += broker_findings
     return brokers, findings
 
 
-def build_broker_without_links(member: BrokerHost, peer: BrokerHost | None = None) -> tuple[Broker, list[Finding]]:
+def build_broker_without_links_or_accounts(
+    member: BrokerHost, peer: BrokerHost | None = None
+) -> tuple[Broker, list[Finding]]:
     """Build the broker of a host without links, accounts and permissions, and return (broker, findings).
 
     ``peer`` is the other node of the pair. The findings T005, T011 and T013 need only this host's settings.

@@ -15,9 +15,9 @@ from types import MappingProxyType
 from activemq_fleet.findings import Finding
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.topology.access import add_links_and_accounts
-from activemq_fleet.topology.agents import assign_agents_to_pairs
+from activemq_fleet.topology.agents import agents_and_home_pair_findings
 from activemq_fleet.topology.balancers import build_balancers
-from activemq_fleet.topology.brokers import build_brokers_without_links
+from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
 from activemq_fleet.topology.links import plan_network
 from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventoryFacts, groups_of
 from activemq_fleet.topology.problems import topology_findings
@@ -55,11 +55,11 @@ def build_fleet(
     """
     roster, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)
     settings, members = read_settings_by_host(hosts, roster)
-    nodes, node_findings = build_brokers_without_links(members)
+    nodes, node_findings = build_brokers_without_links_or_accounts(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
     known = rest.groups if rest else GroupListing.shortened_group_listing([group.name for group in broker_groups])
-    agents, agent_findings = assign_agents_to_pairs(roster.agents, settings, broker_groups, known)
+    agents, agent_findings = agents_and_home_pair_findings(roster.agents, settings, broker_groups, known)
     balancers, balancer_findings = build_balancers(roster.balancers, settings, broker_groups, known)
     brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]

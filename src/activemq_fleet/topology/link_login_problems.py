@@ -11,7 +11,7 @@ from activemq_fleet.topology.model.broker import Broker
 _TOPOLOGY = "activemq_topology"
 
 
-def has_pair_links(brokers: Sequence[Broker]) -> bool:
+def any_broker_links_to_its_peer(brokers: Sequence[Broker]) -> bool:
     """Return whether one of the brokers has a link to the other node of its pair."""
     return any(broker.settings.pair_links == "static" and broker.peer_address for broker in brokers)
 
@@ -29,7 +29,7 @@ def link_definitions_by_unit(network: PlannedNetwork) -> dict[str, tuple[str, ..
         topologies.setdefault(unit.group, f"{_TOPOLOGY}: {settings.topology}{default}")
         if unit.group in network.multicast_groups:
             definitions[unit.name].add("activemq_discovery: multicast")
-        if has_pair_links(unit.brokers):
+        if any_broker_links_to_its_peer(unit.brokers):
             definitions[unit.name].add("activemq_pair_links: static")
     for plan in (plan for plans in network.plans.values() for plan in plans):
         for name in (plan.source, plan.target):
@@ -38,7 +38,7 @@ def link_definitions_by_unit(network: PlannedNetwork) -> dict[str, tuple[str, ..
     return {name: tuple(sorted(variables)) for name, variables in definitions.items()}
 
 
-def missing_link_login_findings(
+def missing_link_user_or_password_findings(
     brokers: Sequence[Broker], definitions: Mapping[str, Sequence[str]]
 ) -> Iterator[Finding]:
     """Yield an error for each broker with links, but without a user name or password for them (T008).

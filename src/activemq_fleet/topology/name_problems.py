@@ -123,7 +123,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding("T003", host, message, fix, why)
 
 
-def pairs_split_by_variable(brokers: Sequence[Broker]) -> set[str]:
+def pairs_incomplete_by_wrong_variable(brokers: Sequence[Broker]) -> set[str]:
     """Return the pairs with only one node, because a wrong ``activemq_pair`` puts the other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()

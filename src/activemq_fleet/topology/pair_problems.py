@@ -13,7 +13,7 @@ from activemq_fleet.topology.model.broker import Broker
 _PROTOCOLS_OF_AUTO = ("openwire", "stomp", "amqp", "mqtt")
 
 
-def failover_difference_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
+def pair_account_and_protocol_difference_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
     """Yield the findings about accounts and protocols that differ between the nodes of a pair (T009).
 
     ``brokers`` are the nodes of one pair.

@@ -15,20 +15,20 @@ from activemq_fleet.topology import name_problems
 from activemq_fleet.topology.account_problems import (
     conflicting_account_password_findings,
     conflicting_agent_password_findings,
-    login_without_account_findings,
+    missing_client_account_findings,
     shared_agent_account_findings,
 )
 from activemq_fleet.topology.link_login_problems import (
-    has_pair_links,
+    any_broker_links_to_its_peer,
     link_definitions_by_unit,
-    missing_link_login_findings,
+    missing_link_user_or_password_findings,
 )
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_findings, metrics_access_findings
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, LinkEnd
-from activemq_fleet.topology.pair_problems import failover_difference_findings
+from activemq_fleet.topology.pair_problems import pair_account_and_protocol_difference_findings
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4
@@ -186,7 +186,7 @@ def topology_findings(
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    explained = name_problems.pairs_split_by_variable(brokers)
+    explained = name_problems.pairs_incomplete_by_wrong_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from _findings_within_pairs(_without_consequences(complete, unclear), unpaired)
     yield from _different_group_settings_findings(by_group)
@@ -198,7 +198,7 @@ def topology_findings(
         agents_by_group[agent.group].append(agent)
     for broker in brokers:
         in_front = [balancer for balancer in balancers if balancer.serves_group(broker.group)]
-        yield from login_without_account_findings(broker)
+        yield from missing_client_account_findings(broker)
         yield from _duplicate_connector_or_link_name_findings(broker)
         yield from conflicting_account_password_findings(broker, agents_by_group[broker.group], in_front)
         yield from metrics_access_findings(broker)
@@ -250,7 +250,7 @@ def _findings_within_pairs(units: Mapping[str, Sequence[Broker]], unpaired: Sequ
                     why="the older release may be unable to read a store that the newer release has written",
                 )
         yield from _unequal_setting_findings(brokers, _PAIR_EQUAL, f"pair {pair}")
-        yield from failover_difference_findings(brokers)
+        yield from pair_account_and_protocol_difference_findings(brokers)
         if first.ha_profile.shares_store:
             yield from _unequal_setting_findings(brokers, _SHARED_EQUAL, f"pair {pair}")
 
@@ -467,9 +467,13 @@ def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
     definitions = link_definitions_by_unit(network)
     for units in network.components:
         brokers = [broker for unit in units for broker in unit.brokers]
-        if len(units) == 1 and units[0].group not in network.multicast_groups and not has_pair_links(brokers):
+        if (
+            len(units) == 1
+            and units[0].group not in network.multicast_groups
+            and not any_broker_links_to_its_peer(brokers)
+        ):
             continue
-        yield from missing_link_login_findings(brokers, definitions)
+        yield from missing_link_user_or_password_findings(brokers, definitions)
         names = sorted({unit.group for unit in units})
         where = f"group {names[0]}" if len(names) == 1 else f"the network of {', '.join(names[:_MOST_NAMED])}"
         where = where if len(units) > 1 else f"pair {brokers[0].pair}"
