@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import CommandFenceState, FenceEvidence, GuardAction, GuardStep, in_place_claim
+from activemq_fleet.node.fence.decision import (
+    CommandFenceState,
+    FenceEvidence,
+    GuardAction,
+    GuardStep,
+    claim_without_store_copy,
+)
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 
@@ -45,7 +51,7 @@ class World:
         if not self.claims:
             return FenceEvidence(self.lock == index, None)
         host, ended = self.claims[-1]
-        return FenceEvidence(self.lock == index, in_place_claim(len(self.claims), str(host)), ended)
+        return FenceEvidence(self.lock == index, claim_without_store_copy(len(self.claims), str(host)), ended)
 
     def with_ends(self, index: int, numbers: range) -> World:
         """The claims of a host among ``numbers`` are noted as ended."""

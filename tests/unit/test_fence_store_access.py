@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.decision import StoreClaim, in_place_claim
+from activemq_fleet.node.fence.decision import StoreClaim, claim_without_store_copy
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
     WritableAndNewestGeneration,
@@ -67,7 +67,7 @@ def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: Sha
 def test_the_store_itself_counts_as_number_0(store: SharedStore, tmp_path: Path) -> None:
     assert writable_generation_number([f"{store.directory}/db-1.log"], store.directory) == 0
     assert newest_claimed_generation_number(str(tmp_path / "unfenced")) == 0
-    store.create_claim(in_place_claim(3, "node"), {})
+    store.create_claim(claim_without_store_copy(3, "node"), {})
     assert newest_claimed_generation_number(store.directory) == 0
 
 

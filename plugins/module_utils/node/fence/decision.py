@@ -32,7 +32,7 @@ class StoreClaim:
         return not self.directory.endswith(f"-{IN_PLACE}")
 
 
-def in_place_claim(number: int, node: str) -> StoreClaim:
+def claim_without_store_copy(number: int, node: str) -> StoreClaim:
     """Return a node's claim (record of its takeover) to the store's own directory, which is used without a copy.
 
     The files are moved to the claim's ``directory`` when a generation (a copy of the store) follows.

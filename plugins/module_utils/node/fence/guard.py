@@ -59,7 +59,7 @@ from .decision import (
     GuardAction,
     GuardStep,
     StoreClaim,
-    in_place_claim,
+    claim_without_store_copy,
 )
 from .fence_command import FenceCommand, read_fence_command
 from .generation import (
@@ -474,7 +474,7 @@ class Guard:
 
     def _claim(self, number: int) -> None:
         if self._command is not None:
-            if not self._store.create_claim(in_place_claim(number, self._node), {"claimed": time.time()}):
+            if not self._store.create_claim(claim_without_store_copy(number, self._node), {"claimed": time.time()}):
                 raise FenceError(
                     f"the other node took over the store {self._store.directory} first (takeover {number}), so this "
                     "node stays standby"

@@ -10,7 +10,7 @@ import time
 
 from ..files import disk
 from ..kahadb.index import is_store_file
-from .decision import in_place_claim
+from .decision import claim_without_store_copy
 from .generation import copy_store_generation
 from .old_generations import remove_and_describe_obsolete_generations
 from .shared_store import BARRIER, FenceError, SharedStore
@@ -40,7 +40,7 @@ def claim_existing_store(store: SharedStore) -> bool:
     """
     if not _files_of(store):
         return False
-    store.create_claim(in_place_claim(1, ""), {"found": time.time()})
+    store.create_claim(claim_without_store_copy(1, ""), {"found": time.time()})
     return True
 
 
@@ -114,7 +114,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)
-    store.create_claim(in_place_claim(highest.number + 1, ""), made.to_dict())
+    store.create_claim(claim_without_store_copy(highest.number + 1, ""), made.to_dict())
     store.sync_claims()
     disk.remove_tree_or_file(building)
     return [
