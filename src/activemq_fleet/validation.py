@@ -93,7 +93,7 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
 
 
 def cached_schema(release: Release) -> Schema:
-    """Return the compiled XML schema (``activemq.xsd``) of a release from the cache, into which Maven fetches it.
+    """Return the compiled XML schema (``activemq.xsd``) of a release; Maven fetches it if the cache does not have it.
 
     Raises SchemaUnavailableError or ArtifactError where no schema of the release's line can be obtained.
     """
@@ -343,10 +343,10 @@ def fleet_with_lint_findings(fleet: Fleet, documents: Mapping[str, XmlDocument])
 
 
 def map_hosts_and_join_errors(hosts: Iterable[_Node], make: Callable[[_Node], _Made]) -> list[_Made]:
-    """Return the results of a function for each host of a fleet, such as rendered files, in the order of the hosts.
+    """Return a list of a function's result for each host; raise one SettingsError with the problems of all hosts.
 
-    A host is a broker, agent or load balancer. ``make`` is called for all hosts; if it raised SettingsError, one
-    SettingsError with the problems of all hosts is raised.
+    A host is a broker, agent or load balancer, a result such as its rendered files. ``make`` is called for all hosts;
+    if it raised SettingsError, one SettingsError with the problems of all hosts is raised.
     """
     made: list[_Made] = []
     problems: list[str] = []

@@ -140,7 +140,7 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
 def reached_ranges_with_keys(
     events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
 ) -> Iterator[tuple[ReceivedRangeKey, EventRange]]:
-    """Yield (key, range) for each range of events that reached a subscriber.
+    """Yield (ReceivedRangeKey, EventRange) for each range of a publisher's events that reached a subscriber.
 
     The key has the publisher's epoch, the subscriber and the kind of range. An epoch is the lifetime of the publisher's
     store. ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.

@@ -84,9 +84,10 @@ def notes_on_skipped_restarts(pair: Sequence[ObservedNode], chosen: Collection[s
 def next_site_step(
     nodes: Sequence[ObservedNode], run: RollingProgress, unseen: Mapping[str, str] | None = None
 ) -> RollingStep:
-    """Return the next step of the playbook site, which starts and restarts brokers with new configurations.
+    """Decide from observed nodes the next step of the playbook site, which restarts brokers, and return it.
 
-    ``unseen`` maps hosts to a peer from which there is no evidence.
+    The playbook starts and restarts brokers with new configurations. ``unseen`` maps hosts to a peer from which there
+    is no evidence.
 
     Raises RefusalError for a broker that does not become ready, and for an active broker that no peer would replace.
     """
@@ -220,9 +221,9 @@ def decide_brokers_to_start_or_restart(request: OperationRequest) -> Decision:
 
 @register_operation("site", has_table=False)
 def decide_site_step(request: OperationRequest) -> Decision:
-    """Return the next step of the playbook site, which starts and restarts brokers with new configurations.
+    """Return the step that ``next_site_step`` decides for the request of the playbook site, as JSON-ready data.
 
-    It is to refuse, wait, restart a broker or finish, for the hosts of a request. ``options``: ``peers``, by host the
+    It is to refuse, wait, restart a broker or finish, for the hosts of the request. ``options``: ``peers``, by host the
     result of ``broker_info`` on a peer that the run is not for, and ``settle``.
     """
     options, brokers, evidence = request.options, request.broker_facts_by_host, request.evidence

@@ -42,7 +42,7 @@ class ObservedSharedStore:
 def hosts_of_unmarked_stores_by_pair(
     stores: Iterable[ObservedSharedStore], node_count_by_pair: Mapping[str, int]
 ) -> dict[str, tuple[str, ...]]:
-    """Return, by pair, the hosts of each shared store that has no marker file yet, as a tuple.
+    """Return a dictionary from each pair whose shared store has no marker file yet to the tuple of its hosts.
 
     The first host of the tuple writes the marker file, and the others check that they find it in their store. Pairs
     whose store has a marker are left out. ``node_count_by_pair`` is the number of nodes of each pair. Raises

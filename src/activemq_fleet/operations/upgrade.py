@@ -76,7 +76,7 @@ def upgrade_effects_by_pair(
 
 
 def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
-    """Return the step that waits until all pairs are ready for an upgrade: ``wait``, or ``done`` if all are healthy.
+    """Return the step ``wait`` until all pairs are healthy, which an upgrade requires, and then the step ``done``.
 
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
     RefusalError for a problem that does not resolve.
@@ -91,7 +91,7 @@ def next_upgrade_step(
     run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
-    """Return the next step of an upgrade of brokers to another ActiveMQ release.
+    """Decide from observed nodes and stores the next step of an upgrade to another ActiveMQ release, and return it.
 
     ``switched`` counts the switchovers of each host in the run. ``act`` is ``upgrade`` (the host gets the inventory's
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
@@ -223,7 +223,7 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
 
 @register_operation("upgrade")
 def decide_upgrade_step(request: OperationRequest) -> Decision:
-    """Return the next step of an upgrade of brokers to another ActiveMQ release.
+    """Return the step that ``next_upgrade_step`` decides for the request of the playbook upgrade, as JSON-ready data.
 
     ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
     """

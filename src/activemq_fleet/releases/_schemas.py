@@ -60,10 +60,9 @@ class SchemasInJars:
         return namespace == CORE and self._has_core(address)
 
     def versionless_schema_address(self, namespace: str) -> str:
-        """Return the address without a version at which every release with the schema of an XML namespace finds it.
+        """Return the address of an XML namespace's schema that has no version, or "" if the jars do not contain it.
 
-        The address is for ``xsi:schemaLocation``. The result is "" for a namespace whose schema the jars of this
-        release do not contain.
+        The address is for ``xsi:schemaLocation``, and is valid in every release with this schema.
         """
         if namespace == XBEAN:
             return "classpath:/org/apache/xbean/spring/spring-beans.xsd"

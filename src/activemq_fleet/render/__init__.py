@@ -63,7 +63,7 @@ def render_activemq_xml_document(broker: Broker) -> XmlDocument:
 
 
 def render_activemq_xml_documents_by_host(fleet: Fleet) -> dict[str, XmlDocument]:
-    """Return the activemq.xml of each broker of a fleet, by host.
+    """Render the activemq.xml of each broker of a fleet, and return the XML documents by host.
 
     Raises SettingsError for fragments that cannot be used.
     """
@@ -71,10 +71,13 @@ def render_activemq_xml_documents_by_host(fleet: Fleet) -> dict[str, XmlDocument
 
 
 def activemq_xml_documents_of_rendered_files(
-    fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]
+    fleet: Fleet, files_by_host: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, XmlDocument]:
-    """Return the activemq.xml of each broker by host, taken from the rendered files of all hosts."""
-    return {broker.host: XmlDocument(trees[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
+    """Return the activemq.xml of each broker as an XML document, by host, parsed from files that are already rendered.
+
+    ``files_by_host`` has the content of each host's files by path.
+    """
+    return {broker.host: XmlDocument(files_by_host[broker.host][ACTIVEMQ_XML]) for broker in fleet.brokers}
 
 
 def render_broker(broker: Broker, *, reveal: bool = False) -> dict[str, bytes]:

@@ -50,9 +50,10 @@ _CLOCK_DIFFERENCE = "1000"  # ms by which a node's clock may differ from the dat
 
 
 def render_activemq_xml_bytes(broker: Broker) -> bytes:
-    """Return the content of a broker's activemq.xml as bytes; ``render_activemq_xml_document`` returns it as an XML document.
+    """Return the content of a broker's activemq.xml as bytes, without its extra files.
 
-    Passwords are placeholders that credentials.properties fills.
+    ``render_activemq_xml_document`` returns it as an XML document. Passwords are placeholders that
+    credentials.properties fills.
     """
     document = render_template("broker/activemq.xml.j2", **_template_variables(broker))
     return merge_xml_fragments(document, broker) if broker.settings.xml_fragments else document

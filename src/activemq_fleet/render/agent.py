@@ -20,8 +20,9 @@ _STATES = "/var/lib/"
 
 
 def agent_files(agent: Agent, secrets: SecretSource) -> dict[str, bytes]:
-    """Return the rendered files of the host of an agent, a program that sends events to brokers, by path.
+    """Return the content of each rendered file of an agent's host, by path, with the secrets that ``secrets`` gives.
 
+    The secrets are values or placeholders. The agent is a program that sends events to brokers.
     ``mb.urls`` lists the brokers of its home pair, preferred master first.
     """
     return {

@@ -14,7 +14,7 @@ PATH = "conf/credentials.properties"
 
 
 def credentials_file_content(broker: Broker, secrets: SecretSource) -> bytes:
-    """Return the file credentials.properties of a broker.
+    """Return the content of a broker's file credentials.properties as bytes.
 
     It has the passwords that activemq.xml refers to, and the console's login.
     """

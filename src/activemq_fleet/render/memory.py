@@ -35,7 +35,7 @@ def largest_heap_bytes(settings: HostSettings) -> int | None:
 
 
 def broker_systemd_memory_max(settings: HostSettings) -> str:
-    """Return the ``MemoryMax`` of a broker's systemd unit.
+    """Return the ``MemoryMax`` of a broker's systemd unit, the limit of its memory, as text such as ``2048M``.
 
     It is ``activemq_unit_memory_max``, else computed from the heap. It is the sum of the heap, the direct buffers (the
     size of the heap unless an option sets it, as in HotSpot), a quarter of the heap for the tables of the collector,

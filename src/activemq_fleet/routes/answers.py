@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
@@ -40,6 +40,17 @@ class Hop:
     link: str
     host: str
     back: bool = False
+
+
+class LostRoute(NamedTuple):
+    """A route that is lost if one broker is down: the vertex numbers of its source and its target.
+
+    ``had_another_route`` is whether a standby or another bridge might have carried the messages, and does not.
+    """
+
+    had_another_route: bool
+    source: int
+    target: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +185,10 @@ class Routes:
         names = self._component[self.pair_or_single_broker(host).name]
         return tuple((names[source], names[target]) for _, source, target in self.routes_lost_without(host))
 
-    def routes_lost_without(self, host: str) -> Iterator[tuple[bool, int, int]]:
-        """Yield a tuple (had another route, source, target) for each route that is lost without the broker of ``host``.
+    def routes_lost_without(self, host: str) -> Iterator[LostRoute]:
+        """Yield a ``LostRoute`` for each source and target between which only the broker of ``host`` carries messages.
 
-        A route is lost if messages from the source to the target arrive with all brokers up, and not without this
-        broker. Source and target are vertex numbers of pairs of brokers.
+        The messages from the source to the target arrive with all brokers up, and not without this broker.
         """
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
@@ -198,7 +208,7 @@ class Routes:
                     & ~self.network_with_broker_down(names, broker.host).shape.message_reach_by_broker[source].arrives
                 )
             for target in broker_numbers(lost):
-                yield bool(doubtful >> target & 1), source, target
+                yield LostRoute(bool(doubtful >> target & 1), source, target)
 
     def idle_links(self) -> tuple[tuple[str, str], ...]:
         """Return (host, link name) for each idle network link, which no message ever crosses.

@@ -72,7 +72,7 @@ class BridgeGraph:
 
     @cached_property
     def brokers_with_static_subscriptions_mask(self) -> int:
-        """The bit mask of the brokers at which a bridge subscribes statically, that is, even without consumers.
+        """The bit mask of the brokers at which a bridge has a static subscription, that is, one without consumers.
 
         Such a broker announces the subscription to its peers. The setting is staticallyIncludedDestinations.
         """

@@ -28,7 +28,7 @@ def split_name_into_words(name: str) -> frozenset[str]:
 
 
 def sole_similar_name(name: str, known: Iterable[str], words: Set[str]) -> str:
-    """Return the only valid name of an XML element or attribute that is similar to a misspelled name.
+    """Return the only valid name of an XML element or attribute that is similar to a misspelled name, or "".
 
     The result is "" if no name, or more than one, is similar. Names that differ in case or in hyphens are close, and
     names with a mistake: a letter that is missing, added, wrong or exchanged with the next one; long names may have

@@ -310,7 +310,7 @@ class _Host(ImmutableSettingsBase):
 
 
 class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
-    """The validated settings of one host: all its ``activemq_*`` variables.
+    """The validated settings of one host, a broker, agent or load balancer: all its ``activemq_*`` variables.
 
     The object is immutable and comparable.
     """

@@ -21,7 +21,10 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class HostXmlElementSettings(BaseModel):
-    """The base class of a host's settings with the variables for XML elements, whose values are models."""
+    """The part of a host's settings whose variables have models of XML elements as values.
+
+    It is a base class of ``HostSettings``.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -134,7 +134,7 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attribute of a store's element: the one that selects the store's destinations.
+        """Return the attributes to render first in a store's element: ((name, value),) of its destinations, or ().
 
         The result is () for the store of all remaining destinations.
         """

@@ -147,9 +147,9 @@ def default_connector_options(scheme: str, *, limits_client_frames: bool = True)
 
 
 class ImmutableSettingsBase(BaseModel):
-    """The base class of settings that belong to the network of brokers.
+    """The base class of settings that are immutable and reject unknown keys.
 
-    They are immutable, and unknown keys are rejected.
+    A host's settings and the models of their values inherit from it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, arbitrary_types_allowed=True)

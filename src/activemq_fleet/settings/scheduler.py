@@ -20,5 +20,8 @@ class SchedulerSettings(SwitchableBean):
     directory: fields.AbsolutePath | None = None
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attribute of the scheduler settings: the one that enables the broker's scheduler."""
+        """Return the attributes to render first in the element ``broker``: only ``(("schedulerSupport", "true"),)``.
+
+        The attribute enables the broker's scheduler.
+        """
         return (("schedulerSupport", "true"),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.resources import files
 
 
-def read_json_schema_text(kind: str) -> str:
-    """Return the JSON Schema of a kind of YAML files, as text.
+def read_json_schema_text(yaml_file_kind: str) -> str:
+    """Return the JSON Schema of ``inventory`` files, or of ``variables`` files in group_vars and host_vars, as text.
 
-    ``kind`` is ``variables`` (for files in group_vars and host_vars) or ``inventory``.
+    ``yaml_file_kind`` is ``inventory`` or ``variables``.
     """
-    return files(__package__).joinpath(f"{kind}.schema.json").read_text("utf-8")
+    return files(__package__).joinpath(f"{yaml_file_kind}.schema.json").read_text("utf-8")

@@ -32,7 +32,10 @@ class ForwardTarget(NamedDestination):
         return "filteredDestination" if self.selector else super().element_name()
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the first XML attributes of a forward target's element: the destination's name, and its selector."""
+        """Return the attributes to render first in a forward target's element: its destination and its selector.
+
+        They are (name, value) tuples.
+        """
         if not self.selector:
             return super().leading_xml_attributes()
         kind, _, name = self.name.partition("://")

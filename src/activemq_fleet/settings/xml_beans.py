@@ -79,7 +79,7 @@ class XmlBean(BaseModel):
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attributes that are rendered first in the element of these settings, as (name, value) tuples.
+        """Return the attributes to render first in the element of these settings, as a tuple of (name, value) tuples.
 
         Every release has these attributes.
         """
@@ -153,7 +153,7 @@ class NamedDestination(XmlBean):
         return self.name.partition("://")[0]
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute that is rendered first: one (name, value) tuple for ``physicalName``."""
+        """Return the attributes to render first in the destination's element: only ``(("physicalName", NAME),)``."""
         return (("physicalName", self.name.partition("://")[2]),)
 
 
@@ -203,7 +203,7 @@ class DestinationBean(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the XML attribute that is rendered first: such as the (name, value) tuple ``("queue", "a.>")``."""
+        """Return the attributes to render first in the element: its destination, such as ``(("queue", "a.>"),)``."""
         if self.destination is None:
             return ((f"temp{self.kind[5:].capitalize()}", "true"),)
         return ((self.kind, self.destination),)

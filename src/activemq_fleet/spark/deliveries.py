@@ -110,11 +110,11 @@ def read_agent_journals(spark: SparkSession, output: JobOutput, inputs: AuditInp
 def judge_and_write_event_deliveries(
     output: JobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[AgentJournalGap]]:
-    """Determine for each event in the agents' journals whether it was delivered to its subscribers.
+    """Determine whether the events in the agents' journals were delivered, write that, and return (figures, gaps).
 
-    Writes the verdicts to ``output`` as the datasets ``deliveries`` and ``messages``. Returns (figures, gaps): the
-    figures of all events, and the list of the journals' gaps. ``times`` is the report's time line; ``horizons``: until
-    when the evidence goes, None where all rows are final.
+    An event is delivered to its subscribers. Writes the verdicts to ``output`` as the datasets ``deliveries`` and
+    ``messages``. Returns (figures, gaps): the figures of all events, and the list of the journals' gaps. ``times`` is
+    the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
     epochs, received = journal_epochs_of_files(journals.files, journals.host_of)

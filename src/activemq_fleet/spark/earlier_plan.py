@@ -84,17 +84,6 @@ class EarlierPlan:
             .select(sf.coalesce("host", "new_host").alias("host"), "path", op.alias("op"))
         )
 
-    def count_blocking_findings_and_withheld_brokers(self, out: str) -> tuple[int, int]:
-        """Return two numbers of a complete plan: of its blocking findings, and of brokers whose files are withheld.
-
-        ``out`` is the path of the plan. The plan withholds all files of a broker with errors.
-        """
-        blocking = read_blocking_findings(self._spark, out).count()
-        if not blocking:
-            return 0, 0
-        files = read_dataset(self._spark, out, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
-        return blocking, read_dataset(self._spark, out, "brokers").join(files, "host", "left_anti").count()
-
     def _earlier_rows(self, name: str, how: str) -> DataFrame:
         """Return the earlier dataset's rows that are taken over (left_semi), or that are not (left_anti)."""
         before = read_dataset(self._spark, self._since, name)
@@ -104,3 +93,15 @@ class EarlierPlan:
             clients = before.where("host is null").withColumn("group", group).join(self._groups, "group", how)
             rows = rows.unionByName(clients.drop("group"))
         return rows
+
+
+def count_blocking_findings_and_withheld_brokers(spark: SparkSession, plan_path: str) -> tuple[int, int]:
+    """Return the number of a plan's blocking findings, and the number of brokers whose files the plan withholds.
+
+    ``plan_path`` is the output of a job ``plan``. The plan withholds all files of a broker with errors.
+    """
+    blocking = read_blocking_findings(spark, plan_path).count()
+    if not blocking:
+        return 0, 0
+    files = read_dataset(spark, plan_path, "files").where(sf.col("path") == ACTIVEMQ_XML).select("host")
+    return blocking, read_dataset(spark, plan_path, "brokers").join(files, "host", "left_anti").count()

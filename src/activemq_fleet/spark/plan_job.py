@@ -43,7 +43,7 @@ from activemq_fleet.planning.records import (
     variables_from_json,
 )
 from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.earlier_plan import EarlierPlan
+from activemq_fleet.spark.earlier_plan import EarlierPlan, count_blocking_findings_and_withheld_brokers
 from activemq_fleet.spark.settings import is_local_master, task_slots_of_master, temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS,
@@ -120,7 +120,7 @@ def plan(
         by_component = repartition_by_key(components, _number_of_tasks(spark, division.brokers))
         task, files = partial(_compute_components, context=context), -(-division.brokers // _BROKERS_A_FILE)
         totals, _ = output.run_task_and_write_rows(by_component.mapInArrow, task, DATASETS, ordered=True, files=files)
-        return _commit_plan(output, totals, earlier, tell)
+        return _commit_plan(spark, output, totals, earlier, tell)
 
 
 def _spark_settings(options: PlanOptions) -> dict[str, str]:
@@ -209,7 +209,11 @@ def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[D
 
 
 def _commit_plan(
-    output: JobOutput, totals: list[FleetComponentRows], earlier: EarlierPlan | None, report: Report
+    spark: SparkSession,
+    output: JobOutput,
+    totals: list[FleetComponentRows],
+    earlier: EarlierPlan | None,
+    report: Report,
 ) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
     if errors := [computed.error for computed in totals if computed.error is not None]:
@@ -221,7 +225,7 @@ def _commit_plan(
     output.commit()
     if earlier:
         return PlanResult(
-            dict(output.row_counts_by_dataset), *earlier.count_blocking_findings_and_withheld_brokers(output.path)
+            dict(output.row_counts_by_dataset), *count_blocking_findings_and_withheld_brokers(spark, output.path)
         )
     return PlanResult(
         dict(output.row_counts_by_dataset),

@@ -48,9 +48,9 @@ def is_local_master(master: str | None) -> bool:
 
 
 def task_slots_of_master(master: str) -> int:
-    """Return the number of tasks that a local Spark master runs at once.
+    """Return the number of tasks that a local Spark master runs at once, and 1 for a master that is not local.
 
-    It is 2 for ``local[2]``, and the number of cores for ``local[*]``. 1 for any other master.
+    It is 2 for ``local[2]``, and the number of cores for ``local[*]``.
     """
     cores_match = _LOCAL_CORES.match(master)
     if cores_match is None:
@@ -84,9 +84,9 @@ def executor_archives(options: SessionOptions) -> list[str]:
 
 
 def packed_python_path(options: SessionOptions) -> str:
-    """Return the path of the Python interpreter in the environment that executors unpack from an archive.
+    """Return the path of the Python interpreter in the first archive that executors unpack; options must have one.
 
-    That is the first archive; the path is relative to an executor's working directory.
+    The path is relative to an executor's working directory. Raises IndexError for options without an archive.
     """
     return f"{executor_archives(options)[0].rpartition('#')[2]}/bin/python"
 

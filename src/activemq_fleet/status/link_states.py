@@ -90,11 +90,11 @@ def bridge_carries_both_ways(connector: NetworkConnector) -> bool:
 
 
 def missing_link_reason(broker: Broker, peers: Sequence[Broker], records: Mapping[str, Sequence[LogRecord]]) -> str:
-    """Return the reason in the logs of both ends why a network link is missing (not up).
+    """Return the reason why a network link is not up, from the logs of both ends, or "" if no log has a reason.
 
     It is the message of the end that refused the connection. That is the connecting broker if its log reports a problem
     with a certificate; else a broker at the far end whose log names the refused broker; else the connecting broker with
-    any problem in its log. ``records`` are those of each broker's log, by host. Empty where no log gives a reason.
+    any problem in its log. ``records`` are those of each broker's log, by host.
     """
     complaint = _logged_complaint_about(broker, peers, records)
     candidates = [(peer.host, _refusal_in(records.get(peer.host, ()))) for peer in peers]

@@ -190,7 +190,7 @@ class FleetStatus:
         return {row.host: row.state for row in rows}
 
     def findings_of_host_and_pair(self, host: str) -> tuple[Finding, ...]:
-        """Return the findings of a fleet's status about one host, and those about its pair as a whole."""
+        """Return one tuple of the findings of a fleet's status about a host and about its pair as a whole."""
         pair = next((row.pair for row in self.brokers if row.host == host), None)
         nodes = {row.host for row in self.brokers if row.pair == pair and PROFILES[row.ha].has_peer}
         return tuple(

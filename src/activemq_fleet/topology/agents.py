@@ -30,9 +30,9 @@ def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
 def agents_and_home_pair_findings(
     names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: GroupListing
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
-    """Assign each failover agent to its home pair, to which it connects, and return (agents, findings).
+    """Assign each failover agent to its home pair, and return (agents, findings about problems of home pairs).
 
-    Agents are sorted by name; the findings are T010 and T015.
+    An agent connects to its home pair. Agents are sorted by name; the findings are T010 and T015.
     """
     groups_by_name = {group.name: group for group in groups}
     agents: list[Agent] = []

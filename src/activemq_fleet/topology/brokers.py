@@ -51,37 +51,37 @@ class BrokerHost:
         return _listen(self)
 
 
-def build_brokers_without_links_or_accounts(members: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
+def build_brokers_without_links_or_accounts(broker_hosts: Sequence[BrokerHost]) -> tuple[list[Broker], list[Finding]]:
     """Build the brokers of all hosts without links, accounts and permissions, and return (brokers, findings).
 
     The findings need only the settings of one host.
     """
     nodes: dict[str, list[BrokerHost]] = defaultdict(list)
-    for member in members:
-        nodes[member.identity.pair].append(member)
+    for broker_host in broker_hosts:
+        nodes[broker_host.identity.pair].append(broker_host)
     brokers: list[Broker] = []
     findings: list[Finding] = []
-    for member in members:
-        peers = (node for node in nodes[member.identity.pair] if node.identity.node != member.identity.node)
-        broker, broker_findings = build_broker_without_links_or_accounts(member, next(peers, None))
+    for broker_host in broker_hosts:
+        peers = (node for node in nodes[broker_host.identity.pair] if node.identity.node != broker_host.identity.node)
+        broker, broker_findings = build_broker_without_links_or_accounts(broker_host, next(peers, None))
         brokers.append(broker)
         findings += broker_findings
     return brokers, findings
 
 
 def build_broker_without_links_or_accounts(
-    member: BrokerHost, peer: BrokerHost | None = None
+    broker_host: BrokerHost, peer: BrokerHost | None = None
 ) -> tuple[Broker, list[Finding]]:
     """Build the broker of a host without links, accounts and permissions, and return (broker, findings).
 
     ``peer`` is the other node of the pair. The findings T005, T011 and T013 need only this host's settings.
     """
-    identity, settings, release = member.identity, member.settings, member.release
-    listeners = member.listeners
+    identity, settings, release = broker_host.identity, broker_host.settings, broker_host.release
+    listeners = broker_host.listeners
     findings: list[Finding] = []
     if not listeners.sound:
-        findings += [*_check_profile(member), *_check_ports(member, listeners)]
-    findings += [*_check_ttl(member), *_check_elements(member)]
+        findings += [*_check_profile(broker_host), *_check_ports(broker_host, listeners)]
+    findings += [*_check_ttl(broker_host), *_check_elements(broker_host)]
     broker = Broker(
         host=identity.name,
         identity=identity,
@@ -90,17 +90,17 @@ def build_broker_without_links_or_accounts(
         address=settings.address or identity.name,
         broker_name=settings.broker_name
         or (identity.pair if settings.ha_profile.shares_store else identity.short_host_name),
-        store_directory=store_directory_of(member),
+        store_directory=store_directory_of(broker_host),
         ports=listeners.ports,
         connectors=listeners.connectors,
         peer=peer.host if peer and settings.ha_profile.has_peer else None,
-        peer_address=_peer_address(member, peer) if peer else None,
+        peer_address=_peer_address(broker_host, peer) if peer else None,
     )
-    return broker, [*findings, *_check_name(member)]
+    return broker, [*findings, *_check_name(broker_host)]
 
 
-def _peer_address(member: BrokerHost, peer: BrokerHost) -> Address | None:
-    profile = member.settings.ha_profile
+def _peer_address(broker_host: BrokerHost, peer: BrokerHost) -> Address | None:
+    profile = broker_host.settings.ha_profile
     if not profile.has_peer:
         return None
     listeners = peer.listeners
@@ -127,26 +127,28 @@ class BrokerListeners:
     sound: bool
 
 
-def _listen(member: BrokerHost) -> BrokerListeners:
-    connectors, unknown = _connectors(member)
+def _listen(broker_host: BrokerHost) -> BrokerListeners:
+    connectors, unknown = _connectors(broker_host)
     ports = {connector.name: connector.port for connector in connectors}
-    if member.settings.console:
-        ports["console"] = member.settings.console_port + member.settings.port_offset
-    if member.settings.metrics:
-        ports["metrics"] = member.settings.metrics_port + member.settings.port_offset
-    known = all(member.release.supports(element, name) for _, element, name in _set_attributes(member))
-    if member.settings.jmx:
-        ports["jmx"] = member.settings.jmx.port + member.settings.port_offset
-    sound = not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(member))
+    if broker_host.settings.console:
+        ports["console"] = broker_host.settings.console_port + broker_host.settings.port_offset
+    if broker_host.settings.metrics:
+        ports["metrics"] = broker_host.settings.metrics_port + broker_host.settings.port_offset
+    known = all(broker_host.release.supports(element, name) for _, element, name in _set_attributes(broker_host))
+    if broker_host.settings.jmx:
+        ports["jmx"] = broker_host.settings.jmx.port + broker_host.settings.port_offset
+    sound = (
+        not unknown and known and max(ports.values(), default=0) <= _MOST_PORT and not any(_check_profile(broker_host))
+    )
     openwire = next((connector for connector in connectors if uris.is_openwire(connector.scheme)), None)
     return BrokerListeners(connectors, ports, unknown, openwire, sound)
 
 
-def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
+def _connectors(broker_host: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
     """Return the connectors of a broker, and the configured ones of an unknown scheme, each with its position."""
-    settings, release = member.settings, member.release
+    settings, release = broker_host.settings, broker_host.release
     replicates = settings.ha_profile.replicates
-    if replicates and member.identity.role == "slave":
+    if replicates and broker_host.identity.role == "slave":
         return (), ()
     connectors: list[Connector] = []
     unknown: list[tuple[int, ConnectorSettings]] = []
@@ -159,13 +161,13 @@ def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[
         protocol_name_of_scheme(c.scheme) in _UNLIMITED for c in wanted
     )
     for position, connector in enumerate(wanted):
-        scheme = _connector_scheme(member, connector)
+        scheme = _connector_scheme(broker_host, connector)
         if scheme is None:
             unknown.append((position, connector))
             continue
         discovery = dict(connector.attributes).get("discoveryUri")
         if not announced and uris.is_openwire(scheme):
-            discovery, announced = multicast_uri_of_group(member.identity.group, settings), True
+            discovery, announced = multicast_uri_of_group(broker_host.identity.group, settings), True
         options = connector.options
         if "options" not in connector.model_fields_set:
             options = default_connector_options(scheme, limits_client_frames=is_limited)
@@ -177,14 +179,14 @@ def _connectors(member: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[
         attributes = tuple(attribute for attribute in connector.attributes if attribute[0] != "discoveryUri")
         connectors.append(Connector(connector.name, scheme, port, options, discovery, connector.bind, attributes))
         if replicates and position == 0:
-            connectors.append(_replication_connector(member))
+            connectors.append(_replication_connector(broker_host))
     if replicates and not wanted:
-        connectors.append(_replication_connector(member))
+        connectors.append(_replication_connector(broker_host))
     return tuple(connectors), tuple(unknown)
 
 
-def _replication_connector(member: BrokerHost) -> Connector:
-    port = member.settings.replication_port + member.settings.port_offset
+def _replication_connector(broker_host: BrokerHost) -> Connector:
+    port = broker_host.settings.replication_port + broker_host.settings.port_offset
     return Connector("replication", "nio", port, _NO_OPTIONS)
 
 
@@ -192,8 +194,8 @@ def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
     return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
 
 
-def _connector_scheme(member: BrokerHost, connector: ConnectorSettings) -> str | None:
-    release, tls, scheme = member.release, member.settings.tls, connector.scheme
+def _connector_scheme(broker_host: BrokerHost, connector: ConnectorSettings) -> str | None:
+    release, tls, scheme = broker_host.release, broker_host.settings.tls, connector.scheme
     if scheme not in release.schemes or scheme == "vm":
         return None
     if tls is None or not connector.tls:
@@ -205,47 +207,49 @@ def _connector_scheme(member: BrokerHost, connector: ConnectorSettings) -> str |
     return tls_scheme
 
 
-def _check_ports(member: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
+def _check_ports(broker_host: BrokerHost, listeners: BrokerListeners) -> Iterator[Finding]:
     for unknown in listeners.unknown:
-        yield _unknown_scheme_finding(member, *unknown)
-    for variable, element, name in _set_attributes(member):
-        if not member.release.supports(element, name):
+        yield _unknown_scheme_finding(broker_host, *unknown)
+    for variable, element, name in _set_attributes(broker_host):
+        if not broker_host.release.supports(element, name):
             yield _unsupported_finding(
-                member,
-                f"{variable} sets {name}, but release {member.release.text} has no such attribute",
+                broker_host,
+                f"{variable} sets {name}, but release {broker_host.release.text} has no such attribute",
                 f"remove {name} from {variable}",
             )
     for name, port in listeners.ports.items():
         if port > _MOST_PORT:
             yield _unsupported_finding(
-                member,
+                broker_host,
                 f"port {port} of the listener {name} is above {_MOST_PORT}",
                 f"set a lower activemq_port_offset, or a lower port for the listener {name}",
             )
 
 
-def _set_attributes(member: BrokerHost) -> Iterator[tuple[str, str, str]]:
+def _set_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str, str]]:
     """Yield (variable, element, attribute) of every attribute that the settings give to a connector or link."""
-    settings = member.settings
+    settings = broker_host.settings
     for position, connector in enumerate(settings.connectors or ()):
         for name, _ in connector.attributes:
             yield f"activemq_connectors[{position}].attributes", "transportConnector", name
     for name, _ in settings.network_attributes:
         yield "activemq_network_attributes", "networkConnector", name
     for position, link in enumerate(settings.links):
-        for name, _ in link.attributes if link.source in (member.identity.group, member.identity.pair) else ():
+        for name, _ in (
+            link.attributes if link.source in (broker_host.identity.group, broker_host.identity.pair) else ()
+        ):
             yield f"activemq_links[{position}].attributes", "networkConnector", name
 
 
-def _unknown_scheme_finding(member: BrokerHost, position: int, connector: ConnectorSettings) -> Finding:
-    where = f"activemq_connectors[{position}].scheme" if member.settings.connectors is not None else "activemq_tls"
-    release, needs_tls = member.release, member.settings.tls is not None and connector.tls
+def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: ConnectorSettings) -> Finding:
+    where = f"activemq_connectors[{position}].scheme" if broker_host.settings.connectors is not None else "activemq_tls"
+    release, needs_tls = broker_host.release, broker_host.settings.tls is not None and connector.tls
     known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
     near = most_similar_name(connector.scheme, known, certain=True)
     listed = ", ".join(known)
     with_tls = " with TLS" if needs_tls else ""
     return _unsupported_finding(
-        member,
+        broker_host,
         f"{where} is {connector.scheme!r}, but release {release.text} cannot listen with this scheme{with_tls}"
         if where != "activemq_tls"
         else f"activemq_tls is set, but release {release.text} cannot listen with the scheme {connector.scheme!r}"
@@ -254,48 +258,48 @@ def _unknown_scheme_finding(member: BrokerHost, position: int, connector: Connec
     )
 
 
-def store_directory_of(member: BrokerHost) -> str:
+def store_directory_of(broker_host: BrokerHost) -> str:
     """Return the path of a broker's store directory.
 
     It is ``activemq_store_directory`` where it is set, else a default from its profile and pair.
     """
-    settings = member.settings
+    settings = broker_host.settings
     if settings.store_directory:
         return settings.store_directory
     if settings.ha_profile.shares_store_directory:
-        return f"/srv/activemq/{member.identity.pair}"
+        return f"/srv/activemq/{broker_host.identity.pair}"
     return f"{settings.base.rstrip('/')}/{settings.instance}/data/kahadb"
 
 
-def _check_name(member: BrokerHost) -> Iterator[Finding]:
-    label = member.identity.short_host_name
+def _check_name(broker_host: BrokerHost) -> Iterator[Finding]:
+    label = broker_host.identity.short_host_name
     if not label.isascii() or not label.replace("-", "").replace("_", "").isalnum():
         yield error_finding(
             "T013",
-            member.host,
+            broker_host.host,
             f"the first label {label!r} of the host name contains a character that is not valid in a broker name",
             "rename the host: use only letters, digits and hyphens",
             why="the broker replaces the character, so the name of the broker differs from the name of the host",
         )
-    elif member.settings.address is None:
+    elif broker_host.settings.address is None:
         try:
-            validated_host_name(member.host)
+            validated_host_name(broker_host.host)
         except HostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
             why = "other brokers and clients connect to the host name, because activemq_address is not set"
             message = f"clients cannot connect to the broker: {reason.problem}"
-            yield error_finding("T013", member.host, message, fix, why)
+            yield error_finding("T013", broker_host.host, message, fix, why)
 
 
-def _check_profile(member: BrokerHost) -> Iterator[Finding]:
-    settings, release = member.settings, member.release
+def _check_profile(broker_host: BrokerHost) -> Iterator[Finding]:
+    settings, release = broker_host.settings, broker_host.release
     needed = settings.ha_profile.release_requirement
     if needed and not needed.is_met_by(release):
         message = needed.message.format(release=release.text)
-        yield error_finding(needed.rule, member.host, message, needed.fix, needed.why)
+        yield error_finding(needed.rule, broker_host.host, message, needed.fix, needed.why)
     if settings.ha_profile.replicates and settings.tls:
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_tls is set, but with activemq_ha {settings.ha}, release {release.text} cannot encrypt the "
             "replication from master to slave",
             "set activemq_ha: shared-file. If only trusted hosts can read the traffic between the two nodes, you can "
@@ -303,89 +307,92 @@ def _check_profile(member: BrokerHost) -> Iterator[Finding]:
             # Measured on 5.5.1 and 5.7.0 with an ssl: URI: the slave does not attach, and starts as a second master.
             why="the replication uses unencrypted TCP, so any host that can read this traffic can read all messages",
         )
-    yield from _check_release(member)
+    yield from _check_release(broker_host)
 
 
-def _check_release(member: BrokerHost) -> Iterator[Finding]:
-    settings, release = member.settings, member.release
+def _check_release(broker_host: BrokerHost) -> Iterator[Finding]:
+    settings, release = broker_host.settings, broker_host.release
     if settings.runtime_configuration and not release.has_runtime_configuration:
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_runtime_configuration is set, but release {release.text} does not support it (requires 5.16.1 "
             "or later)",
             "upgrade the broker, or remove activemq_runtime_configuration",
         )
     elif settings.runtime_configuration and settings.install in ("package", "jars"):
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_runtime_configuration is set, but activemq_install: {settings.install} does not install "
             "the classes that it requires",
             "set activemq_install: archive, or remove activemq_runtime_configuration",
         )
     if settings.log_query and not release.log_query_class:
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_log_query is set, but release {release.text} does not support it (requires 5.9 to 5.16)",
             "remove activemq_log_query",
         )
-    yield from _check_management(member)
+    yield from _check_management(broker_host)
     if settings.discovery == "masterslave" and not release.has_masterslave_discovery:
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_discovery is masterslave, but release {release.text} does not support it (requires 5.6 or "
             "later)",
             "set activemq_discovery: failover",
         )
 
 
-def _check_management(member: BrokerHost) -> Iterator[Finding]:
-    settings, release = member.settings, member.release
+def _check_management(broker_host: BrokerHost) -> Iterator[Finding]:
+    settings, release = broker_host.settings, broker_host.release
     if (
         settings.jmx
         and (settings.jmx.users or settings.jmx.tls)
         and not release.supports("managementContext", "environment")
     ):
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_jmx has users or tls, but release {release.text} does not support them (requires 5.4.2 or "
             "later)",
             "remove activemq_jmx, or upgrade the broker",
         )
     if settings.jmx and settings.jmx.tls and not release.supports_jmx_tls:
         yield _unsupported_finding(
-            member,
+            broker_host,
             f"activemq_jmx.tls is true, but release {release.text} cannot encrypt the JMX port (only 5.4.2 to 5.15.11 "
             "can)",
             "set activemq_jmx.tls to false and use an SSH tunnel for JMX clients, or remove activemq_jmx",
         )
 
 
-def _check_ttl(member: BrokerHost) -> Iterator[Finding]:
-    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(member.settings.links)}
-    ttls["activemq_network_ttl"] = member.settings.network_ttl
+def _check_ttl(broker_host: BrokerHost) -> Iterator[Finding]:
+    ttls = {f"activemq_links[{number}].ttl": link.ttl for number, link in enumerate(broker_host.settings.links)}
+    ttls["activemq_network_ttl"] = broker_host.settings.network_ttl
     for name, ttl in ttls.items():
-        if not member.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
+        if not broker_host.release.has_consumer_ttl and (ttl == -1 or isinstance(ttl, SplitTtl)):
             kind = "a mapping" if isinstance(ttl, SplitTtl) else "-1"
             yield _unsupported_finding(
-                member,
-                f"{name} is {kind}, but release {member.release.text} requires a whole number of 1 or more (5.9 "
+                broker_host,
+                f"{name} is {kind}, but release {broker_host.release.text} requires a whole number of 1 or more (5.9 "
                 f"and later support {kind})",
                 f"set {name} to a whole number of 1 or more, or upgrade the broker",
             )
 
 
-def _check_elements(member: BrokerHost) -> Iterator[Finding]:
-    for key, name, releases in member.settings.missing_features(member.release):
+def _check_elements(broker_host: BrokerHost) -> Iterator[Finding]:
+    for key, name, releases in broker_host.settings.missing_features(broker_host.release):
         yield _unsupported_finding(
-            member,
-            f"{key} sets {name}, but release {member.release.text} does not support it (only {releases} do)",
+            broker_host,
+            f"{key} sets {name}, but release {broker_host.release.text} does not support it (only {releases} do)",
             f"remove {key}, or use a release that supports {name}",
             why=f"the rendered files omit {name}, so the broker does not behave as configured",
         )
 
 
 def _unsupported_finding(
-    member: BrokerHost, message: str, fix: str, why: str = "the broker would not start, or would ignore the setting"
+    broker_host: BrokerHost,
+    message: str,
+    fix: str,
+    why: str = "the broker would not start, or would ignore the setting",
 ) -> Finding:
     """Return the finding that the broker's release or profile cannot do what a variable requires."""
-    return error_finding("T011", member.host, message, fix, why)
+    return error_finding("T011", broker_host.host, message, fix, why)

@@ -124,7 +124,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
 
 
 def pairs_incomplete_by_wrong_variable(brokers: Sequence[Broker]) -> set[str]:
-    """Return the pairs with only one node, because a wrong ``activemq_pair`` puts the other node in another pair."""
+    """Return the names of pairs with only one node because ``activemq_pair`` puts the other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()
     for broker in brokers:

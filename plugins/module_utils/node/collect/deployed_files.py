@@ -67,11 +67,12 @@ def _filled(masked: str, secrets: list[KnownSecret]) -> str:
     return text
 
 
-def read_masked_tree(path: str, secrets: KnownSecrets, archive: EvidenceArchive, archive_prefix: str) -> MaskedTree:
-    """Read the tree of files below a directory, and return it with secrets masked; add no file to the archive.
+def read_masked_tree(path: str, secrets: KnownSecrets, omissions: EvidenceArchive, omissions_prefix: str) -> MaskedTree:
+    """Return the files below a directory with secrets masked, and record in ``omissions`` which files are left out.
 
-    ``archive`` records which files are left out and why, with ``archive_prefix`` before their names; ``add_tree`` adds
-    the files later. Each file has a status. The files of an installed version are compared with its manifest.
+    ``omissions`` gets the name of each such file, after ``omissions_prefix``, and the reason. ``add_tree`` adds the
+    files to the archive later. Each file has a status. The files of an installed version are compared with its
+    manifest.
     """
     version, tree = read_installed_version(path), MaskedTree()
     deployed = version.manifest if version else {}
@@ -80,9 +81,9 @@ def read_masked_tree(path: str, secrets: KnownSecrets, archive: EvidenceArchive,
             for directory, name in top.walk_files_and_links():
                 file = os.path.relpath(os.path.join(directory.path, name), top.path)
                 if file not in PRIVATE:
-                    _read_file(directory, name, file, version, secrets, archive, archive_prefix, tree)
+                    _read_file(directory, name, file, version, secrets, omissions, omissions_prefix, tree)
     except (UntrustedPathError, OSError) as error:
-        archive.leave_out(archive_prefix, 0, str(error))
+        omissions.leave_out(omissions_prefix, 0, str(error))
     if version is not None:
         for file in sorted({*deployed} - PRIVATE - {*tree.found}):
             tree.found[file] = {"status": "removed"}
@@ -156,9 +157,9 @@ def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
 
 
 def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, prefix: str) -> None:
-    """Add the status of each deployed file to the archive of evidence.
+    """Add two JSON files to the archive of evidence: the planned hash, and the status, of each deployed file.
 
-    Adds two JSON files: the planned hash and the found status.
+    They are ``.fleet-manifest.json`` and ``.fleet-found.json`` after ``prefix``. A status is such as ``changed``.
     """
     manifest: dict[str, str] = {}
     file_statuses: dict[str, Any] = {}

@@ -44,9 +44,9 @@ class PendingRestart:
     uptime: float | None = None
 
     def is_restart_no_longer_needed(self, process: Process | None) -> bool:
-        """Return whether a pending restart of a broker is no longer needed.
+        """Return whether a pending restart is no longer needed: no broker runs, or it was started after the change.
 
-        This is so if no broker runs, or if it was started after the change.
+        ``process`` is the broker's process, None if no broker runs.
         """
         if process is None or self.boot != boot_id():
             return True

@@ -72,9 +72,9 @@ def prometheus_and_grafana_files(
 
 
 def alert_rules_yaml(runbook: str | None, pace: float = 1) -> bytes:
-    """Return the file of Prometheus alert rules.
+    """Return the content of the YAML file of Prometheus alert rules, with its recording rules, as bytes.
 
-    It has recording rules, too; a ``pace`` below 1 shortens every duration in it. ``runbook`` is the address of the
+    A ``pace`` below 1 shortens every duration in it. ``runbook`` is the address of the
     page of alerts, to which each alert links; with None each alert names what ``page_address_or_command`` returns.
     """
     alerts = [

@@ -215,7 +215,7 @@ class Broker:
 
     @property
     def multicast_uri(self) -> str:
-        """The URI of multicast discovery for the broker's group."""
+        """The URI of multicast discovery for the broker's group, also if the broker does not use multicast."""
         return multicast_uri_of_group(self.group, self.settings)
 
     @property
