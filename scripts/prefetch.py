@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from activemq_fleet.artifacts import distribution_directory_for, jar_directory_for, schema_bytes
+from activemq_fleet.artifacts import fetch_distribution_directory, fetch_jar_directory, schema_bytes
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.releases import Release
@@ -64,16 +64,16 @@ def fetch(text: str) -> str:
     """Have one release in the cache: its distribution, or else its jars, and its schema."""
     release = Release.of(text)
     began = time.monotonic()
-    kind = "distribution" if distribution_directory_for(release, progress=_tell) else "jars"
+    kind = "distribution" if fetch_distribution_directory(release, progress=_tell) else "jars"
     if kind == "jars":
-        jar_directory_for(release, progress=_tell)
+        fetch_jar_directory(release, progress=_tell)
     schema_bytes(release, progress=_tell)
     return f"==> ActiveMQ {release}: {kind} and schema in the cache ({time.monotonic() - began:.0f} s)"
 
 
 def fetch_jars(text: str) -> None:
     """Have the jars of one release in the cache, whether or not its distribution is there."""
-    jar_directory_for(Release.of(text), progress=_tell)
+    fetch_jar_directory(Release.of(text), progress=_tell)
 
 
 def _tell(line: str) -> None:

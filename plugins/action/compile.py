@@ -125,11 +125,11 @@ class ActionModule(FleetAction):
 
 
 def _compiled(fleet: Any, brokers: Mapping[str, Any], expected: Sequence[str]) -> Any:
-    """Return the compiled fleet that later steps of the playbook run need."""
+    """Return the facts about the fleet's brokers and agents that later steps of the playbook run need."""
     deployment = import_library_module("deployment")
-    return deployment.CompiledFleet(
+    return deployment.FleetFacts(
         brokers=brokers,
-        agents={agent.host: deployment.AgentPairAndGroup(agent.pair, agent.group) for agent in fleet.agents},
+        agents={agent.host: deployment.PairAndGroupNamesOfAgent(agent.pair, agent.group) for agent in fleet.agents},
         waivers=tuple(dict(waiver) for waiver in fleet.waivers),
         expected=tuple(expected),
     )

@@ -24,7 +24,7 @@ def _path() -> Path:
 def write_compiled_fleet(fleet: Any) -> None:
     """Write the fleet that a playbook run compiled from its inventory to a file, for later tasks of the run.
 
-    It replaces an earlier one. It is a ``deployment.CompiledFleet``; the file is readable for its owner only.
+    It replaces an earlier one. It is a ``deployment.FleetFacts``; the file is readable for its owner only.
     """
     import_library_module("atomic_files").write_file_atomically(_path(), fleet.to_json().encode(), 0o600)
 
@@ -32,7 +32,7 @@ def write_compiled_fleet(fleet: Any) -> None:
 def read_compiled_fleet() -> Any:
     """Read the fleet that an earlier task of this playbook run compiled from its inventory.
 
-    It is a ``deployment.CompiledFleet``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
+    It is a ``deployment.FleetFacts``. Raises AnsibleActionFail if no task of the run has compiled the fleet.
     """
     try:
         text = _path().read_text(encoding="utf-8")
@@ -41,4 +41,4 @@ def read_compiled_fleet() -> Any:
             "this playbook run has not computed the configuration of the brokers. Run a task with the module "
             "activemq.fleet.compile before this task in the same playbook run"
         ) from None
-    return import_library_module("deployment").CompiledFleet.from_json(text)
+    return import_library_module("deployment").FleetFacts.from_json(text)

@@ -55,10 +55,12 @@ def become_remedy(hosts: Iterable[str]) -> str:
 
 
 def remedy_for_dropped_hosts(dropped: Iterable[str], results: Iterable[Mapping[str, Any]], other_remedy: str) -> str:
-    """Return the remedy for hosts that dropped out of an Ansible play: one where ``become`` failed, one for the others.
+    """Return the remedies for hosts that dropped out of an Ansible play as one text of up to two sentences.
 
-    ``results`` are the registered results of tasks, each by host, as far as they are known. ``other_remedy`` is the
-    remedy for the other hosts. Both remedies are imperatives without a period; the result begins with a capital letter.
+    The first one is the remedy for the hosts where ``become`` failed, the other one ``other_remedy`` for the other
+    hosts; a remedy without hosts is omitted. ``results`` are the registered results of tasks, each by host, as far as
+    they are known. Both remedies are imperatives; each begins with a capital letter in the result, which does not end
+    with a period.
     """
     hosts = list(dropped)
     denied_hosts = {

@@ -34,8 +34,8 @@ def rule_address_or_command(rule: str) -> str:
 
 
 def replace_paths_by_addresses_or_commands(text: str) -> str:
-    """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address.
+    """Return a text in which each path ``docs/PAGE.md`` is replaced by the page's web address or a command.
 
-    While no documentation is published, it is the command that prints the page.
+    It is the command that prints the page, while no documentation is published.
     """
     return _PAGE_FILE.sub(lambda match: f"`{page_address_or_command(match[1])}`", text)

@@ -82,16 +82,19 @@ class InventoryData:
             structure_finding_as_error_text(finding) for finding in self.findings if finding.blocks and finding.file
         ]
 
-    def all_findings(self, unread: Iterable[str], brokers: Iterable[Broker]) -> tuple[Finding, ...]:
-        """Return all findings about the inventory.
+    def all_inventory_findings(
+        self, hosts_without_role: Iterable[str], brokers: Iterable[Broker]
+    ) -> tuple[Finding, ...]:
+        """Return a tuple of all findings about the inventory, with those that need the fleet's hosts and brokers.
 
-        The findings about ``unread`` hosts (T037) and about brokers on one machine (T009) are included.
+        These are the findings about hosts without a role that may be meant as brokers (T037), and about ``brokers`` on
+        one machine (T009).
         """
         from activemq_fleet.topology.name_problems import host_without_role_findings, same_machine_and_instance_findings
 
         return (
             *self.findings,
-            *host_without_role_findings(unread),
+            *host_without_role_findings(hosts_without_role),
             *same_machine_and_instance_findings(brokers, self.machines),
         )
 
@@ -198,7 +201,7 @@ def fleet_from_inventory_data(data: InventoryData) -> Fleet:
             *data.inventory_file_error_lines, *located.lines, hosts_by_line=located.hosts_by_line
         ) from None
     waivers = [WaiverSettings.model_validate(waiver) for waiver in fleet.waivers]
-    findings = apply_waivers((*fleet.findings, *data.all_findings(fleet.unread, fleet.brokers)), waivers)
+    findings = apply_waivers((*fleet.findings, *data.all_inventory_findings(fleet.unread, fleet.brokers)), waivers)
     if any(finding.blocks for finding in set(data.findings).intersection(findings)):
         findings = [finding for finding in findings if finding.rule not in _CONSEQUENCES]
     return dataclasses.replace(fleet, findings=tuple(findings), warnings=(*data.warnings, *fleet.warnings))

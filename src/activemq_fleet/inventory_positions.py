@@ -75,7 +75,7 @@ def _position_of_origin(positions: Positions, origin: InventoryVariablesOfValue,
             return in_fragment
     entry = max(_entries(positions, origin), key=lambda entry: entry.score, default=None)
     if entry and entry.score:
-        return entry.position_of_value_or_key(origin, message)
+        return entry.position_of_reported_value_or_key(origin, message)
     return next((positions[name] for name in origin.settings if name in positions), None)
 
 
@@ -100,12 +100,13 @@ class _Entry:
     leaves: tuple[_Leaf, ...]
     score: int
 
-    def position_of_value_or_key(self, origin: InventoryVariablesOfValue, message: str) -> Position:
-        """Return the position of the value that a finding reports, or of the value's key, in an inventory entry.
+    def position_of_reported_value_or_key(self, origin: InventoryVariablesOfValue, finding_message: str) -> Position:
+        """Return the position of the value that a finding reports, or of the value's key, in an entry of the inventory.
 
-        Without both, return the position of the entry.
+        A value that the finding's message quotes precedes the key, and the key any other reported value. Without all of
+        them, the position is that of the entry. ``origin`` identifies the value inside of the entry's variable.
         """
-        words = {word.strip(".") for word in _WORD.findall(message)}
+        words = {word.strip(".") for word in _WORD.findall(finding_message)}
         attribute, _ = _reported_attribute(origin)
         tests = (
             [leaf for leaf in self.leaves if leaf.text in origin.reported and leaf.text in words],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.playbooks import environment
@@ -20,7 +20,7 @@ _USER = {"name": "app", "groups": ["apps"], "password": "made-up-password"}
 
 def variables_of(release: str) -> dict[str, object]:
     """Return the variables that set a release and the jars to install."""
-    return {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+    return {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
 
 
 def inventory_of(release: str) -> str:

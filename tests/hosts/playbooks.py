@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.conventions import Convention
 from tests.hosts.machines import Machine, MachinesError, Rack
@@ -98,7 +98,9 @@ class Controller:
     def start_pair(self, *, share: str) -> None:
         """Boot both nodes with ``share`` as their common mount, and lay out what they install."""
         self.rack.up(self.nodes, shares=[share], owner=os.getpid())
-        self.rack.serve(jar_directory_for(Release.of(RELEASE)) if self.variables else archive_of(Release.of(ARCHIVED)))
+        self.rack.serve(
+            fetch_jar_directory(Release.of(RELEASE)) if self.variables else archive_of(Release.of(ARCHIVED))
+        )
 
     def install_pair(self, *, share: str) -> None:
         """Boot both nodes, and let the playbook ``site`` install and start their brokers."""

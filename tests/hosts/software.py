@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from activemq_fleet.artifacts import _maven, jar_directory_for
+from activemq_fleet.artifacts import _maven, fetch_jar_directory
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.errors import FleetError
 from activemq_fleet.releases import Release
@@ -27,7 +27,7 @@ def archive_of(release: Release) -> Path:
 
 def main(kind: str, release: str) -> int:
     try:
-        find = {"archive": archive_of, "jars": jar_directory_for}[kind]
+        find = {"archive": archive_of, "jars": fetch_jar_directory}[kind]
         print(find(Release.of(release)))
     except FleetError as error:
         print(error, file=sys.stderr)

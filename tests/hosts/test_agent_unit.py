@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests import waiting
 from tests.hosts import wheels
@@ -100,7 +100,7 @@ def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     """A pair and an agent's host, installed and started by the playbook ``site``."""
     place = tmp_path_factory.mktemp("kiosk")
     rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
-    rack.serve(jar_directory_for(Release.of(RELEASE)))
+    rack.serve(fetch_jar_directory(Release.of(RELEASE)))
     wheelhouse = wheels.make(place / "wheelhouse")
     handlers = place / "handlers.d"
     handlers.mkdir()

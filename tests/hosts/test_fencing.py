@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.node.fence import shared_store
 from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.shared_store import SharedStore
@@ -130,7 +130,7 @@ def test_an_upgrade_and_the_way_back_under_load_lose_nothing(controller: Control
     wait_for_pair(controller.rack.machines)
     with controller.streaming(600) as found:
         for release in ("5.18.3", RELEASE):
-            variables = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+            variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
             ended(controller.play("upgrade", *FENCED, "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
     assert found["missing"] == [], look(controller.rack.machines[0])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
@@ -80,7 +80,7 @@ def pid(machine: Machine, unit: str) -> str:
 def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """All of it installed and started by one run. Tests go from mild to rough."""
     rack.up({**NODES, **BALANCERS}, shares=["/srv/activemq"], owner=os.getpid())
-    rack.serve(jar_directory_for(Release.of(RELEASE)))
+    rack.serve(fetch_jar_directory(Release.of(RELEASE)))
     reached = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, process, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, MachinesError, Rack
@@ -43,7 +43,7 @@ def to(release: str) -> tuple[str, ...]:
     said = {
         "activemq_release": release,
         "activemq_install": "jars",
-        "activemq_archive": str(jar_directory_for(Release.of(release))),
+        "activemq_archive": str(fetch_jar_directory(Release.of(release))),
         "activemq_archive_sha512": None,
     }
     return "--extra-vars", json.dumps(said)

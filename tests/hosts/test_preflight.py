@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, STORE, wait_for_pair, wait_until
 from tests.hosts.machines import Machine, Rack
@@ -30,7 +30,7 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 
 def words(**variables: object) -> tuple[str, ...]:
-    archive = str(jar_directory_for(Release.of(RELEASE)))
+    archive = str(fetch_jar_directory(Release.of(RELEASE)))
     return "--extra-vars", json.dumps({"activemq_release": RELEASE, "activemq_archive": archive, **variables})
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import wait_until
 from tests.hosts.machines import Machine, Rack
@@ -176,7 +176,7 @@ def mains(fleet: Fleet) -> list[str]:
 def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """A pure pair, installed and started by the playbook ``site``."""
     rack.up(NODES, owner=os.getpid())
-    rack.serve(jar_directory_for(Release.of(RELEASE)))
+    rack.serve(fetch_jar_directory(Release.of(RELEASE)))
     fleet = Fleet(rack, repository, tmp_path_factory.mktemp("fleet"))
     fleet.play("site")
     return fleet

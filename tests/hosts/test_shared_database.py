@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for, postgresql_driver_jar
+from activemq_fleet.artifacts import fetch_jar_directory, postgresql_driver_jar
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.database import postgresql_program_path
 from activemq_fleet.releases import Release
@@ -89,7 +89,7 @@ def test_an_upgrade_and_the_way_back_lose_nothing(controller: Controller) -> Non
     wait_for_pair(controller.rack.machines)
     with controller.streaming(900) as found:
         for release in (OLDER, RELEASE):
-            wanted = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+            wanted = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
             ended(controller.play("upgrade", "--extra-vars", json.dumps(wanted)))
             wait_for_pair(controller.rack.machines)
     print(found)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import SHARE, own_share, wait_for_pair
 from tests.hosts.machines import Rack
@@ -27,7 +27,7 @@ PLAYED = (("restart", OLD), ("upgrade", NEW))
 
 def to(release: str) -> tuple[str, ...]:
     """What makes the inventory say this release."""
-    variables = {"activemq_release": release, "activemq_archive": str(jar_directory_for(Release.of(release)))}
+    variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
     return "--extra-vars", json.dumps(variables)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.audit.operation_records import UNENDED, parse_planned_operations
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
@@ -51,7 +51,7 @@ RUNS = f"ls -l /proc/$(systemctl show {UNIT} -p MainPID --value)/fd | grep -oP '
 
 def to(release: str, **variables: object) -> tuple[str, ...]:
     """What makes the inventory say this release."""
-    archive = str(jar_directory_for(Release.of(release)))
+    archive = str(fetch_jar_directory(Release.of(release)))
     return "--extra-vars", json.dumps({"activemq_release": release, "activemq_archive": archive, **variables})
 
 

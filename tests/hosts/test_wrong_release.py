@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for
+from activemq_fleet.artifacts import fetch_jar_directory
 from activemq_fleet.releases import Release
 from tests.hosts.brokers import BASE, SHARE, UNIT, wait_for_pair, wait_until, were_down_together
 from tests.hosts.machines import Machine, Rack
@@ -32,7 +32,7 @@ LATE_BEAN = """<bean xmlns="http://www.springframework.org/schema/beans" id="lat
 
 
 def jars(release: str) -> str:
-    return str(jar_directory_for(Release.of(release)))
+    return str(fetch_jar_directory(Release.of(release)))
 
 
 def to(release: str, **variables: object) -> tuple[str, ...]:

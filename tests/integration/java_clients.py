@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from activemq_fleet.artifacts import _maven, jar_directory_for, java_executable
+from activemq_fleet.artifacts import _maven, fetch_jar_directory, java_executable
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.releases import Release
 
@@ -28,11 +28,11 @@ def compiled(name: str, release: Release, directory: Path) -> list[str]:
 
     ``JMS`` in the source stands for the package of the release's line: javax.jms, from 6.0 on jakarta.jms.
     """
-    jars = f"{jar_directory_for(release)}/*"
+    jars = f"{fetch_jar_directory(release)}/*"
     package = "jakarta.jms" if release.text.startswith("6.") else "javax.jms"
     source = directory / f"{name}.java"
     source.write_text((_SOURCES / source.name).read_text().replace("import JMS.", f"import {package}."))
-    classpath = ":".join(str(path) for path in sorted(jar_directory_for(release).glob("*.jar")))
+    classpath = ":".join(str(path) for path in sorted(fetch_jar_directory(release).glob("*.jar")))
     subprocess.run(
         [
             str(java_executable(17)),

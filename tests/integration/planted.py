@@ -243,7 +243,7 @@ class Planted:
     def _command(self) -> list[str]:
         release = self._how.release
         key = "log4j.configuration" if release.logging == "log4j1" else "log4j2.configurationFile"
-        class_path = [f"{artifacts.jar_directory_for(release)}/*", *map(str, self._how.jars)]
+        class_path = [f"{artifacts.fetch_jar_directory(release)}/*", *map(str, self._how.jars)]
         home = self._conf.parent
         return [
             *self._how.under,

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from activemq_fleet.artifacts import jar_directory_for, load_schema
+from activemq_fleet.artifacts import fetch_jar_directory, load_schema
 from activemq_fleet.releases import Release
 from activemq_fleet.releases._data import load_schema_spans
 from activemq_fleet.schema import Schema, XmlDocument
@@ -142,7 +142,7 @@ def test_the_jars_of_a_release_hold_the_schemes_that_we_say(text: str) -> None:
     release = Release.of(text)
     transports: set[str] = set()
     discoveries: set[str] = set()
-    for path in jar_directory_for(release).glob("*.jar"):
+    for path in fetch_jar_directory(release).glob("*.jar"):
         with zipfile.ZipFile(path) as jar:
             for match in filter(None, map(SERVICE.fullmatch, jar.namelist())):
                 (discoveries if match[1] else transports).add(match[2])

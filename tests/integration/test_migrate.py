@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import CompiledFleet, broker_facts
+from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.kahadb import remaining_messages
@@ -88,7 +88,7 @@ def held(lab: Lab) -> dict[str, Any]:
 def following(lab: Lab, *, counts: list[int]) -> dict[str, Any]:
     """The next step as the playbook asks for it, from what is found now, after these counts."""
     request = OperationRequest(
-        fleet=CompiledFleet(brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers}),
+        fleet=FleetFacts(brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers}),
         evidence={host: {"state": lab.state(host), "how": ""} for host in (*OLD, *NEW)},
         target={"pairs": {"old-mq01": OLD}},
         progress=RunProgress(hosts={OLD[0]: HostProgress(counts=tuple(counts))}),

@@ -24,7 +24,7 @@ from activemq_fleet.audit.pair_findings import (
     logged_minutes_of_hosts,
     pair_findings_of_logs,
 )
-from activemq_fleet.audit.unexplained_records import UnexplainedRecords
+from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
@@ -36,7 +36,7 @@ class RecordedFindings:
 
     incidents: list[Incident] = field(default_factory=list)
     bridges: list[LoggedBridge] = field(default_factory=list)
-    unexplained: list[UnexplainedRecords] = field(default_factory=list)
+    unexplained: list[UnexplainedRecordGroup] = field(default_factory=list)
 
     def only_incident(self, kind: str) -> Incident:
         """Return the only incident of a kind."""

@@ -20,9 +20,9 @@ from activemq_fleet.artifacts import (
     RecentDownloadFailureError,
     cache_directory,
     checked_jar_directory,
-    distribution_directory_for,
+    fetch_distribution_directory,
+    fetch_jar_directory,
     fetch_schema_to_cache,
-    jar_directory_for,
     java_executable,
     java_feature_release,
     load_schema,
@@ -223,9 +223,9 @@ def test_a_file_that_holds_no_schema_of_the_release_is_refused_and_nothing_is_ca
 
 def test_jars_land_whole_and_are_asked_for_by_the_releases_profiles(repository: Path) -> None:
     put(repository / "broker.jar", b"x")
-    directory = jar_directory_for(OLD)
+    directory = fetch_jar_directory(OLD)
     assert [path.name for path in directory.iterdir()] == ["broker.jar"]
-    assert jar_directory_for(OLD) == directory
+    assert fetch_jar_directory(OLD) == directory
     (run,) = runs(repository)
     assert "-P core,log4j1" in run
     assert "-Dactivemq.version=5.5.1" in run
@@ -236,7 +236,7 @@ def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch:
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
     with pytest.raises(ArtifactError, match=r"^the jars of ActiveMQ 5\.5\.1 are not available: "):
-        jar_directory_for(OLD)
+        fetch_jar_directory(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
     assert leftovers() == []
 
@@ -249,7 +249,7 @@ def test_jar_that_maven_cannot_deliver_is_named_with_the_reason(repository: Path
 def test_what_a_killed_process_left_is_swept_away(repository: Path) -> None:
     put(repository / "broker.jar", b"x")
     put(cache_directory() / "jars/.5.5.1.part/old.jar", b"half")
-    assert [path.name for path in jar_directory_for(OLD).iterdir()] == ["broker.jar"]
+    assert [path.name for path in fetch_jar_directory(OLD).iterdir()] == ["broker.jar"]
 
 
 def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pyte
     monkeypatch.setenv("FAKE_SLEEP", "0.3")
     lines: list[str] = []
     threads = [
-        threading.Thread(target=jar_directory_for, args=(OLD,), kwargs={"progress": lines.append}) for _ in range(5)
+        threading.Thread(target=fetch_jar_directory, args=(OLD,), kwargs={"progress": lines.append}) for _ in range(5)
     ]
     for thread in threads:
         thread.start()
@@ -272,9 +272,9 @@ def test_another_process_waits_too(repository: Path, monkeypatch: pytest.MonkeyP
     put(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.5")
     code = textwrap.dedent("""
-        from activemq_fleet.artifacts import jar_directory_for
+        from activemq_fleet.artifacts import fetch_jar_directory
         from activemq_fleet.releases import Release
-        print([path.name for path in jar_directory_for(Release.of("5.5.1")).iterdir()])
+        print([path.name for path in fetch_jar_directory(Release.of("5.5.1")).iterdir()])
     """)
     command = [sys.executable, "-c", code]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -289,7 +289,7 @@ def distribution(**extra: bytes) -> bytes:
 
 def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
-    home = distribution_directory_for(NEW)
+    home = fetch_distribution_directory(NEW)
     assert home is not None
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
     assert os.access(home / "bin/activemq", os.X_OK)
@@ -298,29 +298,29 @@ def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) 
 
 def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(repository: Path) -> None:
     release = Release.of("5.19.1")
-    assert distribution_directory_for(release) is None
+    assert fetch_distribution_directory(release) is None
     assert runs(repository) == []
     (cache_directory() / "distributions/5.19.1").mkdir(parents=True)
-    assert distribution_directory_for(release) == cache_directory() / "distributions/5.19.1"
+    assert fetch_distribution_directory(release) == cache_directory() / "distributions/5.19.1"
 
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
         with pytest.raises(refused, match=r"^the distribution of ActiveMQ 5\.18\.3 cannot be downloaded: "):
-            distribution_directory_for(NEW)
+            fetch_distribution_directory(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"
     os.utime(refusal, (time.time() - 86401,) * 2)
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
 
-    assert distribution_directory_for(NEW) == cache_directory() / "distributions/5.18.3"
+    assert fetch_distribution_directory(NEW) == cache_directory() / "distributions/5.18.3"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
     with pytest.raises(ArtifactError, match=r"^the archive .* which no release of ActiveMQ contains"):
-        distribution_directory_for(NEW)
+        fetch_distribution_directory(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
 
@@ -330,7 +330,7 @@ def test_half_a_distribution_is_one_line(repository: Path) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
     reason = r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"
     with pytest.raises(ArtifactError, match=reason):
-        distribution_directory_for(NEW)
+        fetch_distribution_directory(NEW)
     assert leftovers() == []
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
 
@@ -372,13 +372,13 @@ def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, mo
     monkeypatch.setenv("FAKE_EXIT", "1")
     hint = r"add -e activemq_archive=FILE with its apache-activemq-5\.5\.1-bin\.tar\.gz"
     with pytest.raises(ArtifactError, match=hint):
-        jar_directory_for(OLD)
+        fetch_jar_directory(OLD)
 
 
 def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match=r"mvn \(Maven\) is not on PATH: install it"):
-        jar_directory_for(OLD)
+        fetch_jar_directory(OLD)
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

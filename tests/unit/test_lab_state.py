@@ -30,8 +30,8 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "software"
     home.mkdir()
     monkeypatch.setattr(artifacts, "java_executable", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
-    monkeypatch.setattr(artifacts, "distribution_directory_for", lambda _release, progress: None)
-    monkeypatch.setattr(artifacts, "jar_directory_for", lambda _release, progress: home)
+    monkeypatch.setattr(artifacts, "fetch_distribution_directory", lambda _release, progress: None)
+    monkeypatch.setattr(artifacts, "fetch_jar_directory", lambda _release, progress: home)
     return home
 
 
@@ -196,7 +196,7 @@ def test_release_that_cannot_be_fetched_names_variable_for_local_archive(
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
-    monkeypatch.setattr(artifacts, "distribution_directory_for", fail)
+    monkeypatch.setattr(artifacts, "fetch_distribution_directory", fail)
     monkeypatch.setattr(type(build_fleet(variables()).brokers[0].release), "jars_available", False)
     with pytest.raises(ArtifactError, match=r"no network\. If you have release [0-9.]+, add -e activemq_archive=FILE"):
         prepare(layout, variables())
@@ -206,7 +206,7 @@ def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypat
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
-    monkeypatch.setattr(artifacts, "distribution_directory_for", fail)
+    monkeypatch.setattr(artifacts, "fetch_distribution_directory", fail)
     prepared = prepare(layout, variables(release="5.18.3"))
     assert not prepared.software["5.18.3"].whole
     assert prepared.hosts[A]["activemq_console"] is False
@@ -216,7 +216,7 @@ def test_a_release_that_cannot_be_had_is_refused(layout: LabLayout, monkeypatch:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
-    monkeypatch.setattr(artifacts, "jar_directory_for", fail)
+    monkeypatch.setattr(artifacts, "fetch_jar_directory", fail)
     with pytest.raises(ArtifactError, match="no network"):
         prepare(layout, variables())
 

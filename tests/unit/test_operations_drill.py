@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
 from activemq_fleet.operations.drill_steps import (
@@ -160,7 +160,7 @@ def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> N
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
     request = OperationRequest(
-        fleet=CompiledFleet(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
+        fleet=FleetFacts(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
         evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
         options={"due": "o1", "faulted": (), "settle": 120},
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations import OperationRequest, decide_operation
@@ -74,7 +74,7 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
     }
     now = time.time()
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=brokers),
+        fleet=FleetFacts(brokers=brokers),
         evidence=evidence,
         target={"hosts": [A, B], "chosen": [A, B], "since_epoch": now},
         progress=progress,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
 from activemq_fleet.operations.health import ObservedNode
@@ -283,7 +283,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
     evidence = {B: found("standby"), A: found("active")}
     installed = {host: {"version": "1", "restart_required": host == A} for host in BROKERS}
     options = {"all": [A, B], "remaining": [A, B]}
-    fleet = CompiledFleet(brokers=BROKERS, expected=(A, B, "web01"))
+    fleet = FleetFacts(brokers=BROKERS, expected=(A, B, "web01"))
     request = OperationRequest(fleet=fleet, evidence=evidence, configured=installed, options=options)
     assert decide_operation("roll", request) == {
         "acts": [f"restart {A}"],
@@ -304,7 +304,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
 def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
     options = {"settle": 60, "peers": {A: found("standby")}}
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
+        fleet=FleetFacts(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
     )
     assert decide_operation("site", request)["step"]["hosts"] == [A]
     with pytest.raises(RefusalError, match=f"because the other node of the pair, {B}, was not reached"):
@@ -317,7 +317,7 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
 )
 def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str, Any], hosts: list[str]) -> None:
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=BROKERS),
+        fleet=FleetFacts(brokers=BROKERS),
         evidence={A: found("active", **shown)},
         options={"all": [A], "remaining": [A]},
     )
@@ -327,7 +327,7 @@ def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str,
 def test_final_table_shows_state_before_first_step_and_after_last() -> None:
     started = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=BROKERS),
+        fleet=FleetFacts(brokers=BROKERS),
         evidence={A: found("active", release="6.3.1"), B: {"unreachable": True}},
         configured={A: {"changed": True}, B: {"changed": False}},
         options={"decisions": {A: {"progress": started.as_dict()}}, "verified": {A: {"skipped": True}}},

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.operations import OperationRequest, decide_operation
 from activemq_fleet.operations.target import (
@@ -121,9 +121,9 @@ def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() 
         for place in PLACES
     }
     options = {"reach": HOSTS}
-    assert decide_operation("target", OperationRequest(fleet=CompiledFleet(brokers=brokers), options=options))[
-        "target"
-    ]["needs_resync"] == [
+    assert decide_operation("target", OperationRequest(fleet=FleetFacts(brokers=brokers), options=options))["target"][
+        "needs_resync"
+    ] == [
         "stock-mq01-a.example.com",
         "stock-mq01-b.example.com",
     ]

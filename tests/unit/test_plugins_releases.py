@@ -14,7 +14,7 @@ from ansible_collections.activemq.fleet.plugins.module_utils.node.install.jars i
 from ansible_collections.activemq.fleet.plugins.modules import machine_info
 from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives import release_archive_facts
 
-from activemq_fleet.deployment import CompiledFleet, broker_facts
+from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
 from activemq_fleet.operations import OperationRequest, RefusalError
 from activemq_fleet.operations.preflight import host_rule_findings, raise_for_unexpected_releases
@@ -45,7 +45,7 @@ def ask(
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
     looks = dict.fromkeys([A, B], look or NOTHING)
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=brokers),
+        fleet=FleetFacts(brokers=brokers),
         evidence={host: MachineFacts.from_machine_info_result(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
         release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
@@ -79,7 +79,7 @@ def test_preflight_reports_releases_stores_and_rules_in_one_error() -> None:
     }
     store = {"exists": False, "mounted": False, "used": False}
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=brokers), evidence=facts, options={"stores": dict.fromkeys([A, B], store)}
+        fleet=FleetFacts(brokers=brokers), evidence=facts, options={"stores": dict.fromkeys([A, B], store)}
     )
     with pytest.raises(RefusalError) as caught:
         host_rule_findings(request)

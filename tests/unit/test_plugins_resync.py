@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible_collections.activemq.fleet.plugins.action import store_copy as action
 
-from activemq_fleet.deployment import CompiledFleet
+from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
@@ -51,7 +51,7 @@ def ask(
     warned: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0}
     request = OperationRequest(
-        fleet=CompiledFleet(
+        fleet=FleetFacts(
             brokers={
                 MASTER: facts_of_broker(MASTER, "5.5.1", ha="pure", service=service),
                 SLAVE: facts_of_broker(SLAVE, "5.5.1", ha="pure", role="slave"),

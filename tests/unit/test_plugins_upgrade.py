@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.deployment import BrokerFacts, CompiledFleet, StoreFacts, broker_facts
+from activemq_fleet.deployment import BrokerFacts, FleetFacts, StoreFacts, broker_facts
 from activemq_fleet.node.config.broker_configuration import (
     message_store_facts,
     read_deployed_configuration,
@@ -58,7 +58,7 @@ def ask(
     **more: Any,
 ) -> Any:
     request = OperationRequest(
-        fleet=CompiledFleet(brokers=brokers(**{"release": "6.3.1", **more})),
+        fleet=FleetFacts(brokers=brokers(**{"release": "6.3.1", **more})),
         evidence=looks,
         target={"since_epoch": time.time(), "chosen": [A, B]},
         progress=RunProgress(

@@ -15,11 +15,11 @@ from activemq_agent.agent_topics import canary_topic
 from activemq_agent.config import DAY, KEYS, Config, format_value
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import (
-    Connack,
+    ConnackReceived,
     ConnectionEnded,
     MessageReceived,
     SessionEvent,
-    Suback,
+    SubackReceived,
     TransportUp,
 )
 from activemq_agent.programs import handler_problems
@@ -140,7 +140,7 @@ class _Attempt:
             f"the broker {self._broker.name} accepts TCP connections, but sends no CONNACK in {limit:g} s: check the "
             "broker's process, and check that this port uses MQTT"
         )
-        answer = wait_for_event(self._events, Connack, began + limit, silent)
+        answer = wait_for_event(self._events, ConnackReceived, began + limit, silent)
         if answer.refused is not None:
             keys = (
                 "mb.username and mb.password in agent.conf"
@@ -157,7 +157,7 @@ class _Attempt:
             f"the broker {self._broker.name} accepts the login, but does not answer the MQTT packet SUBSCRIBE in "
             f"{limit:g} s: check the broker's log activemq.log"
         )
-        if wait_for_event(self._events, Suback, began + limit, slow).refused:
+        if wait_for_event(self._events, SubackReceived, began + limit, slow).refused:
             raise AgentError(
                 f"the broker {self._broker.name} rejects the subscription to the topic {self._topic}: let "
                 f"{self._config.login_text} read and write this topic in the broker's ACL"

@@ -46,7 +46,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from activemq_agent.connection_events import Connack, ConnectionEnded, TransportUp
+from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
 _NEVER = float("-inf")
 
@@ -113,7 +113,7 @@ class Stopped:
     """
 
 
-Event = Started | TransportUp | Connack | ConnectionEnded | CanaryReceived | Tick | Stopped
+Event = Started | TransportUp | ConnackReceived | ConnectionEnded | CanaryReceived | Tick | Stopped
 """An event for ``ConnectionStateMachine.process_event``; ``connection_events`` defines those of a connection."""
 
 
@@ -269,18 +269,21 @@ class ConnectionStateMachine:
         return self._connection_event(event, connection, now)
 
     def _connection_event(
-        self, event: TransportUp | Connack | ConnectionEnded | CanaryReceived, connection: _Connection, now: float
+        self,
+        event: TransportUp | ConnackReceived | ConnectionEnded | CanaryReceived,
+        connection: _Connection,
+        now: float,
     ) -> tuple[Action, ...]:
         is_up = connection.up_at is not None
         match event:
             case TransportUp():
                 connection.opened = True
-            case Connack(refused=None) if not is_up:
+            case ConnackReceived(refused=None) if not is_up:
                 return self._accepted(connection, now)
-            case Connack(refused=str(reason), bad_credentials=True) if not is_up:
+            case ConnackReceived(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
                 return (*self._close(reason), ReportAlarm(reason))
-            case Connack(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
+            case ConnackReceived(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
                 return (*self._close(reason), *self._next_attempt(now))
             case ConnectionEnded(reason=reason):
                 return self._lost(connection, reason, event.silent or event.hostile, now)

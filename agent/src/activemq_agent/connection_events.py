@@ -14,7 +14,7 @@ class TransportUp(NamedTuple):
     conn: int
 
 
-class Connack(NamedTuple):
+class ConnackReceived(NamedTuple):
     """Event of an agent's MQTT connection to a broker: the broker answered the CONNECT by a CONNACK.
 
     ``refused`` is the reason of a refused login, else None.
@@ -25,7 +25,7 @@ class Connack(NamedTuple):
     bad_credentials: bool
 
 
-class Suback(NamedTuple):
+class SubackReceived(NamedTuple):
     """Event of an agent's MQTT connection to a broker: the broker acknowledged a SUBSCRIBE by a SUBACK.
 
     ``mid`` is the packet id of the SUBSCRIBE.
@@ -36,7 +36,7 @@ class Suback(NamedTuple):
     refused: bool
 
 
-class Puback(NamedTuple):
+class PubackReceived(NamedTuple):
     """Event of an agent's MQTT connection to a broker: the broker acknowledged a PUBLISH by a PUBACK.
 
     ``mid`` is the packet id of the PUBLISH. ActiveMQ also acknowledges messages that it rejects.
@@ -83,4 +83,12 @@ class ConnectionEnded(NamedTuple):
     hostile: bool = False
 
 
-SessionEvent = TransportUp | Connack | Suback | Puback | MessageReceived | OversizedMessageReceived | ConnectionEnded
+SessionEvent = (
+    TransportUp
+    | ConnackReceived
+    | SubackReceived
+    | PubackReceived
+    | MessageReceived
+    | OversizedMessageReceived
+    | ConnectionEnded
+)

@@ -32,13 +32,13 @@ from activemq_agent.connecting import (
     Tick,
 )
 from activemq_agent.connection_events import (
-    Connack,
+    ConnackReceived,
     ConnectionEnded,
     MessageReceived,
     OversizedMessageReceived,
-    Puback,
+    PubackReceived,
     SessionEvent,
-    Suback,
+    SubackReceived,
     TransportUp,
 )
 from activemq_agent.logs import DroppedMessageCounters, LogInterface
@@ -210,7 +210,7 @@ class AgentConnection:
         try:
             return bool(handle(event))
         except Exception as error:
-            if not isinstance(event, Puback | MessageReceived | Suback):
+            if not isinstance(event, PubackReceived | MessageReceived | SubackReceived):
                 raise
             self.dropped.count_drop(type(error).__name__, error=error, event_kind=type(event).__name__)
             return True
@@ -219,14 +219,16 @@ class AgentConnection:
 
     def _take(self, item: Any) -> Iterator[Any]:
         match item:
-            case Puback() | MessageReceived() | Suback() if item.conn == self.conn and self.session is not None:
+            case PubackReceived() | MessageReceived() | SubackReceived() if (
+                item.conn == self.conn and self.session is not None
+            ):
                 if not self.handle_or_drop_on_error(item, self._process_canary_event):
                     yield item
-            case Puback() | MessageReceived() | Suback():
+            case PubackReceived() | MessageReceived() | SubackReceived():
                 pass  # of a connection that is over
             case OversizedMessageReceived():
                 self.dropped.count_drop("larger than packet.bytes", broker=self.broker)
-            case TransportUp() | Connack() | ConnectionEnded():
+            case TransportUp() | ConnackReceived() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
                     self._note_failure(item)
                 self._step(item)
@@ -234,9 +236,9 @@ class AgentConnection:
             case _:
                 yield item
 
-    def _note_failure(self, item: Connack | ConnectionEnded) -> None:
+    def _note_failure(self, item: ConnackReceived | ConnectionEnded) -> None:
         """Keep the reason why a connection attempt failed, and log it once per broker and reason."""
-        reason = item.refused if isinstance(item, Connack) else item.reason
+        reason = item.refused if isinstance(item, ConnackReceived) else item.reason
         if reason is None or self.broker is not None or item.conn != self.conn:
             return
         name = self.names[self._dialled]
@@ -249,7 +251,7 @@ class AgentConnection:
                 reason=reason,
             )
 
-    def _process_canary_event(self, item: Puback | MessageReceived | Suback) -> bool:
+    def _process_canary_event(self, item: PubackReceived | MessageReceived | SubackReceived) -> bool:
         """Process a connection event that belongs to a canary (test message); return whether it did."""
         if isinstance(item, MessageReceived):
             if item.topic != self._canary_topic:
@@ -262,7 +264,7 @@ class AgentConnection:
             self._came_back, self._fruitless = True, 0
             self._canary_came_back(number)
             return True
-        if isinstance(item, Suback):
+        if isinstance(item, SubackReceived):
             if item.mid != self._canary_mid:
                 return False
             if item.refused:

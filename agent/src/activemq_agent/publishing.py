@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
 from activemq_agent.connecting import ReportDown, ReportUp
-from activemq_agent.connection_events import MessageReceived, Puback, Suback
+from activemq_agent.connection_events import MessageReceived, PubackReceived, SubackReceived
 from activemq_agent.identity import add_event_id
 from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
@@ -188,11 +188,11 @@ class Publisher:
 
     def _handle(self, event: object) -> None:
         match event:
-            case Puback():
+            case PubackReceived():
                 self._acknowledged(event.mid)
             case MessageReceived():
                 self._process_received_message(event)
-            case Suback():
+            case SubackReceived():
                 prefix = self._subscribing.pop(event.mid, None)
                 if prefix is not None and event.refused:
                     topic = canary_topic(prefix, self._config.agent)

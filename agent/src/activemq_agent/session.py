@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import (
-    Connack,
+    ConnackReceived,
     ConnectionEnded,
     MessageReceived,
     OversizedMessageReceived,
-    Puback,
+    PubackReceived,
     SessionEvent,
-    Suback,
+    SubackReceived,
     TransportUp,
 )
 from activemq_agent.packet_limits import (
@@ -114,7 +114,7 @@ class Session:
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
         """Subscribe an MQTT session to one topic filter, and return the packet id of the SUBSCRIBE.
 
-        Returns None without a connection. The answer of the broker is the event ``Suback``.
+        Returns None without a connection. The answer of the broker is the event ``SubackReceived``.
         """
         client = self._client
         self._unanswered_subscribes += 1
@@ -189,7 +189,7 @@ class Session:
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True
         refused = f"the broker {self._broker.name} rejected the login: {reason}" if reason.is_failure else None
-        self._put(Connack(self._conn, refused, reason.value in _BAD_CREDENTIALS))
+        self._put(ConnackReceived(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         if client.violation is not None:
@@ -210,10 +210,10 @@ class Session:
                 "in agent.conf names the MQTT connector of an ActiveMQ broker"
             )
         self._unanswered_subscribes -= 1
-        self._put(Suback(self._conn, mid, any(reason.is_failure for reason in reasons)))
+        self._put(SubackReceived(self._conn, mid, any(reason.is_failure for reason in reasons)))
 
     def _on_publish(self, _client: Any, _data: Any, mid: int, _reason: Any, _properties: Any) -> None:
-        self._put(Puback(self._conn, mid))
+        self._put(PubackReceived(self._conn, mid))
 
     def _on_message(self, _client: Any, _data: Any, message: Any) -> None:
         try:

@@ -29,7 +29,7 @@ from activemq_agent.agent_topics import (
     is_canary_topic,
 )
 from activemq_agent.connecting import ReportDown, ReportUp
-from activemq_agent.connection_events import MessageReceived, Suback
+from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
@@ -146,7 +146,7 @@ class Subscriber:
                 self._arrived(event)
             case partial():
                 event()
-            case Suback():
+            case SubackReceived():
                 self._answered(event)
             case ReportUp():
                 self._up_at = self._clock()
@@ -177,7 +177,7 @@ class Subscriber:
             if mid is not None:
                 self._pending_filters[mid] = topic_filter
 
-    def _answered(self, event: Suback) -> None:
+    def _answered(self, event: SubackReceived) -> None:
         topic_filter = self._pending_filters.pop(event.mid, None)
         if topic_filter is None:
             return

@@ -44,8 +44,8 @@ def local_archive_hint(release: Release) -> str:
     )
 
 
-def jar_directory_for(release: Release, *, progress: Progress = log_progress) -> Path:
-    """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch missing ones with Maven.
+def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) -> Path:
+    """Return the directory of the jars that a broker of an ActiveMQ release needs; fetch them with Maven if not cached.
 
     A broker can be started with them and ``org.apache.activemq.console.Main``. The jars have OpenWire, STOMP, MQTT,
     mostly AMQP (``release.jar_schemes``), KahaDB, JDBC stores with a connection pool, and a logging back end; no web
@@ -68,8 +68,8 @@ def jar_directory_for(release: Release, *, progress: Progress = log_progress) ->
         ) from None
 
 
-def distribution_directory_for(release: Release, *, progress: Progress = log_progress) -> Path | None:
-    """Return the directory of a release's unpacked distribution, which is downloaded and unpacked if it is not cached.
+def fetch_distribution_directory(release: Release, *, progress: Progress = log_progress) -> Path | None:
+    """Return the directory of a release's unpacked distribution; download and unpack it if it is not cached.
 
     The directory is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
     (``release.distribution_available``) and not in the cache. Raises ArtifactError when a published distribution cannot

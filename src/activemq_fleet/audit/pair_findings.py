@@ -33,7 +33,7 @@ from activemq_fleet.audit.pair_incidents import store_name_without_object_addres
 from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdog_records, set_unlogged_process_ends
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
-from activemq_fleet.audit.unexplained_records import UnexplainedRecords, group_unexplained_records
+from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
 from activemq_fleet.logs.log_files import LINES
 
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
@@ -100,7 +100,7 @@ class PairFindings:
     bridges: list[LoggedBridge] = field(default_factory=list)
     spans: list[HostStateSpan] = field(default_factory=list)
     names: dict[str, set[str]] = field(default_factory=dict)
-    unexplained: list[UnexplainedRecords] = field(default_factory=list)
+    unexplained: list[UnexplainedRecordGroup] = field(default_factory=list)
     refused_frames: dict[str, str] = field(default_factory=dict)
 
     @property

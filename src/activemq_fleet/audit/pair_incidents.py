@@ -24,9 +24,14 @@ from activemq_fleet.audit.process_ends import describe_process_end
 from activemq_fleet.audit.takeover_durations import (
     TakeoverStart,
     agents_and_bridges_with_correct_clocks,
-    takeover_start,
+    takeover_start_and_duration,
 )
-from activemq_fleet.audit.takeover_order import Offset, active_runs_in_order, clock_offsets, to_common_clock
+from activemq_fleet.audit.takeover_order import (
+    ClockCorrections,
+    active_runs_in_order,
+    clock_corrections,
+    to_common_clock,
+)
 from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
 
 FLAPS = 3
@@ -63,8 +68,8 @@ def takeover_incidents_of_pair(
     Takeovers during ``operations``, the planned work on the pair's nodes, are planned, and do not count as flapping.
     Neither do takeovers after an orderly stop.
     """
-    offset = clock_offsets(runs, skew)
-    order = active_runs_in_order(runs, offset)
+    corrections = clock_corrections(runs, skew)
+    order = active_runs_in_order(runs, corrections)
     by_host = {node.host: node for node in nodes}
     splits = [*_split_brains(by_host, runs, skew)]
     split_terms = {(host, place) for host, place, _ in splits}
@@ -77,7 +82,7 @@ def takeover_incidents_of_pair(
     takeovers: list[_Takeover] = []
     for term, before in taken:
         end = _process_end_before(term, before, skew)
-        measured = takeover_start(term, before, losses, skew, right, end)
+        measured = takeover_start_and_duration(term, before, losses, skew, right, end)
         incident = _incident_of_takeover(term, before, by_host, measured, end)
         takeovers.append((term, _mark_planned(incident, operations)))
     incidents = [incident for _, incident in takeovers]
@@ -89,7 +94,7 @@ def takeover_incidents_of_pair(
         for term, incident in takeovers
         if not incident.planned and (term.host, term.place) not in orderly
     ]
-    incidents += _flapping(unplanned, offset)
+    incidents += _flapping(unplanned, corrections)
     incidents += _subscriptions_at_risk(nodes)
     incidents += _outages(by_host, runs)
     return incidents
@@ -452,9 +457,9 @@ def _incident_of_split(
     )
 
 
-def _flapping(takeovers: Sequence[_Takeover], offset: Offset) -> Iterator[Incident]:
+def _flapping(takeovers: Sequence[_Takeover], corrections: ClockCorrections) -> Iterator[Incident]:
     """Yield an incident for each series of at least three unplanned takeovers of a pair in ten minutes."""
-    moments = [(to_common_clock(term.started, offset[term.host]), incident) for term, incident in takeovers]
+    moments = [(to_common_clock(term.started, corrections[term.host]), incident) for term, incident in takeovers]
     known = [(at, incident) for at, incident in moments if at is not None]
     begin = 0
     while begin + FLAPS <= len(known):

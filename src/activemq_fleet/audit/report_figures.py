@@ -23,7 +23,7 @@ from activemq_fleet.audit.evidence import Incident
 from activemq_fleet.audit.logged_bridges import BROKE, LoggedBridge
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.audit.state_spans import HostStateSpan
-from activemq_fleet.audit.unexplained_records import UnexplainedRecords
+from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.audit.verdict_words import WORST
 
 MOST_INCIDENTS, MOST_HOSTS, MOST_BRIDGES, MOST_SILENCES, MOST_EVENTS, MOST_WORDINGS = 300, 160, 200, 60, 60, 60
@@ -280,9 +280,9 @@ class UnexplainedRecordFigures:
 
     def __init__(self) -> None:
         self.count = 0
-        self.wordings = FirstItemsBySortKey[UnexplainedRecords](MOST_WORDINGS, _unexplained_record_sort_key)
+        self.wordings = FirstItemsBySortKey[UnexplainedRecordGroup](MOST_WORDINGS, _unexplained_record_sort_key)
 
-    def count_unexplained_records(self, records: Iterable[UnexplainedRecords]) -> None:
+    def count_unexplained_records(self, records: Iterable[UnexplainedRecordGroup]) -> None:
         """Count log records that no incident explains in the figures of an audit report."""
         for wording in records:
             self.count += wording.count
@@ -294,7 +294,7 @@ class UnexplainedRecordFigures:
         self.wordings.add_items_of_collector(other.wordings)
 
 
-def _unexplained_record_sort_key(wording: UnexplainedRecords) -> tuple[Any, ...]:
+def _unexplained_record_sort_key(wording: UnexplainedRecordGroup) -> tuple[Any, ...]:
     """Return the key by which an audit report sorts unexplained log records.
 
     Errors come first, then the records that came most often.

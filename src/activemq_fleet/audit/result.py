@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from activemq_fleet.audit.advice import NAMES
-from activemq_fleet.audit.unexplained_records import UnexplainedRecords
+from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup
 from activemq_fleet.node.printable import count_with_noun
 
 AuditOutcome = Literal["clean", "findings", "incomplete"]
@@ -77,7 +77,7 @@ class AuditResult:
     gaps: tuple[InputGap, ...]
     counts: AuditCounts
     out: str
-    unexplained: tuple[UnexplainedRecords, ...] = ()
+    unexplained: tuple[UnexplainedRecordGroup, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -150,6 +150,6 @@ def _losses(messages: Mapping[str, int]) -> str:
     return f"none of {count_with_noun(events, 'event')} lost"
 
 
-def _unexplained_row(records: UnexplainedRecords) -> dict[str, Any]:
+def _unexplained_row(records: UnexplainedRecordGroup) -> dict[str, Any]:
     """Return unexplained records as an object of audit.json."""
     return asdict(records) | {"first": records.first.isoformat(), "last": records.last.isoformat()}

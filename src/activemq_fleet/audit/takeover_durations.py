@@ -36,7 +36,7 @@ class TakeoverStart:
     note: str = ""
 
 
-def takeover_start(
+def takeover_start_and_duration(
     run: ObservedBrokerRun,
     previous_run: ObservedBrokerRun | None,
     losses: Sequence[ConnectionLoss],
@@ -44,10 +44,10 @@ def takeover_start(
     correct_witnesses: Collection[str] = (),
     previous_end: ProcessEnd | None = None,
 ) -> TakeoverStart:
-    """Return the start of the takeover by which the broker of ``run`` became active, with its source and duration.
+    """Return a TakeoverStart: the begin and the duration of the takeover by which the broker of ``run`` became active.
 
-    The time and the duration are None if they are unknown. The source of the time is the watchdog of a hung broker,
-    else an agent's journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks;
+    Begin and duration are None if they are unknown. The source of the begin is the watchdog of a hung broker, else an
+    agent's journal, else a bridge, else a log or systemd. ``skew`` is the largest difference between clocks;
     ``correct_witnesses`` names the witnesses whose clocks agree with those of the pair; ``previous_end`` is what
     systemd journals show about the end of ``previous_run``.
     """

@@ -12,15 +12,15 @@ _STEP = timedelta(milliseconds=1)
 _MOST = 4000
 """So many offsets are tried at most: a pair with more runs than that has other troubles."""
 
-Offset = Mapping[str, timedelta]
-"""The correction that is added to a host's times."""
+ClockCorrections = Mapping[str, timedelta]
+"""The correction that is added to the times of a host's clock, by host."""
 
 
-def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta) -> Offset:
+def clock_corrections(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: timedelta) -> ClockCorrections:
     """Return a dictionary from each host of a broker pair to the time to add to its clock: zero for the first host.
 
-    The offset of the second host is the one, up to ``skew``, with which the broker runs of both nodes contradict each
-    other least. All offsets are zero without two hosts.
+    The correction of the second host is the one, up to ``skew``, with which the broker runs of both nodes contradict
+    each other least. All corrections are zero without two hosts.
     """
     hosts = sorted(by_host)
     if len(hosts) != 2:
@@ -35,10 +35,12 @@ def clock_offsets(by_host: Mapping[str, Sequence[ObservedBrokerRun]], skew: time
     return {first: _NONE, second: best}
 
 
-def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], offset: Offset) -> list[ObservedBrokerRun]:
+def active_runs_in_order(
+    by_host: Mapping[str, Sequence[ObservedBrokerRun]], corrections: ClockCorrections
+) -> list[ObservedBrokerRun]:
     """Return the broker runs of a pair that became active, in the order in which their brokers acquired the store."""
     timed_runs = [
-        (to_common_clock(term.store_acquired_at, offset[host]), term)
+        (to_common_clock(term.store_acquired_at, corrections[host]), term)
         for host, host_runs in by_host.items()
         for term in host_runs
     ]
@@ -46,12 +48,12 @@ def active_runs_in_order(by_host: Mapping[str, Sequence[ObservedBrokerRun]], off
     return [term for _, term in sorted(known, key=lambda pair: (pair[0], pair[1].host, pair[1].place))]
 
 
-def to_common_clock(moment: datetime | None, offset: timedelta) -> datetime | None:
-    """Convert a time of a node's clock to the common clock of the broker pair.
+def to_common_clock(moment: datetime | None, correction: timedelta) -> datetime | None:
+    """Return a time of a node's clock as time of the broker pair's common clock, or None for None.
 
-    Returns None for None.
+    ``correction`` is added to the time.
     """
-    return None if moment is None else moment + offset
+    return None if moment is None else moment + correction
 
 
 def _candidate_offsets(

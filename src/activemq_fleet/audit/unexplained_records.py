@@ -13,10 +13,11 @@ WARNINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class UnexplainedRecords:
-    """Log records that no incident explains.
+class UnexplainedRecordGroup:
+    """A group of a host's log records of one wording that no incident explains.
 
-    They are warnings or errors of one wording. The first record of the host's log is included as an example.
+    They are warnings or errors. The group has their number, the times of the first and the last of them, and the
+    message of the first one in the host's log as an example.
     """
 
     host: str
@@ -27,7 +28,7 @@ class UnexplainedRecords:
     last: datetime
 
 
-def group_unexplained_records(host: str, log_records: Iterable[LogEvidence]) -> Iterator[UnexplainedRecords]:
+def group_unexplained_records(host: str, log_records: Iterable[LogEvidence]) -> Iterator[UnexplainedRecordGroup]:
     """Yield one group for each wording of a host's log records that no incident explains.
 
     ``log_records`` are these warnings and errors. Warnings are included only if they repeat.
@@ -39,6 +40,6 @@ def group_unexplained_records(host: str, log_records: Iterable[LogEvidence]) -> 
         count = sum(record.count for record in records)
         if level != "WARN" or count >= WARNINGS:
             first = min(records, key=lambda record: record.at)
-            yield UnexplainedRecords(
+            yield UnexplainedRecordGroup(
                 host, level, first.text, count, first.at, max(record.last_record_time for record in records)
             )

@@ -53,7 +53,7 @@ def journal_lines_with_agent_positions(
             )
 
 
-def records_gaps_and_longest_silences(
+def iterate_records_gaps_and_silences(
     lines: Iterable[EventJournalLineWithPosition], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding | SubscriberSilence]:
     """Yield, for each agent, its event records and gaps in order, then its longest silences, in one iterator.
@@ -92,10 +92,11 @@ def _add_moment(moments: array[int], at: int) -> None:
         moments.append(at)
 
 
-def merge_reached_event_ranges(parts: Iterable[Reach]) -> Reach:
+def merge_received_event_ranges(parts: Iterable[Reach]) -> Reach:
     """Return a dictionary with the ranges of events that reached subscribers, merged from those of parts of the events.
 
-    The keys, as in each of ``parts``, are those of ``Reach``.
+    The keys are ReceivedRangeKeys (the publisher's epoch, the subscriber, and the kind of range), the values the
+    ranges, as in each of ``parts``.
     """
     reach: Reach = {}
     for part in parts:

@@ -34,10 +34,11 @@ class ActivityDisplay:
         self._color: bool | None = None
 
     @contextmanager
-    def show_activity(self, text: str, *, prompts: bool = False) -> Iterator[None]:
-        """Show a text such as ``Packing the environment`` with the spinner on stderr while a ``with`` block runs.
+    def spinner_with_text(self, text: str, *, prompts: bool = False) -> Iterator[None]:
+        """Return a context manager that shows a text with the spinner on stderr while a ``with`` block runs.
 
-        Nothing is shown where the block ``prompts`` for a password on the terminal.
+        The text is such as ``Packing the environment``. Nothing is shown where the block ``prompts`` for a password on
+        the terminal.
         """
         if prompts or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield

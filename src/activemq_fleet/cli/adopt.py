@@ -15,10 +15,10 @@ from activemq_fleet.atomic_files import directory_entry_paths, replace_directory
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import (
+    fleet_command_line_with_words,
     options_of_current_command,
     print_escaped,
     print_warning,
-    quoted_fleet_command_line,
 )
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun
@@ -109,7 +109,7 @@ def adopt_command(
 
     _check_inventory_directory(output)
     try:
-        with ACTIVITY.show_activity("Reading the files"):
+        with ACTIVITY.spinner_with_text("Reading the files"):
             adopted = adopt_files(
                 files,
                 releases=releases,
@@ -177,7 +177,7 @@ def _next_steps(output: Path) -> Iterator[str]:
     site = shlex.join(["ansible-playbook", "-i", str(output), "activemq.fleet.site"])
     yield "Next:"
     yield f"  1. Follow the notes, and set the values of your hosts in {output}/group_vars/all.yml"
-    yield f"  2. {quoted_fleet_command_line('check', '-i', output)}"
+    yield f"  2. {fleet_command_line_with_words('check', '-i', output)}"
     yield f"  3. {site} --check --diff  # shows what would be written, and changes nothing"
     yield "  4. On each host, keep a copy of the unit activemq.service: the playbook replaces it. Stop the old broker:"
     yield "     systemctl disable --now activemq  # the downtime begins"
@@ -185,7 +185,7 @@ def _next_steps(output: Path) -> Iterator[str]:
     yield "     activemq; systemctl disable activemq-watchdog activemq), restore the copy, and start the old unit"
     yield "     (systemctl daemon-reload; systemctl enable --now activemq)."
     yield f"  5. {site}  # starts new brokers with the same ports and stores; the downtime ends"
-    yield f"  6. {quoted_fleet_command_line('status', '-i', output)}"
+    yield f"  6. {fleet_command_line_with_words('status', '-i', output)}"
 
 
 def _to_do(output: Path, adopted: AdoptedInventory) -> Iterator[str]:

@@ -131,7 +131,7 @@ def check_command(
     other formats. With --diff, the exit code is 1 if --fix would change a file.
     """
     from activemq_fleet.cli.checking import (
-        print_repairs,
+        print_proposed_repairs,
         print_report_and_return_exit_code,
         report_on_error,
         report_on_files,
@@ -191,7 +191,7 @@ def check_command(
                 raise_for_special_files(paths)
             report = report_on_files(*arguments)
             if diff:
-                return print_repairs(report)
+                return print_proposed_repairs(report)
             if fix:
                 written = write_repairs_and_print_diffs(
                     report, keep_original=backup, to_stderr=form != "text" and output is None

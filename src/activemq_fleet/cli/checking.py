@@ -113,7 +113,7 @@ def report_on_files(
         read_with_others |= {path.parent / name for name in other_files}
         xml_files |= {str(path.parent / name): data for name, data in other_files.items() if name.endswith(".xml")}
         findings += (finding for finding in missing if finding not in findings)
-        with ACTIVITY.show_activity(f"Checking {path}"):
+        with ACTIVITY.spinner_with_text(f"Checking {path}"):
             findings += lint_file(
                 content,
                 Release.of(texts.get(path, _ANY_RELEASE)),
@@ -137,7 +137,7 @@ def report_on_files(
     repairs = {}
     for path, content in contents.items():
         if path in texts and str(path) in with_edits:
-            with ACTIVITY.show_activity(f"Repairing {path}"):
+            with ACTIVITY.spinner_with_text(f"Repairing {path}"):
                 repairs[path] = repair_file(
                     content,
                     Release.of(texts[path]),
@@ -152,8 +152,8 @@ def report_on_files(
     return CheckReport(tuple(map(str, named)), marked, warnings=tuple(warnings), is_about_files=True, repairs=repairs)
 
 
-def print_repairs(report: CheckReport) -> int:
-    """Print the repairs of files that ``check --fix`` would write.
+def print_proposed_repairs(report: CheckReport) -> int:
+    """Print the repairs of files that ``check --fix`` would write, as a diff for each file; nothing is written.
 
     Returns the exit code. It is 2 where a file was not read, 1 where a file would change, else 0.
     """
@@ -207,7 +207,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     """
     fleet, positions = inventory.load_fleet_and_positions()
     print_warnings(fleet)
-    activity = ACTIVITY.show_activity(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}")
+    activity = ACTIVITY.spinner_with_text(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}")
     with inventory.positions_in_errors(), activity:
         findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
     return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)

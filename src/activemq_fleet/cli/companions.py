@@ -39,10 +39,10 @@ _MOST_NAMES = 300
 
 
 def read_companion_files(path: Path, data: bytes) -> tuple[dict[str, bytes], list[Finding]]:
-    """Read the companion files next to an activemq.xml.
+    """Return the contents of an activemq.xml's companion files by relative name, and errors of unreadable ones.
 
-    Returns their contents by relative name. Errors for unreadable files are returned, too. Files that an XML file next
-    to it names are read, too, because it may be imported.
+    Companion files are the usual ones next to the activemq.xml, the files that it names, and those that an XML file
+    next to it names, because that may be imported. The errors are a list of findings.
     """
     contents: dict[str, bytes] = {}
     problems: list[Finding] = []

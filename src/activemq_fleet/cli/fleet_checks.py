@@ -35,7 +35,7 @@ def load_schema_with_progress(release: Release) -> Schema:
 
     Raises SchemaUnavailableError or ArtifactError when the line has no schema.
     """
-    with ACTIVITY.show_activity(f"Loading the XML schema of ActiveMQ {release}"):
+    with ACTIVITY.spinner_with_text(f"Loading the XML schema of ActiveMQ {release}"):
         return load_schema(release, progress=print_escaped_to_stderr)
 
 

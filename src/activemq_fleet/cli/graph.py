@@ -50,7 +50,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
         from activemq_fleet.render import render_activemq_xml_documents_by_host
         from activemq_fleet.validation import fleet_with_lint_findings
 
-        with ACTIVITY.show_activity("Checking the fleet"):
+        with ACTIVITY.spinner_with_text("Checking the fleet"):
             shown = fleet_with_lint_findings(fleet, render_activemq_xml_documents_by_host(fleet))
     else:
         from activemq_fleet.status import parse_states_and_findings
@@ -62,7 +62,7 @@ def graph_command(inventory: InventoryOptions, output: Path, status: Path | None
                 "`status --format json` for the same inventory"
             )
         shown = replace(fleet, findings=findings)
-    with ACTIVITY.show_activity("Drawing the fleet"):
+    with ACTIVITY.spinner_with_text("Drawing the fleet"):
         write_file_atomically(output, writers[output.suffix](shown, states).encode())
     numbers = pair_and_single_broker_count_texts(fleet.brokers)
     if any(broker.ha_profile.has_peer for broker in fleet.brokers):

@@ -8,7 +8,7 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.completion_values import complete_topics
-from activemq_fleet.cli.terminal import is_terminal, print_through_pager, rich_object_to_text
+from activemq_fleet.cli.terminal import colored_text_of_rich_object, is_terminal, print_through_pager
 from activemq_fleet.node.printable import align_columns
 from activemq_fleet.similar_names import most_similar_name
 
@@ -111,4 +111,4 @@ def _formatted(markdown: str) -> str:
         return markdown
     from rich.markdown import Markdown
 
-    return rich_object_to_text(Markdown(markdown, hyperlinks=False))
+    return colored_text_of_rich_object(Markdown(markdown, hyperlinks=False))

@@ -13,7 +13,11 @@ import click
 
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
-from activemq_fleet.cli.printing import options_of_current_command, print_escaped_to_stderr, quoted_fleet_command_line
+from activemq_fleet.cli.printing import (
+    fleet_command_line_with_words,
+    options_of_current_command,
+    print_escaped_to_stderr,
+)
 from activemq_fleet.install_hint import install_hint
 
 if TYPE_CHECKING:
@@ -72,7 +76,7 @@ def lab_command_line(name: str) -> str:
 
     The options of the current command choose the lab.
     """
-    return quoted_fleet_command_line("lab", name, *options_of_current_command(_LAB_PARAMETERS))
+    return fleet_command_line_with_words("lab", name, *options_of_current_command(_LAB_PARAMETERS))
 
 
 @contextmanager

@@ -119,7 +119,7 @@ class InventoryOptions:
         from activemq_fleet.inventory import mentions_variable
 
         try:
-            with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts_for_password):
+            with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_password):
                 return load_fleet(**dataclasses.asdict(self))
         except InputError as error:
             if not mentions_variable(error):
@@ -160,7 +160,7 @@ class InventoryOptions:
         """
         from activemq_fleet.inventory import read_inventory
 
-        with ACTIVITY.show_activity("Reading the inventory", prompts=self.prompts_for_password):
+        with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_password):
             return read_inventory(**dataclasses.asdict(self), with_positions=with_positions)
 
 

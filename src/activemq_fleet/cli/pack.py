@@ -30,7 +30,7 @@ def pack_command(output: Path, python_prefix: str | None) -> int:
     """
     from activemq_fleet.spark.pack import pack_activemq_fleet_environment
 
-    with ACTIVITY.show_activity("Packing the environment"):
+    with ACTIVITY.spinner_with_text("Packing the environment"):
         packed = pack_activemq_fleet_environment(output, python_prefix)
     print_escaped(
         f"{packed.archive}: {len(packed.distributions)} packages, {packed.megabytes:.0f} MB. Every Spark executor must "

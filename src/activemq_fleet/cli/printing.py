@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from activemq_fleet.cli.activity import ACTIVITY
-from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, rich_object_to_text
+from activemq_fleet.cli.terminal import UNFOLDED_WIDTH, colored_text_of_rich_object
 from activemq_fleet.node.printable import escape_unprintable
 
 
@@ -33,8 +33,8 @@ def print_warning(text: str) -> None:
     print_escaped_to_stderr(f"warning: {' '.join(text.split())}")
 
 
-def quoted_fleet_command_line(*words: str | Path) -> str:
-    """Return a command line that begins with ``activemq-fleet`` and has the given words, quoted for a shell."""
+def fleet_command_line_with_words(*words: str | Path) -> str:
+    """Return the command line of ``activemq-fleet`` with the given words as arguments, quoted for a shell."""
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
@@ -85,7 +85,8 @@ def table_text(
     for row in rows:
         table.add_row(*(Text(escape_unprintable(cell), style=(styles or {}).get(cell, "")) for cell in row))
     return "\n".join(
-        line.rstrip() for line in rich_object_to_text(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
+        line.rstrip()
+        for line in colored_text_of_rich_object(table, width=None if folded else UNFOLDED_WIDTH).split("\n")
     )
 
 

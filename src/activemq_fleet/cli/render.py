@@ -46,7 +46,7 @@ def render_command(inventory: InventoryOptions, output: Path) -> int:
     if fleet.blocking_findings:
         print_warnings_and_findings(fleet)
         return 1
-    activity = ACTIVITY.show_activity(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}")
+    activity = ACTIVITY.spinner_with_text(f"Rendering {count_with_noun(len(fleet.brokers), 'broker')}")
     with inventory.positions_in_errors(), activity:
         trees = render_hosts(fleet)
         checked = fleet_with_check_findings(

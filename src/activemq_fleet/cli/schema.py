@@ -26,7 +26,7 @@ def schema_command() -> None:
     help="Jar of the ActiveMQ release (activemq-spring, activemq-core up to 5.7, or activemq-all), or the "
     "tar.gz or zip of the release.",
 )
-def fetch_schemas_command(releases: tuple[str, ...], source: Path | None) -> None:
+def copy_schemas_to_cache_command(releases: tuple[str, ...], source: Path | None) -> None:
     """Copy the XSD of each RELEASE from its jar or archive to the cache.
 
     Without --from, the command uses the schema in the installed Python package activemq-fleet. If the package does not
@@ -39,7 +39,7 @@ def fetch_schemas_command(releases: tuple[str, ...], source: Path | None) -> Non
     if source is not None and len(releases) > 1:
         raise click.UsageError(f"--from {source} is the file of a single release: name only one RELEASE")
     for release in map(Release.of, releases):
-        with ACTIVITY.show_activity(f"Fetching the XML schema of ActiveMQ {release}"):
+        with ACTIVITY.spinner_with_text(f"Fetching the XML schema of ActiveMQ {release}"):
             path = fetch_schema_to_cache(release, source, progress=print_escaped_to_stderr)
         print_escaped(f"XML schema of ActiveMQ {release}: {path}")
 

@@ -19,7 +19,12 @@ from activemq_fleet import FleetError, InputError
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.options import InventoryOptions, format_option, inventory_options
-from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, quoted_fleet_command_line, table_text
+from activemq_fleet.cli.printing import (
+    fleet_command_line_with_words,
+    print_escaped,
+    print_escaped_to_stderr,
+    table_text,
+)
 from activemq_fleet.cli.terminal import print_through_pager, stdout_terminal_width, wrap_text
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
@@ -133,7 +138,7 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
     gather = _gatherer(query)
     while True:
         prompts = query.inventory.prompts_for_password or _PROMPTING.search(query.ansible) is not None
-        with ACTIVITY.show_activity("Querying the hosts", prompts=prompts):
+        with ACTIVITY.spinner_with_text("Querying the hosts", prompts=prompts):
             status = gather()
         if html:
             from activemq_fleet.reports.status_page import write_status_file
@@ -159,7 +164,7 @@ def _hint_at_lab(query: _StatusQuery) -> None:
 
     inventory = query.inventory.with_inventory_from_ansible_config()
     if has_running_process(lab_layout_for(inventory.sources)):
-        command = quoted_fleet_command_line("lab", "status", *inventory.command_line_words())
+        command = fleet_command_line_with_words("lab", "status", *inventory.command_line_words())
         print_escaped_to_stderr(
             f"a lab of this inventory runs on this machine: `{command}` shows the state of its brokers"
         )

@@ -58,7 +58,7 @@ def inspect_command(directory: Path, form: str) -> int:
     from activemq_fleet.cli.store_report import store_report_lines
     from activemq_fleet.node.fence.store_inspection import inspect_store_as_dict
 
-    with ACTIVITY.show_activity("Reading the store"):
+    with ACTIVITY.spinner_with_text("Reading the store"):
         report = _run_as_owner(directory, lambda: inspect_store_as_dict(str(directory)))
     print_escaped(json.dumps(report, indent=2) if form == "json" else "\n".join(store_report_lines(report)))
     return 1 if report["damaged_places"] or report["index_lacks_files"] else 0
@@ -82,7 +82,7 @@ def list_messages_left_behind_command(directory: Path, form: str) -> None:
             for row in store.read_uncopied_message_list(number)
         ]
 
-    with ACTIVITY.show_activity("Reading the store"):
+    with ACTIVITY.spinner_with_text("Reading the store"):
         rows = _run_as_owner(directory, list_messages)
     if form == "json":
         print_escaped(json.dumps(rows, indent=2))

@@ -120,8 +120,8 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     )
 
 
-def rich_object_to_text(renderable: RenderableType, *, width: int | None = None) -> str:
-    """Return an object of the library ``rich``, such as a table, as text with the escape codes of its colors."""
+def colored_text_of_rich_object(renderable: RenderableType, *, width: int | None = None) -> str:
+    """Return the text of an object of the library ``rich``, such as a table, with the escape codes of its colors."""
     buffer = StringIO()
     _rich_console_for(buffer, width=width).print(renderable)
     return buffer.getvalue().rstrip("\n")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from activemq_fleet.deployment.compiled import AgentPairAndGroup, CompiledFleet
-from activemq_fleet.deployment.deployable_files import DeployableFile, files_to_deploy
+from activemq_fleet.deployment.compiled import FleetFacts, PairAndGroupNamesOfAgent
+from activemq_fleet.deployment.deployable_files import FileContentAndMode, files_to_deploy
 from activemq_fleet.deployment.facts import (
     BrokerFacts,
     LinkFacts,
@@ -18,13 +18,13 @@ from activemq_fleet.deployment.facts import (
 )
 
 __all__ = [
-    "AgentPairAndGroup",
     "BrokerFacts",
-    "CompiledFleet",
-    "DeployableFile",
+    "FileContentAndMode",
+    "FleetFacts",
     "LinkFacts",
     "ListenerFacts",
     "MetricsFacts",
+    "PairAndGroupNamesOfAgent",
     "StoreFacts",
     "agent_facts",
     "balancer_facts",

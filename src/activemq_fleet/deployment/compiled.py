@@ -11,7 +11,7 @@ from activemq_fleet.deployment.facts import BrokerFacts
 
 
 @dataclass(frozen=True, slots=True)
-class AgentPairAndGroup:
+class PairAndGroupNamesOfAgent:
     """The names of the broker pair and of the group of pairs to which one failover agent belongs.
 
     Each is None for an agent without one.
@@ -22,7 +22,7 @@ class AgentPairAndGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledFleet:
+class FleetFacts:
     """The facts about a fleet's brokers and agents that later steps of a playbook run need.
 
     The Ansible module ``compile`` computes it from the inventory. It has no secrets. ``brokers`` and ``agents`` are by
@@ -31,12 +31,12 @@ class CompiledFleet:
     """
 
     brokers: Mapping[str, BrokerFacts]
-    agents: Mapping[str, AgentPairAndGroup] = field(default_factory=dict)
+    agents: Mapping[str, PairAndGroupNamesOfAgent] = field(default_factory=dict)
     waivers: tuple[Mapping[str, Any], ...] = ()
     expected: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """Return the compiled fleet (facts about its brokers and agents) as JSON text.
+        """Return the facts about a fleet's brokers and agents as JSON text.
 
         ``from_json`` reads it.
         """
@@ -50,8 +50,8 @@ class CompiledFleet:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> CompiledFleet:
-        """Return a compiled fleet (facts about brokers and agents) from the JSON text that ``to_json`` returned.
+    def from_json(cls, text: str) -> FleetFacts:
+        """Return the facts about a fleet's brokers and agents from the JSON text that ``to_json`` returned.
 
         Raises KeyError, TypeError, ValueError, ReleaseError.
         """
@@ -59,7 +59,7 @@ class CompiledFleet:
         brokers = [BrokerFacts.from_mapping(mapping) for mapping in compiled["brokers"]]
         return cls(
             brokers={broker.host: broker for broker in brokers},
-            agents={host: AgentPairAndGroup(**agent) for host, agent in compiled["agents"].items()},
+            agents={host: PairAndGroupNamesOfAgent(**agent) for host, agent in compiled["agents"].items()},
             waivers=tuple(compiled["waivers"]),
             expected=tuple(compiled["expected"]),
         )

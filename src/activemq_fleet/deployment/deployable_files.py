@@ -21,11 +21,11 @@ _OPEN = 0o007
 
 
 @dataclass(frozen=True, slots=True)
-class DeployableFile:
-    """A file that can be deployed to a host, with its content and mode.
+class FileContentAndMode:
+    """The content and the mode of a file that can be deployed to a host.
 
-    ``masked`` is its text with ``@variable@`` for secrets, None without secrets. ``hidden``: the user wrote the file,
-    so any part of it may be secret, and no change of it is shown.
+    ``masked`` is the file's text with ``@variable@`` for secrets, None without secrets. ``hidden``: the user wrote the
+    file, so any part of it may be secret, and no change of it is shown.
     """
 
     content: bytes
@@ -34,7 +34,7 @@ class DeployableFile:
     hidden: bool = False
 
 
-def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, DeployableFile]:
+def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, FileContentAndMode]:
     """Return the files to deploy to a broker, an agent or a balancer, by path.
 
     Secrets are in clear text. Raises SettingsError for a secret that is not set or cannot be opened.
@@ -50,10 +50,10 @@ def files_to_deploy(component: Broker | Agent | Balancer) -> dict[str, Deployabl
     return {path: _deployable_file(path, content, masked[path], path in hidden) for path, content in revealed.items()}
 
 
-def _deployable_file(path: str, content: bytes, shown: bytes, hidden: bool) -> DeployableFile:
+def _deployable_file(path: str, content: bytes, shown: bytes, hidden: bool) -> FileContentAndMode:
     mode = file_mode_of(path)
     if content != shown:
         # The file contains a secret although it is not in SECRET_FILES.
         mode &= ~_OPEN
     is_secret = content != shown or path in SECRET_FILES
-    return DeployableFile(content, mode, shown.decode() if is_secret else None, hidden)
+    return FileContentAndMode(content, mode, shown.decode() if is_secret else None, hidden)

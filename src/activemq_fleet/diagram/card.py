@@ -18,7 +18,7 @@ from activemq_fleet.canvas import (
     text_width,
     wrap_words,
 )
-from activemq_fleet.diagram.descriptions import badge_text, badge_tooltip, port_texts
+from activemq_fleet.diagram.descriptions import badge_tooltip, port_texts, worst_rule_and_others_text
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import BrokerView, PairView
 from activemq_fleet.node.printable import count_with_noun
@@ -110,7 +110,7 @@ class CardStyle:
                 text_width(self.text_right_of_name(node), self.right_text_font_name) + 8,
             ]
             if node.findings and not self.detailed:
-                texts.append(badge_width(badge_text(node.findings)))
+                texts.append(badge_width(worst_rule_and_others_text(node.findings)))
             needed.append(self.text_indent + sum(texts) + 2 * self.pad + 10)
             needed.append(text_width(self.shown_address(node), "mono") + self.text_indent + 30)
         if self.detailed:
@@ -201,8 +201,10 @@ class Card:
                 canvas.add_rect(f"thin ringed ring-{node.worst_severity}", x, y, width, height, radius=style.radius)
             middle, baseline, right = y + style.baseline - 4, y + style.baseline, x + width - 8
             if node.preferred_role:
-                draw_star(canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master")
-            aside, text = style.text_right_of_name(node), badge_text(node.findings)
+                draw_preferred_role_star(
+                    canvas, x + style.text_indent / 2 + 0.5, middle, filled=node.preferred_role == "master"
+                )
+            aside, text = style.text_right_of_name(node), worst_rule_and_others_text(node.findings)
             if node.worst_severity:
                 with canvas.svg_group(badge_tooltip(node.findings)):
                     draw_badge(
@@ -330,7 +332,7 @@ def draw_badge(canvas: Canvas, right: float, middle: float, text: str, severity:
     return width
 
 
-def draw_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
+def draw_preferred_role_star(canvas: Canvas, x: float, y: float, *, filled: bool) -> None:
     """Draw the star of a preferred master (``filled``) or the open star of a preferred slave at a position.
 
     The star is twelve pixels wide, with its middle at (x, y).

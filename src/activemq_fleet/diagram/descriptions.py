@@ -11,7 +11,7 @@ from activemq_fleet.diagram.scene import (
     BrokerView,
     DrawnConnection,
     Ends,
-    GroupSize,
+    GroupPairCount,
     GroupView,
     PairView,
     PictureContent,
@@ -117,14 +117,14 @@ def _network_shape_phrase(view: GroupView) -> str:
     if view.shape.name == "hub":
         return f"hub {view.shape.order[0]}"
     if len(view.pairs) == 2:
-        return f"both {view.group_size.noun}s linked to each other"
+        return f"both {view.pair_count_with_noun.noun}s linked to each other"
     if view.shape.name == "other":
         return f"{count_with_noun(len(view.connections), 'connection')} inside the group"
     return "full mesh" if view.shape.name == "mesh" else view.shape.name
 
 
 def connection_caption_lines(
-    connection: DrawnConnection, sizes: Mapping[str, GroupSize], *, with_kind: bool = False
+    connection: DrawnConnection, sizes: Mapping[str, GroupPairCount], *, with_kind: bool = False
 ) -> list[str]:
     """Return the lines of the caption next to a connection between two groups of a picture.
 
@@ -143,7 +143,7 @@ def connection_caption_lines(
     return lines
 
 
-def connection_description(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> str:
+def connection_description(connection: DrawnConnection, sizes: Mapping[str, GroupPairCount]) -> str:
     """Return one line that describes a connection between two groups of a picture.
 
     The line names the groups, the direction, and the connection's caption. It is for a list below the picture.
@@ -154,7 +154,7 @@ def connection_description(connection: DrawnConnection, sizes: Mapping[str, Grou
     return f"{source} {arrow} {target} ({', '.join(connection_caption_lines(connection, sizes, with_kind=True))})"
 
 
-def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -> list[str]:
+def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupPairCount]) -> list[str]:
     """Return phrases about the pairs between which the links of a connection run.
 
     Both directions are described unless one mirrors the other.
@@ -172,7 +172,7 @@ def _ends_phrases(connection: DrawnConnection, sizes: Mapping[str, GroupSize]) -
     return _ends_phrase(forward, forward_sizes, "→") + _ends_phrase(backward, backward_sizes, "→")
 
 
-def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupSize, GroupSize], arrow: str) -> list[str]:
+def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupPairCount, GroupPairCount], arrow: str) -> list[str]:
     """Return the phrase about the pairs that links connect.
 
     The phrase has their names or "each pair"; the result is [] where no short form exists.
@@ -186,7 +186,7 @@ def _ends_phrase(ends: Sequence[Ends], sizes: tuple[GroupSize, GroupSize], arrow
     return [f" {arrow} ".join(_side_phrase(names, size) for names, size in zip(sides, sizes, strict=True))]
 
 
-def _side_phrase(names: set[str], size: GroupSize) -> str:
+def _side_phrase(names: set[str], size: GroupPairCount) -> str:
     if len(names) == 1:
         return min(names)
     return f"each {size.noun}" if len(names) == size.number else count_with_noun(len(names), size.noun)
@@ -227,10 +227,10 @@ def finding_counts_text_and_worst_severity(findings: Iterable[Finding]) -> tuple
     return (", ".join(words), worst[0]) if worst else ("no findings", "good")
 
 
-def badge_text(findings: Sequence[Finding]) -> str:
-    """Return the text of the badge that marks a broker's findings in a picture, such as ``T006 +2``.
+def worst_rule_and_others_text(findings: Sequence[Finding]) -> str:
+    """Return the rule of the worst finding and the number of the others as text, such as ``T006 +2``.
 
-    The text has the rule of the worst finding and the number of the others.
+    The text is that of the badge which marks a broker's findings in a picture; empty without findings.
     """
     if len(findings) < 2:
         return "".join(finding.rule for finding in findings)
@@ -260,7 +260,8 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
         sentences += map(_describe_pair, group.pairs if few else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [
-        f"Link between groups: {connection_description(connection, scene.group_sizes)}." for connection in connections
+        f"Link between groups: {connection_description(connection, scene.pair_counts_by_group)}."
+        for connection in connections
     ]
     sentences += [f"Load balancer {host} has no virtual address." for host in scene.idle_balancers]
     sentences.append(

@@ -98,7 +98,7 @@ class GroupBox:
         self._inside: Placement | FramedPairs = placement
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
-            size = view.group_size
+            size = view.pair_count_with_noun
             caption = (
                 f"full mesh of {count_with_noun(*size)}: {total}, from each {size.noun} to every other {size.noun}"
             )

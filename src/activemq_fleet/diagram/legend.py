@@ -8,7 +8,13 @@ from functools import partial
 from typing import NamedTuple
 
 from activemq_fleet.canvas import Canvas, wrap_words
-from activemq_fleet.diagram.card import badge_width, draw_badge, draw_cylinder, draw_replication_arrow, draw_star
+from activemq_fleet.diagram.card import (
+    badge_width,
+    draw_badge,
+    draw_cylinder,
+    draw_preferred_role_star,
+    draw_replication_arrow,
+)
 from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
 from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_or_waived
@@ -54,9 +60,9 @@ class LegendEntry(NamedTuple):
 
 
 def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, width: float) -> float:
-    """Draw the findings of a fleet as text below its picture.
+    """Draw the findings of a fleet as text below its picture, and return the height of the text in pixels.
 
-    The worst findings come first. Return the height of the text in pixels, 0 without findings.
+    The worst findings come first. The height is 0 without findings.
     """
     if not scene.findings:
         return 0.0
@@ -92,9 +98,9 @@ def _hosts_phrase(grouped: GroupedFinding) -> str:
 
 
 def draw_legend(canvas: Canvas, entries: Sequence[LegendEntry], x: float, y: float, width: float) -> float:
-    """Draw the legend of a fleet's picture.
+    """Draw the legend of a fleet's picture, and return its height in pixels.
 
-    The legend has columns of about equal heights. Return its height in pixels.
+    The legend has columns of about equal heights.
     """
     if not entries:
         return 0.0
@@ -177,8 +183,8 @@ def _draw_single(canvas: Canvas) -> None:
 
 
 def _draw_stars(canvas: Canvas) -> None:
-    draw_star(canvas, 10, 10, filled=True)
-    draw_star(canvas, 27, 10, filled=False)
+    draw_preferred_role_star(canvas, 10, 10, filled=True)
+    draw_preferred_role_star(canvas, 27, 10, filled=False)
 
 
 def _draw_store(canvas: Canvas) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from activemq_fleet.diagram.card import NAMED_AGENTS
-from activemq_fleet.diagram.descriptions import badge_text, connection_caption_lines, heading_texts
+from activemq_fleet.diagram.descriptions import connection_caption_lines, heading_texts, worst_rule_and_others_text
 from activemq_fleet.diagram.group_box import MOST_MESHED
 from activemq_fleet.diagram.scene import (
     BrokerView,
@@ -120,7 +120,7 @@ def _node_line(node: BrokerView) -> str:
     star = {"master": "★ ", "slave": "☆ "}.get(node.preferred_role, "")
     address = "" if broker.address == broker.host else broker.address
     port = f":{broker.openwire.port}" if broker.openwire else ""
-    badge = f" ({badge_text(node.findings)})" if node.findings else ""
+    badge = f" ({worst_rule_and_others_text(node.findings)})" if node.findings else ""
     state = f" {node.state}" if node.state else ""
     return f"{star}{node.short_host_name} {address}{port}".rstrip() + state + badge
 
@@ -137,7 +137,7 @@ def _group_lines(group: GroupView, names: dict[str, str], bus: str) -> Iterator[
 
 def _group_edge_lines(scene: PictureContent, groups: dict[str, str]) -> Iterator[str]:
     for connection in scene.between:
-        captions = connection_caption_lines(connection, scene.group_sizes, with_kind=True)
+        captions = connection_caption_lines(connection, scene.pair_counts_by_group, with_kind=True)
         yield _edge_line(connection, groups[connection.a], groups[connection.b], *captions)
 
 

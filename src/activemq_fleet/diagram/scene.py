@@ -168,10 +168,10 @@ class BalancerView:
     tooltip: str
 
 
-class GroupSize(NamedTuple):
-    """The size of a group: its number of broker pairs.
+class GroupPairCount(NamedTuple):
+    """A group's number of broker pairs, and the noun for one of them.
 
-    ``noun`` is the noun for one of them: ``pair``, or ``broker`` where no broker has a peer.
+    The noun is ``pair``, or ``broker`` where no broker has a peer.
     """
 
     number: int
@@ -200,12 +200,12 @@ class GroupView:
         return tuple(node for pair in self.pairs for node in pair.nodes)
 
     @property
-    def group_size(self) -> GroupSize:
-        """The size of the group: its number of broker pairs.
+    def pair_count_with_noun(self) -> GroupPairCount:
+        """The group's number of broker pairs with the noun for one of them, as a GroupPairCount.
 
-        The noun for one of them is included.
+        A group without pairs of two brokers counts its brokers.
         """
-        return GroupSize(
+        return GroupPairCount(
             len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
         )
 
@@ -244,12 +244,12 @@ class PictureContent:
         return tuple(pair for group in self.groups for pair in group.pairs)
 
     @property
-    def group_sizes(self) -> dict[str, GroupSize]:
-        """The number of broker pairs of each group in the picture, by name of the group.
+    def pair_counts_by_group(self) -> dict[str, GroupPairCount]:
+        """A dictionary from the name of each group in the picture to its number of broker pairs, as a GroupPairCount.
 
         The noun for one of them is included.
         """
-        return {group.name: group.group_size for group in self.groups}
+        return {group.name: group.pair_count_with_noun for group in self.groups}
 
 
 def severity_or_waived(finding: Finding) -> str:

@@ -21,7 +21,7 @@ from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
 from activemq_fleet.diagram.placement import PaperSheet, Placement, most_readable_placement
-from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupSize, PictureContent, picture_content
+from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupPairCount, PictureContent, picture_content
 from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet
 from activemq_fleet.node.printable import count_with_noun, escape_html
@@ -55,7 +55,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     placement.draw(canvas, _MARGIN + (width - placement.width) / 2, y)
     y += placement.height + 24
     if listed:
-        y += _draw_link_list(canvas, listed, scene.group_sizes, y, width)
+        y += _draw_link_list(canvas, listed, scene.pair_counts_by_group, y, width)
     y += draw_findings(canvas, scene, _MARGIN, y, width)
     drawn = [*between, *(connection for box in boxes for connection in box.drawn)]
     meshed = {box.meshed for box in boxes if box.meshed}
@@ -82,7 +82,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement
     """
 
     def captions(connection: DrawnConnection) -> list[str]:
-        return connection_caption_lines(connection, scene.group_sizes)
+        return connection_caption_lines(connection, scene.pair_counts_by_group)
 
     if not boxes:
         return Placement()
@@ -131,7 +131,7 @@ def _draw_idle_balancers(canvas: Canvas, hosts: Sequence[str], y: float, width: 
 
 
 def _draw_link_list(
-    canvas: Canvas, connections: Sequence[DrawnConnection], sizes: Mapping[str, GroupSize], y: float, width: float
+    canvas: Canvas, connections: Sequence[DrawnConnection], sizes: Mapping[str, GroupPairCount], y: float, width: float
 ) -> float:
     """Write the links between groups as text, because drawn lines would cover each other.
 

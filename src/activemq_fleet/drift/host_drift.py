@@ -82,10 +82,10 @@ class ComparedHost(NamedTuple):
     drift: HostDriftCounts | None = None
 
 
-def planned_collected_or_both(records: Sequence[FileRecord]) -> Side | None:
-    """Return ``both`` for a host with planned and collected files, else ``planned`` or ``found``; None without files.
+def planned_found_or_both_word(records: Sequence[FileRecord]) -> Side | None:
+    """Return which files a host has: the word ``planned``, ``found`` (only collected) or ``both``; None without files.
 
-    The records are those of the host's files.
+    ``records`` are those of the host's files.
     """
     is_collected = any(record.collected for record in records)
     if any(record.planned is not None for record in records):

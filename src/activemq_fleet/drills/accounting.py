@@ -77,9 +77,9 @@ class AgentJournal:
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
     def journal_record_times(self, kind: str, ids: Collection[str]) -> list[float]:
-        """Return the times of the event journal's records of a kind, such as ``handled``, about events with given ids.
+        """Return a sorted list of the times of the event journal's records of a kind about events with given ids.
 
-        The times are in epoch seconds and sorted; ``ids`` are the event ids.
+        The times are in epoch seconds; a kind is such as ``handled``; ``ids`` are the event ids.
         """
         of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)

@@ -21,7 +21,7 @@ from typing import Any
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.check import wait_for_event
 from activemq_agent.config_parser import read_config
-from activemq_agent.connection_events import Connack, SessionEvent
+from activemq_agent.connection_events import ConnackReceived, SessionEvent
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
 from activemq_fleet.node.text_lines import split_lines
@@ -210,7 +210,9 @@ class AgentProcess:
             session.start()
             is_accepted = False
             with suppress(AgentError):
-                is_accepted = wait_for_event(events, Connack, time.monotonic() + 6, "no CONNACK").refused is None
+                is_accepted = (
+                    wait_for_event(events, ConnackReceived, time.monotonic() + 6, "no CONNACK").refused is None
+                )
             session.close(orderly=is_accepted)
             if is_accepted:
                 return

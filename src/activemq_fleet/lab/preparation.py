@@ -106,7 +106,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
         return local
     release, home = broker.release, None
     try:
-        home = artifacts.distribution_directory_for(release, progress=progress)
+        home = artifacts.fetch_distribution_directory(release, progress=progress)
     except FleetError as error:
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
@@ -117,7 +117,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
             )
     if home is not None:
         return InstalledSoftware(str(home), whole=True)
-    return _linked_jars(release, artifacts.jar_directory_for(release, progress=progress), layout)
+    return _linked_jars(release, artifacts.fetch_jar_directory(release, progress=progress), layout)
 
 
 def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware | None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element
-from activemq_fleet.lint.security_console import console_import_elements_with_paths
+from activemq_fleet.lint.security_console import web_console_imports_with_paths
 from activemq_fleet.uris import is_openwire
 
 Exposure = Literal["openwire", "other ports", "no port", "no broker"]
@@ -28,7 +28,7 @@ def port_exposure_kind(document: Document) -> Exposure:
     if any(map(_has_openwire, brokers)):
         return "openwire"
     uris = [listener_uri(connector) for connector in document.transport_connectors]
-    if any(uri.scheme != "vm" for uri in uris) or console_import_elements_with_paths(document):
+    if any(uri.scheme != "vm" for uri in uris) or web_console_imports_with_paths(document):
         return "other ports"
     return "no port"
 

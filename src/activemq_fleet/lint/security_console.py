@@ -58,7 +58,7 @@ def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
 
 
 @once_per_document
-def console_import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
+def web_console_imports_with_paths(document: Document) -> list[tuple[Element, str]]:
     """Return the ``<import>`` elements of an XML file that import the web console's file, each with the imported path.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
@@ -80,10 +80,10 @@ def _has_console(document: Document, name: str) -> bool:
 def possible_console_documents(document: Document) -> Iterator[Document]:
     """Yield the parsed XML files that may define the web console's beans: its imported files, then activemq.xml itself.
 
-    ``console_import_elements_with_paths`` decides which imports are those of the console. A file that is absent or not
-    XML is left out.
+    ``web_console_imports_with_paths`` decides which imports are those of the console. A file that is absent or not XML
+    is left out.
     """
-    for _, name in console_import_elements_with_paths(document):
+    for _, name in web_console_imports_with_paths(document):
         if page := document.parsed_sibling_file(name):
             yield page
     yield document
@@ -258,7 +258,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for node, name in console_import_elements_with_paths(document):
+    for node, name in web_console_imports_with_paths(document):
         if document.broker is not None:
             bind = document.broker.settings.console_bind
             if is_wildcard_bind_address(bind):

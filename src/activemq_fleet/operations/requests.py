@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from activemq_fleet.become_failures import remedy_for_dropped_hosts
-from activemq_fleet.deployment import BrokerFacts, CompiledFleet
+from activemq_fleet.deployment import BrokerFacts, FleetFacts
 from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.printable import align_columns
@@ -152,7 +152,7 @@ class OperationRequest:
     ``ReleaseArchive``, or None if it cannot see the archive.
     """
 
-    fleet: CompiledFleet
+    fleet: FleetFacts
     evidence: Mapping[str, Any] = field(default_factory=dict)
     configured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     target: Mapping[str, Any] = field(default_factory=dict)

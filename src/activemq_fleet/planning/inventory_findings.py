@@ -31,4 +31,4 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
         brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts
-    return data.all_findings(roster.unread, brokers)
+    return data.all_inventory_findings(roster.unread, brokers)

@@ -39,10 +39,10 @@ from activemq_fleet.audit.reached_ranges import (
 )
 from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
 from activemq_fleet.audit.verdict_passes import (
+    iterate_records_gaps_and_silences,
     journal_lines_with_agent_positions,
     judged_events,
-    merge_reached_event_ranges,
-    records_gaps_and_longest_silences,
+    merge_received_event_ranges,
 )
 from activemq_fleet.spark.datasets import JobOutput
 from activemq_fleet.spark.inputs import AuditInputs, binary_files_dataframe
@@ -138,7 +138,7 @@ def judge_and_write_event_deliveries(
     parts, _ = output.run_task_and_write_rows(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
     )
-    judge = DeliveryJudge(subscribers, missing, merge_reached_event_ranges(parts))
+    judge = DeliveryJudge(subscribers, missing, merge_received_event_ranges(parts))
     task = partial(_judge_events, judge=judge, times=times, horizons=horizons)
     figures, _ = output.run_task_and_write_rows(by_event.mapInArrow, task, ["deliveries", "messages"])
     for task_figures in figures:
@@ -179,7 +179,7 @@ def _put_in_order(
 ) -> Iterator[JournalFinding | SubscriberSilence | KeyedObject]:
     """Yield the records with their event id as key, and for the driver all other findings and the first gaps."""
     gaps = FirstItemsBySortKey(MOST_GAPS, journal_gap_sort_key)
-    for finding in records_gaps_and_longest_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
+    for finding in iterate_records_gaps_and_silences((keyed.value for keyed in unpickle_objects(batches)), epochs):
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):

@@ -17,7 +17,7 @@ from activemq_fleet.drift.host_drift import (
     count_host_drift,
     drift_result,
     drift_rows_of_host,
-    planned_collected_or_both,
+    planned_found_or_both_word,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
 from activemq_fleet.spark.datasets import JobOutput, read_dataset
@@ -140,7 +140,7 @@ def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:
     """Yield the rows of each host, and the compared host; records are grouped by host."""
     for host, objects in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         records = [keyed.value for keyed in objects]
-        side = planned_collected_or_both(records)
+        side = planned_found_or_both_word(records)
         rows = list(drift_rows_of_host(records)) if side == "both" else []
         yield from (DatasetRows("drift", row) for row in rows)
         if side:

@@ -10,7 +10,14 @@ from typing import Any, Protocol, TypeVar
 
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
-from activemq_agent.connection_events import Connack, ConnectionEnded, MessageReceived, Puback, Suback, TransportUp
+from activemq_agent.connection_events import (
+    ConnackReceived,
+    ConnectionEnded,
+    MessageReceived,
+    PubackReceived,
+    SubackReceived,
+    TransportUp,
+)
 from activemq_agent.session import Session
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
@@ -93,7 +100,7 @@ class Conn(Session):
         if not refused:
             self.filters.append(topic_filter)
             self.qos[topic_filter] = qos
-        self.put(Suback(self.number, mid, refused))
+        self.put(SubackReceived(self.number, mid, refused))
         return mid
 
     def unsubscribe(self, topic_filter: str) -> None:
@@ -124,19 +131,21 @@ class FakeBroker:
         self.conns.append(made)
         if self.accepts:
             put(TransportUp(conn))
-            put(Connack(conn, None, False))
+            put(ConnackReceived(conn, None, False))
         else:
             put(ConnectionEnded(conn, "no server listens"))
         return made
 
     def on_publish(self, conn: Conn, mid: int, topic: str, payload: bytes) -> None:
         if CANARY in topic:
-            conn.put(Puback(conn.number, mid))  # before publish() has returned: the worst case is the normal one
+            conn.put(
+                PubackReceived(conn.number, mid)
+            )  # before publish() has returned: the worst case is the normal one
             if topic in conn.filters and topic not in self.mute:
                 qos = conn.qos[topic]
                 conn.put(MessageReceived(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
         elif self.acknowledges:
-            conn.put(Puback(conn.number, mid))
+            conn.put(PubackReceived(conn.number, mid))
 
     @property
     def last(self) -> Conn:

@@ -24,15 +24,15 @@ from activemq_agent.connecting import (
     Stopped,
     Tick,
 )
-from activemq_agent.connection_events import Connack, ConnectionEnded, TransportUp
+from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
 
-def accepted(conn: int) -> Connack:
-    return Connack(conn, None, False)
+def accepted(conn: int) -> ConnackReceived:
+    return ConnackReceived(conn, None, False)
 
 
-def denied(conn: int, reason: str) -> Connack:
-    return Connack(conn, reason, True)
+def denied(conn: int, reason: str) -> ConnackReceived:
+    return ConnackReceived(conn, reason, True)
 
 
 class Bench:

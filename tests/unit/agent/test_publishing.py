@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from activemq_agent.connection_events import Puback
+from activemq_agent.connection_events import PubackReceived
 from activemq_agent.publishing import MOST_PREFIXES, Publisher
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
@@ -95,7 +95,7 @@ def test_no_more_than_the_window_is_on_the_wire(bench_of: Callable[..., Bench]) 
     bench.accept(30)
     bench.turn()
     assert len(bench.broker.last.published) == 7
-    bench.broker.last.put(Puback(1, bench.broker.last.published[0][0]))
+    bench.broker.last.put(PubackReceived(1, bench.broker.last.published[0][0]))
     bench.turn()
     assert len(bench.broker.last.published) == 8
 
@@ -106,7 +106,7 @@ def test_after_connection_loss_only_unacknowledged_events_are_sent_again_in_orde
     bench.turn()
     first = bench.broker.last
     for mid, _, _ in first.published[:4]:
-        first.put(Puback(first.number, mid))
+        first.put(PubackReceived(first.number, mid))
     bench.turn()
     bench.broker.acknowledges = True
     bench.clock.now += 11
@@ -126,7 +126,7 @@ def test_acknowledgements_of_a_connection_that_is_over_count_for_nothing(bench: 
     bench.turn(100, 0.5)
     assert bench.broker.last is not old
     for mid, _, _ in old.published:
-        old.put(Puback(old.number, mid))
+        old.put(PubackReceived(old.number, mid))
     bench.turn()
     assert bench.rows == 3
 
@@ -262,7 +262,7 @@ def test_rows_that_were_read_and_could_not_be_sent_are_read_again_before_they_ar
     bench.store.expire_events()
     bench.clock.now += 1
     for mid, _, _ in list(bench.broker.last.published):
-        bench.broker.last.put(Puback(1, mid))
+        bench.broker.last.put(PubackReceived(1, mid))
     bench.turn()
     assert len(bench.broker.last.published) == 2
 

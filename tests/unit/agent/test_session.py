@@ -17,12 +17,12 @@ import pytest
 from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connection_events import (
-    Connack,
+    ConnackReceived,
     ConnectionEnded,
     MessageReceived,
-    Puback,
+    PubackReceived,
     SessionEvent,
-    Suback,
+    SubackReceived,
     TransportUp,
 )
 from activemq_agent.packet_limits import BoundedClient
@@ -122,7 +122,7 @@ class Opened:
 def opened(peer: Peer) -> Iterator[Opened]:
     opened = Opened(peer.port)
     assert opened.next() == TransportUp(7)
-    assert opened.next() == Connack(7, None, False)
+    assert opened.next() == ConnackReceived(7, None, False)
     yield opened
     opened.session.close()
 
@@ -148,7 +148,7 @@ def test_a_refused_login_tells_whether_it_is_the_credentials(peer: Peer, code: i
     opened = Opened(peer.port)
     opened.next()
     answer = opened.next()
-    assert isinstance(answer, Connack)
+    assert isinstance(answer, ConnackReceived)
     assert answer.bad_credentials is bad
     assert answer.refused is not None
     assert "127.0.0.1" in answer.refused
@@ -176,7 +176,7 @@ def test_a_broker_that_closes_is_gone_and_the_client_does_not_come_back_by_itsel
 def test_a_publish_returns_the_number_that_its_puback_carries(peer: Peer, opened: Opened) -> None:
     peer.answers[PUBLISH] = puback
     mids = [opened.session.publish("a/b", b"x") for _ in range(50)]
-    assert [opened.next() for _ in mids] == [Puback(7, mid or 0) for mid in mids]
+    assert [opened.next() for _ in mids] == [PubackReceived(7, mid or 0) for mid in mids]
 
 
 def test_more_than_pahos_own_window_of_twenty_may_be_on_the_wire(peer: Peer, opened: Opened) -> None:
@@ -190,8 +190,8 @@ def test_a_refused_subscription_is_told_from_a_granted_one(peer: Peer, opened: O
     codes = iter([b"\x01", b"\x80"])
     peer.answers[SUBSCRIBE] = lambda body: b"\x90\x03" + body[:2] + next(codes)
     granted, refused = opened.session.subscribe("a/#"), opened.session.subscribe("b/#")
-    assert opened.next() == Suback(7, granted or 0, False)
-    assert opened.next() == Suback(7, refused or 0, True)
+    assert opened.next() == SubackReceived(7, granted or 0, False)
+    assert opened.next() == SubackReceived(7, refused or 0, True)
 
 
 def test_a_message_is_acknowledged_only_when_it_is_asked_for(peer: Peer, opened: Opened) -> None:
@@ -242,7 +242,7 @@ def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monk
     monkeypatch.setattr(BoundedClient, "disconnect", disconnect_afterwards)
     opened = Opened(peer.port)
     assert opened.next() == TransportUp(7)
-    assert opened.next() == Connack(7, None, False)
+    assert opened.next() == ConnackReceived(7, None, False)
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
 

@@ -23,7 +23,7 @@ EXPLAIN = ["-m", "activemq_fleet", "explain", "-i", str(ROOT / "examples" / "sha
 COLOR = re.compile(r"\x1b\[[0-9;]+m")
 SLOW = (
     "import time; from activemq_fleet.cli import activity; activity._SECONDS_HIDDEN = 0.05\n"
-    "with activity.ACTIVITY.show_activity('Reading the inventory'):\n"
+    "with activity.ACTIVITY.spinner_with_text('Reading the inventory'):\n"
     "    time.sleep(1)\n"
     "print('done')"
 )
@@ -121,7 +121,7 @@ def test_long_activity_is_shown_on_a_terminal_and_removed() -> None:
 
 def test_activity_is_not_shown_where_a_password_is_prompted_for() -> None:
     code = SLOW.replace(
-        "show_activity('Reading the inventory')", "show_activity('Reading the inventory', prompts=True)"
+        "spinner_with_text('Reading the inventory')", "spinner_with_text('Reading the inventory', prompts=True)"
     )
     assert run_on_terminal(["-c", code]) == "done\n"
 

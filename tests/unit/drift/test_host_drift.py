@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_collected_or_both
+from activemq_fleet.drift.host_drift import Row, drift_rows_of_host, planned_found_or_both_word
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record
 
 PLANNED = planned_file_record("h", "conf/a.xml", "<a/>\n", None)
@@ -33,7 +33,7 @@ def drift(*records: FileRecord) -> dict[str | None, Row]:
     ],
 )
 def test_a_host_is_on_the_sides_that_tell_of_it(records: tuple[FileRecord, ...], side: str | None) -> None:
-    assert planned_collected_or_both(records) == side
+    assert planned_found_or_both_word(records) == side
 
 
 def test_records_of_one_file_are_put_together() -> None:

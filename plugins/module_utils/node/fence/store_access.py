@@ -30,13 +30,14 @@ _NEWEST = 200
 class WritableAndNewestGeneration:
     """The number of the shared store's generation that a broker can write to, and the number of the newest one.
 
-    A generation is a copy of the store. ``writes`` is the generation that the broker can write to, ``in_force`` the
-    newest one of the store. Each takeover makes a generation. 0 is the store itself, without generations. ``writes`` is
-    None for a broker that has no file of the store open; ``in_force`` is None if the newest number cannot be read.
+    A generation is a copy of the store. ``writable`` is the generation that the broker can write to, ``newest`` the
+    newest generation of the store. Each takeover makes a generation. 0 is the store itself, without generations.
+    ``writable`` is None for a broker that has no file of the store open; ``newest`` is None if the newest number cannot
+    be read.
     """
 
-    writes: int | None
-    in_force: int | None
+    writable: int | None
+    newest: int | None
 
 
 def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGeneration]) -> list[str]:
@@ -44,8 +45,8 @@ def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGe
 
     They have its files open. Two names mean two masters.
     """
-    newest = max((access.in_force for access in accesses.values() if access.in_force is not None), default=None)
-    return sorted(host for host, access in accesses.items() if newest is not None and access.writes == newest)
+    newest = max((access.newest for access in accesses.values() if access.newest is not None), default=None)
+    return sorted(host for host, access in accesses.items() if newest is not None and access.writable == newest)
 
 
 def two_masters_message(accesses: Mapping[str, WritableAndNewestGeneration]) -> str:
