@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
 from activemq_fleet.errors import ArtifactError
@@ -76,6 +75,8 @@ def _make(target: Path, make: Callable[[Path], None]) -> None:
 
 @contextmanager
 def _locked(target: Path, progress: Progress) -> Iterator[None]:
+    from filelock import FileLock, Timeout  # only a download needs it, and it takes 6 ms to import
+
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
