@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
         if arguments["state"] == "opened":
             return {"changed": False, "directory": directory}
         host = str((task_vars or {})["inventory_hostname"])
-        with collected.staging_directory(directory, host) as place:
+        with collected.temporary_staging_directory(directory, host) as place:
             try:
                 result = self._bring(arguments, place, task_vars)
             finally:
@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
             )
         result = _checked_result(result)
         result["facts"]["clock"] = clock
-        with collected.limit_file_size(arguments["megabytes"] << 20):
+        with collected.limit_file_size_temporarily(arguments["megabytes"] << 20):
             self._connection.fetch_file(remote, f"{place}/archive")
         return result
 

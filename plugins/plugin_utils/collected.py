@@ -48,10 +48,10 @@ def create_or_reuse_evidence_directory(path: str) -> str:
 
 
 @contextmanager
-def staging_directory(directory: str, host: str) -> Iterator[str]:
-    """Create a temporary staging directory into which a host's collected evidence is unpacked.
+def temporary_staging_directory(directory: str, host: str) -> Iterator[str]:
+    """Create a staging directory for a host's collected evidence, yield its path, and remove it after the block.
 
-    Yields its path, and removes the directory at the end. It also removes what killed runs have left.
+    The evidence is unpacked into it. It also removes what killed runs have left.
     """
     if host.startswith(".") or "/" in host:
         raise AnsibleActionFail(
@@ -124,7 +124,7 @@ def _unpack(archive: str, tree: str, limit: int) -> None:
 
 
 @contextmanager
-def limit_file_size(limit: int) -> Iterator[None]:
+def limit_file_size_temporarily(limit: int) -> Iterator[None]:
     """Limit the size of each file that this process writes within a ``with`` block.
 
     The limit also counts for its child processes. ``limit`` is in bytes; some slack is added. A host that lies may send

@@ -39,7 +39,7 @@ def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
 
 
 def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
-    with collected.staging_directory(str(directory), "one") as place:
+    with collected.temporary_staging_directory(str(directory), "one") as place:
         collected.replace_evidence_from_archive(packed, facts or {}, place, str(directory / "one"), 1 << 20)
 
 
@@ -228,7 +228,7 @@ def test_gzip_data_that_unpack_to_more_than_may_come_are_refused(tmp_path: Path)
 def test_a_file_without_end_is_cut_while_it_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
     with open("/dev/zero", "rb") as endless, open(tmp_path / "archive", "wb", buffering=0) as target:
-        with pytest.raises(OSError, match="File too large"), collected.limit_file_size(1 << 20):
+        with pytest.raises(OSError, match="File too large"), collected.limit_file_size_temporarily(1 << 20):
             shutil.copyfileobj(endless, target, 1 << 16)
         target.write(b"x" * 8)  # the limit is gone
 

@@ -125,20 +125,20 @@ class _Attempt:
     def _connect(self) -> None:
         began, limit = time.monotonic(), self._config.policy.connack_timeout
         silent = (
-            f"the broker {self._broker.name} does not accept the TCP connection of activemq-agent check in {limit:g} "
-            "s: check the broker's process and the network"
+            f"the broker {self._broker.host_port_text} does not accept the TCP connection of activemq-agent check in "
+            f"{limit:g} s: check the broker's process and the network"
         )
         if self._broker.tls:
             silent = (
-                f"the broker {self._broker.name} does not answer the TLS handshake in {limit:g} s: check the broker's "
-                "process, and check that this port uses TLS"
+                f"the broker {self._broker.host_port_text} does not answer the TLS handshake in {limit:g} s: check "
+                "the broker's process, and check that this port uses TLS"
             )
         wait_for_event(self._events, TransportUp, began + limit, silent)
         self._steps.append(("TLS" if self._broker.tls else "TCP", time.monotonic() - began))
         began = time.monotonic()
         silent = (
-            f"the broker {self._broker.name} accepts TCP connections, but sends no CONNACK in {limit:g} s: check the "
-            "broker's process, and check that this port uses MQTT"
+            f"the broker {self._broker.host_port_text} accepts TCP connections, but sends no CONNACK in {limit:g} s: "
+            "check the broker's process, and check that this port uses MQTT"
         )
         answer = wait_for_event(self._events, ConnackReceived, began + limit, silent)
         if answer.refused is not None:
@@ -154,20 +154,20 @@ class _Attempt:
         began, limit = time.monotonic(), self._config.policy.canary_timeout
         session.subscribe(self._topic, 0)
         slow = (
-            f"the broker {self._broker.name} accepts the login, but does not answer the MQTT packet SUBSCRIBE in "
-            f"{limit:g} s: check the broker's log activemq.log"
+            f"the broker {self._broker.host_port_text} accepts the login, but does not answer the MQTT packet "
+            f"SUBSCRIBE in {limit:g} s: check the broker's log activemq.log"
         )
         if wait_for_event(self._events, SubackReceived, began + limit, slow).refused:
             raise AgentError(
-                f"the broker {self._broker.name} rejects the subscription to the topic {self._topic}: let "
+                f"the broker {self._broker.host_port_text} rejects the subscription to the topic {self._topic}: let "
                 f"{self._config.login_text} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = (
-            f"the broker {self._broker.name} accepts the test message on the topic {self._topic}, but does not "
-            f"deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_text} read this topic, "
-            "and that the store is not full"
+            f"the broker {self._broker.host_port_text} accepts the test message on the topic {self._topic}, but does "
+            f"not deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_text} read this "
+            "topic, and that the store is not full"
         )
         while wait_for_event(self._events, MessageReceived, began + limit, lost).payload != body:
             pass
@@ -177,10 +177,10 @@ class _Attempt:
         """Return the problem, or advice to write ``ssl://`` where a plain connection got no answer from a TLS port."""
         kept_silent = bool(self._steps) and not any(name == "CONNACK" for name, _ in self._steps)
         is_plain = not self._broker.tls and "rejected the login" not in problem
-        if kept_silent and is_plain and speaks_tls(self._broker.address, 2.0):
+        if kept_silent and is_plain and speaks_tls(self._broker.socket_address, 2.0):
             return (
-                f"the port of the broker {self._broker.name} uses TLS, but the key mb.urls of agent.conf has no "
-                f"ssl:// for this broker: write ssl://{self._broker} in mb.urls"
+                f"the port of the broker {self._broker.host_port_text} uses TLS, but the key mb.urls of agent.conf has "
+                f"no ssl:// for this broker: write ssl://{self._broker} in mb.urls"
             )
         return problem
 

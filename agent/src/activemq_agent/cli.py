@@ -33,20 +33,20 @@ _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--config", "path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
+    "--config", "config_path", type=click.Path(path_type=Path), default=DEFAULT_CONFIG, show_default=True,
     envvar="ACTIVEMQ_AGENT_CONFIG", help="read the agent's configuration from this file",
 )  # fmt: skip
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
-def agent_cli(context: click.Context, path: Path) -> None:
+def agent_command_group(context: click.Context, config_path: Path) -> None:
     """Publish and receive events at the active broker of a pair, and keep every accepted event on disk.
 
     Exit codes: 0 success; 1 rejected or failed; 2 wrong usage or configuration.
     """
-    context.obj = path
+    context.obj = config_path
 
 
-@agent_cli.command("run")
+@agent_command_group.command("run")
 @click.option(
     "--drop-expired",
     is_flag=True,
@@ -64,7 +64,7 @@ def run_agent(path: Path, drop_expired: bool) -> int:
     return Service(config).run()
 
 
-@agent_cli.command("check")
+@agent_command_group.command("check")
 @click.pass_obj
 def show_config_and_test_brokers(path: Path) -> int:
     """Show the effective configuration, and test each broker; exit with 0 if at least one test passes, else 1."""
@@ -83,7 +83,7 @@ def show_config_and_test_brokers(path: Path) -> int:
     return 0 if passed else 1
 
 
-@agent_cli.command()
+@agent_command_group.command()
 @click.argument("topic")
 @click.argument("payload", default="-")
 @click.option(
@@ -107,7 +107,7 @@ def publish(path: Path, topic: str, payload: str, event_id: str | None, timeout:
         click.echo(client.publish(topic, content, event_id=event_id, timeout=timeout))
 
 
-@agent_cli.command("status")
+@agent_command_group.command("status")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.pass_obj
 def print_status(path: Path, form: str) -> None:
@@ -123,7 +123,7 @@ def print_status(path: Path, form: str) -> None:
         click.echo(f"{name:{width}}  {text}".rstrip())
 
 
-@agent_cli.command("requeue")
+@agent_command_group.command("requeue")
 @click.argument("ids", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="send every expired event again")
 @click.pass_obj
@@ -177,8 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with agent_cli.make_context(PROGRAM, words) as context:
-            result = agent_cli.invoke(context)
+        with agent_command_group.make_context(PROGRAM, words) as context:
+            result = agent_command_group.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as end:

@@ -27,17 +27,17 @@ class Endpoint:
     tls: bool = False
 
     @property
-    def address(self) -> tuple[str, int]:
-        """The address of a network endpoint: host and port, as functions of sockets require."""
+    def socket_address(self) -> tuple[str, int]:
+        """The address of a network endpoint: the tuple (host, port), as functions of sockets require."""
         return self.host, self.port
 
     @property
-    def name(self) -> str:
-        """The name of a network endpoint: ``host:port``, with brackets around an IPv6 address."""
+    def host_port_text(self) -> str:
+        """The text ``host:port`` of a network endpoint, with brackets around an IPv6 address."""
         return join_host_port(self.host, self.port)
 
     def __str__(self) -> str:
-        return f"ssl://{self.name}" if self.tls else self.name
+        return f"ssl://{self.host_port_text}" if self.tls else self.host_port_text
 
 
 @dataclass(frozen=True, slots=True)

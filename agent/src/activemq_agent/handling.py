@@ -253,7 +253,7 @@ class HandlerWorker:
         except AgentError as error:
             return [partial(_refuse, str(error)), *handlers]
         if program is not None:
-            handlers.append(partial(self.programs.run, program, config.handler_timeout))
+            handlers.append(partial(self.programs.run_handler_program, program, config.handler_timeout))
         return handlers
 
     def _pass(self, first: IncomingMessage) -> None:

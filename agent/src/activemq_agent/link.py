@@ -100,7 +100,7 @@ class AgentConnection:
         clock: Callable[[], float] = time.monotonic,
         **dependencies: Unpack[ConnectionDependencies],
     ) -> None:
-        self.names = tuple(broker.name for broker in config.urls)
+        self.names = tuple(broker.host_port_text for broker in config.urls)
         self.session: Session | None = None
         self.conn = 0
         self.broker: str | None = None
@@ -201,11 +201,11 @@ class AgentConnection:
             yield from self._state_changes()
 
     def handle_or_drop_on_error(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
-        """Handle a connection event by a function, or drop it if the function fails; return whether it is finished.
+        """Handle a connection event by a function, or drop the event if the function fails.
 
-        It is finished if the function returns True, or if the event was dropped. Only a packet that the broker sent is
-        dropped: it is counted and logged as a dropped message, so that a broker's data cannot end the thread. Errors on
-        other events are raised.
+        Return True if the event needs no more processing: it was dropped, or the function returned True. Only a packet
+        that the broker sent is dropped: it is counted and logged as a dropped message, so that a broker's data cannot
+        end the thread. Errors on other events are raised.
         """
         try:
             return bool(handle(event))

@@ -130,7 +130,7 @@ class Metrics(Collector):
         The path is ``/metrics``. Raises AgentError if the endpoint cannot be listened on.
         """
         try:
-            self._server = MetricsServer(endpoint.address, self.registry)
+            self._server = MetricsServer(endpoint.socket_address, self.registry)
             self._server.start()
         except OSError as error:
             raise AgentError(

@@ -22,7 +22,7 @@ class SystemdNotifier:
         self._environment = os.environ if environment is None else environment
         self.interval = _interval(self._environment)
 
-    def send_to_systemd(self, *assignments: str) -> bool:
+    def send_assignments_to_systemd(self, *assignments: str) -> bool:
         """Send assignments such as ``READY=1`` to systemd; return whether they were sent.
 
         Errors of systemd's socket are ignored.

@@ -171,11 +171,12 @@ class ProgramRunner:
         self._lock = threading.Lock()
         self._killed = False
 
-    def run(self, path: Path, timeout: float, event: HandlerEvent) -> None:
-        """Run an executable that handles messages, with an event as its input, and wait for its successful end.
+    def run_handler_program(self, path: Path, timeout: float, event: HandlerEvent) -> None:
+        """Run an executable that handles messages, with an event as its input; raise AgentError if it fails.
 
-        Raises AgentError if it ends with an error, or does not end within ``timeout`` seconds and is killed. The event
-        is JSON on its standard input. Its output goes to the agent's standard error.
+        Returns nothing after its successful end. It fails if it cannot be started, ends with an error, or does not end
+        within ``timeout`` seconds and is killed. The event is JSON on its standard input. Its output goes to the
+        agent's standard error.
         """
         try:
             with self._lock:

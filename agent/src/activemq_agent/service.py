@@ -87,7 +87,7 @@ class Service:
                     "systemd starts the agent again. If this happens again, report it with the agent's log",
                     reason="; ".join(self._died),
                 )
-                self._notifier.send_to_systemd("STOPPING=1", f"STATUS={self._died[0]}")
+                self._notifier.send_assignments_to_systemd("STOPPING=1", f"STATUS={self._died[0]}")
                 self.handlers.close(0.0)
                 return 1
             self._drain()
@@ -278,7 +278,7 @@ class Service:
             self._note_deaths()
             if not is_ready and self._is_ready():
                 is_ready = True
-                self._notifier.send_to_systemd("READY=1")
+                self._notifier.send_assignments_to_systemd("READY=1")
             now = time.monotonic()
             if now - fed_at >= interval:
                 fed_at = now
@@ -292,10 +292,10 @@ class Service:
                         hint="if the threads make no progress for longer, systemd's watchdog restarts the agent",
                     )
                 else:
-                    self._notifier.send_to_systemd("WATCHDOG=1")
+                    self._notifier.send_assignments_to_systemd("WATCHDOG=1")
             if (status := self._one_line()) != last_status:
                 last_status = status
-                self._notifier.send_to_systemd(f"STATUS={status}")
+                self._notifier.send_assignments_to_systemd(f"STATUS={status}")
             self._look.wait(LOOK)
             self._look.clear()
 
@@ -318,7 +318,7 @@ class Service:
     def _drain(self) -> None:
         """Accept no more events, let outbox and handlers work for at most ``drain.seconds``, and end the threads."""
         self._is_stopping = True
-        self._notifier.send_to_systemd("STOPPING=1", "STATUS=emptying the outbox")
+        self._notifier.send_assignments_to_systemd("STOPPING=1", "STATUS=emptying the outbox")
         deadline = time.monotonic() + self.config.drain_seconds
         self.control.stopping = True
         self._subscriber_stop.set()

@@ -166,7 +166,7 @@ class Session:
     def _connect(self) -> None:
         client = self._client
         try:
-            client.connect(*self._broker.address, keepalive=self._keepalive)
+            client.connect(*self._broker.socket_address, keepalive=self._keepalive)
         except (OSError, ValueError, AgentError) as error:
             self._over(explain_connection_failure(error, self._broker, seconds=CONNECT_TIMEOUT))
             return
@@ -182,13 +182,15 @@ class Session:
         if self._closed:
             opened.close()
             raise AgentError(
-                f"the agent ended the attempt to connect to {self._broker.name}, because it no longer requires this "
-                "connection, for example when it stops: no action is required"
+                f"the agent ended the attempt to connect to {self._broker.host_port_text}, because it no longer "
+                "requires this connection, for example when it stops: no action is required"
             )
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._answered = True
-        refused = f"the broker {self._broker.name} rejected the login: {reason}" if reason.is_failure else None
+        refused = (
+            f"the broker {self._broker.host_port_text} rejected the login: {reason}" if reason.is_failure else None
+        )
         self._put(ConnackReceived(self._conn, refused, reason.value in _BAD_CREDENTIALS))
 
     def _on_disconnect(self, client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
@@ -200,7 +202,9 @@ class Session:
         if not (silent or self._answered):
             use_tls = "if this port uses TLS, write ssl:// in mb.urls of agent.conf"
             hint = "check the broker's log activemq.log" if self._broker.tls else use_tls
-            text = f"the broker {self._broker.name} closed the connection without an answer to CONNECT: {hint}"
+            text = (
+                f"the broker {self._broker.host_port_text} closed the connection without an answer to CONNECT: {hint}"
+            )
         self._over(text, silent=silent)
 
     def _on_subscribe(self, _client: Any, _data: Any, mid: int, reasons: Any, _properties: Any) -> None:

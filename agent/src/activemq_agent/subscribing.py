@@ -33,7 +33,7 @@ from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
-from activemq_agent.store import StorageReceipt
+from activemq_agent.store import InboxReceipt
 from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ class Subscriber:
         """Call ``handle`` in the subscriber's thread when the store has answered."""
         future.add_done_callback(lambda done: self.link.put_in_queue(partial(handle, message, done)))
 
-    def _stored(self, message: MessageReceived, future: Future[StorageReceipt]) -> None:
+    def _stored(self, message: MessageReceived, future: Future[InboxReceipt]) -> None:
         """Process the store's answer for a received message.
 
         Answers come in the order in which messages were offered.
@@ -288,7 +288,7 @@ class Subscriber:
             self.received += 1
             self._on_stored(name)
 
-    def _receipt(self, future: Future[StorageReceipt]) -> StorageReceipt | None:
+    def _receipt(self, future: Future[InboxReceipt]) -> InboxReceipt | None:
         """Return the store's receipt for a message, or None if the store could not write."""
         try:
             return future.result()

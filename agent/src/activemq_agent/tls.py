@@ -82,11 +82,11 @@ def _unusable(key: str, path: Path | None, error: OSError) -> ConfigError:
 
 
 def explain_connection_failure(error: BaseException, broker: Endpoint, *, seconds: float) -> str:
-    """Explain on one line why a connection to a broker failed.
+    """Return one line that explains why a connection to a broker failed, with the remedy.
 
     ``seconds`` is the timeout of the attempt.
     """
-    at = f"the broker {broker.name}"
+    at = f"the broker {broker.host_port_text}"
     match error:
         case ssl.SSLCertVerificationError():
             return _bad_certificate(error, at, broker.host)
@@ -104,7 +104,7 @@ def explain_connection_failure(error: BaseException, broker: Endpoint, *, second
         case socket.gaierror():
             return f"the host name of {at} cannot be resolved ({error.strerror}): correct mb.urls or the DNS entry"
         case ConnectionRefusedError():
-            return f"no process listens on {broker.name}: start the broker, or correct mb.urls"
+            return f"no process listens on {broker.host_port_text}: start the broker, or correct mb.urls"
     reason = getattr(error, "strerror", None) or error or type(error).__name__
     return f"the connection to {at} failed: {reason}. Check the network and mb.urls"
 

@@ -128,7 +128,7 @@ def _answer_once(connector: _LoadConnector, timeout: float) -> _Answer:
     except ssl.SSLError as error:
         broker = Endpoint(*connector.address, tls=True)
         reason = explain_connection_failure(error, broker, seconds=timeout)
-        return _Answer(reason.removeprefix(f"the broker {broker.name} "))
+        return _Answer(reason.removeprefix(f"the broker {broker.host_port_text} "))
     except socket.gaierror:
         return _Answer("the host name cannot be resolved")
     except TimeoutError:

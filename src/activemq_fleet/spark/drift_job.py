@@ -23,7 +23,7 @@ from activemq_fleet.drift.records import FileRecord, collected_file_records, pla
 from activemq_fleet.spark.datasets import JobOutput, read_dataset
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.manifests import json_text
-from activemq_fleet.spark.paths import local_path, path_below, uri_of, uri_with_escaped_wildcards
+from activemq_fleet.spark.paths import local_path, path_relative_to_root, uri_of, uri_with_escaped_wildcards
 from activemq_fleet.spark.progress import progress_phase
 from activemq_fleet.spark.settings import temporary_settings
 from activemq_fleet.spark.task_results import (
@@ -111,7 +111,7 @@ def _read_files(
             record
             for batch in batches
             for path, content in zip(*batch.columns, strict=True)
-            for record in records_of(path_below(root, path.as_py()), content.as_py())
+            for record in records_of(path_relative_to_root(root, path.as_py()), content.as_py())
         )
         return _key_records_by_host(file_records)
 

@@ -25,7 +25,7 @@ from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
 from activemq_fleet.node.printable import escape_unprintable
 from activemq_fleet.spark.input_directory import check_no_outside_links
-from activemq_fleet.spark.paths import local_path, path_below, uri_of, uri_with_escaped_wildcards
+from activemq_fleet.spark.paths import local_path, path_relative_to_root, uri_of, uri_with_escaped_wildcards
 from activemq_fleet.spark.settings import temporary_settings
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
     )
     files, contents = [], {}
     for row in listed.unionAll(host_files).toArrow().to_pylist():
-        host, _, file = path_below(root, row["path"]).partition("/")
+        host, _, file = path_relative_to_root(root, row["path"]).partition("/")
         if not file:
             if file_kind(host) == "log":
                 raise InputError(f"{logs}: this is the directory of a single host: name its parent directory")

@@ -39,9 +39,9 @@ def uri_with_escaped_wildcards(path: str | Path) -> str:
     return _GLOB.sub(r"\\\1", uri_of(path))
 
 
-def path_below(root: str, path: str) -> str:
-    """Return the part of a path that is below a root directory.
+def path_relative_to_root(root: str, path: str) -> str:
+    """Return a path relative to the root directory that contains it; both may have a scheme and an authority.
 
-    Hadoop lists the path; both may have a scheme and an authority.
+    Hadoop listed the path below ``root``. A path that is not below it is returned without its scheme and authority.
     """
     return _SCHEME.sub("", path).removeprefix(f"{_SCHEME.sub('', root).rstrip('/')}/")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import IncomingMessage, MachineClocks, SentEvent, StorageReceipt, Store, StoreLimits
+from activemq_agent.store import InboxReceipt, IncomingMessage, MachineClocks, SentEvent, Store, StoreLimits
 
 
 @dataclass
@@ -53,7 +53,7 @@ def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: in
     store.queue_acknowledgements([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
-def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> StorageReceipt:
+def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> InboxReceipt:
     """Store a message and return its receipt."""
     return store.queue_received_message(topic, payload, broker="b", conn=conn).result()
 

@@ -17,13 +17,13 @@ def test_assignments_arrive_in_one_datagram(tmp_path: Path, kind: str) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address.replace("@", "\0", 1))
         systemd.settimeout(5)
-        assert SystemdNotifier({"NOTIFY_SOCKET": address}).send_to_systemd("READY=1", "STATUS=fine")
+        assert SystemdNotifier({"NOTIFY_SOCKET": address}).send_assignments_to_systemd("READY=1", "STATUS=fine")
         assert systemd.recv(1000) == b"READY=1\nSTATUS=fine"
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "relative", "/nonexistent/socket", "@nobody"])
 def test_without_systemd_nothing_happens(address: str) -> None:
-    assert not SystemdNotifier({"NOTIFY_SOCKET": address}).send_to_systemd("READY=1")
+    assert not SystemdNotifier({"NOTIFY_SOCKET": address}).send_assignments_to_systemd("READY=1")
 
 
 @pytest.mark.parametrize(

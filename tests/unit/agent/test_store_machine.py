@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.store import SentEvent, StorageReceipt, Store, StoreLimits
+from activemq_agent.store import InboxReceipt, SentEvent, Store, StoreLimits
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 
 # Small, so that each bound is met within a few calls.
@@ -169,13 +169,13 @@ class StoreMachine(RuleBasedStateMachine):
         receipt = receive(self.store, topic, payload, conn=self.conn)
         full = len(model.inbox) + model.quarantined >= LIMITS.inbox_rows or len(model.lane(topic)) >= LIMITS.topic_rows
         if event_id in model.known:
-            assert receipt == StorageReceipt(0, event_id, duplicate=True)
+            assert receipt == InboxReceipt(0, event_id, duplicate=True)
         elif full:
-            assert receipt == StorageReceipt(0, event_id, full=True)
+            assert receipt == InboxReceipt(0, event_id, full=True)
             return
         else:
             model.rx += 1
-            assert receipt == StorageReceipt(model.rx, event_id)
+            assert receipt == InboxReceipt(model.rx, event_id)
             model.inbox.append((model.rx, event_id, topic))
             model.known |= {event_id} if event_id else set()
         model.jseq += 1

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import MessageReceived
-from activemq_agent.store import StorageReceipt, Store
+from activemq_agent.store import InboxReceipt, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
@@ -126,12 +126,12 @@ def test_messages_are_stored_then_acknowledged_in_their_order(bench: Bench) -> N
 
 
 def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise: Future[StorageReceipt] = Future()
+    promise: Future[InboxReceipt] = Future()
     monkeypatch.setattr(bench.store, "queue_received_message", lambda *_, **__: promise)
     bench.come(1)
     bench.turn()
     assert bench.conn.acked == []
-    promise.set_result(StorageReceipt(1, None))
+    promise.set_result(InboxReceipt(1, None))
     bench.turn()
     assert bench.conn.acked == [1]
 
@@ -139,8 +139,8 @@ def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: py
 def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> Future[StorageReceipt]:
-        failed: Future[StorageReceipt] = Future()
+    def fail(*_: object, **__: object) -> Future[InboxReceipt]:
+        failed: Future[InboxReceipt] = Future()
         failed.set_exception(AgentError("the store cannot be written: disk full"))
         return failed
 
@@ -197,7 +197,7 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
     bench.turn()
     take = bench.store.queue_received_message
 
-    def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[StorageReceipt]:
+    def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[InboxReceipt]:
         future = take(topic, payload, **rest)
         if payload == b"2" and future.result().full:
             bench.handle_first()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_agent.store.clock import MachineClocks
-from activemq_agent.store.rows import IncomingMessage, OutgoingEvent, SentEvent, StorageReceipt, StoreLimits
+from activemq_agent.store.rows import InboxReceipt, IncomingMessage, OutgoingEvent, SentEvent, StoreLimits
 from activemq_agent.store.store import Store
 
-__all__ = ["IncomingMessage", "MachineClocks", "OutgoingEvent", "SentEvent", "StorageReceipt", "Store", "StoreLimits"]
+__all__ = ["InboxReceipt", "IncomingMessage", "MachineClocks", "OutgoingEvent", "SentEvent", "Store", "StoreLimits"]

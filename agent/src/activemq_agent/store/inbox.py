@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.identity import event_id_in
-from activemq_agent.store.rows import StorageReceipt, has_valid_checksum, size_in_bytes
+from activemq_agent.store.rows import InboxReceipt, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
@@ -50,10 +50,10 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
-def try_to_store_message(
+def store_message_and_return_receipt(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
-) -> StorageReceipt:
-    """Store a received message in an agent's inbox, and return the receipt: stored, duplicate or full.
+) -> InboxReceipt:
+    """Store a received message in an agent's inbox, and return the receipt: stored, duplicate or full (not stored).
 
     ``head`` is true if no older message of the same lane is still being stored. A lane that was full accepts no message
     until its oldest message that was not stored is offered again with ``head``: otherwise a later one of several
@@ -64,7 +64,7 @@ def try_to_store_message(
     if event_id is not None and _is_known(transaction, event_id):
         transaction.add_journal_record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
-        return StorageReceipt(0, event_id, duplicate=True)
+        return InboxReceipt(0, event_id, duplicate=True)
     size, lane = size_in_bytes(topic, payload), lane_of(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
@@ -75,12 +75,12 @@ def try_to_store_message(
         or counters.lanes[lane] >= limits.topic_rows
     ):
         counters.barred.add(lane)
-        return StorageReceipt(0, event_id, full=True)
+        return InboxReceipt(0, event_id, full=True)
     counters.rx += 1
     transaction.insert_and_count_row("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
     _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
-    return StorageReceipt(counters.rx, event_id)
+    return InboxReceipt(counters.rx, event_id)
 
 
 def _is_known(transaction: Transaction, event_id: str) -> bool:

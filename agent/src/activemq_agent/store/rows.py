@@ -79,7 +79,7 @@ class SentEvent(NamedTuple):
     broker: str
 
 
-class StorageReceipt(NamedTuple):
+class InboxReceipt(NamedTuple):
     """The receipt for a received message: an agent stored it in its inbox, had stored it before, or had no room for it.
 
     ``rx`` is its position in the inbox, 0 if it was not stored. A ``duplicate`` was stored before and may be
@@ -129,8 +129,8 @@ class StoreCounts:
     lanes: dict[str, int] = field(default_factory=dict)
 
 
-def row_checksum(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return the checksum of a row in an agent's store, over the row's values: eight bytes (BLAKE2b).
+def checksum_of_row_values(table: str, *values: str | bytes | float | None) -> bytes:
+    """Return the checksum of one row in an agent's store, over the row's given values: eight bytes (BLAKE2b).
 
     It is also over the name of the table, and over the type and length of each value.
     """
@@ -153,7 +153,7 @@ def has_valid_checksum(table: str, row: Sequence[Any]) -> bool:
     ``row`` has all its columns.
     """
     checked = CHECKED[table]
-    return bool(row_checksum(table, *row[checked]) == row[checked.stop])
+    return bool(checksum_of_row_values(table, *row[checked]) == row[checked.stop])
 
 
 def size_in_bytes(topic: str, payload: bytes) -> int:

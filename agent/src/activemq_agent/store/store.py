@@ -16,11 +16,11 @@ from activemq_agent.store.damage import store_damage_descriptions
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import StoreReader
 from activemq_agent.store.rows import (
+    InboxReceipt,
     IncomingMessage,
     JournalRecord,
     OutgoingEvent,
     SentEvent,
-    StorageReceipt,
     StoreCounts,
     StoreLimits,
 )
@@ -214,14 +214,14 @@ class Store:
 
     def queue_received_message(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
-    ) -> Future[StorageReceipt]:
+    ) -> Future[InboxReceipt]:
         """Queue a received message for storing in an agent's inbox, and return a future of its receipt.
 
         The store's writer thread stores it. Acknowledge the message to the broker unless the receipt is ``full``.
         ``head`` is false while an older message of the same topic filter is still being stored.
         """
         return self._writer.submit(
-            lambda transaction: inbox.try_to_store_message(transaction, topic, payload, broker, conn, head)
+            lambda transaction: inbox.store_message_and_return_receipt(transaction, topic, payload, broker, conn, head)
         )
 
     def pending_messages(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from activemq_agent.store.clock import ElapsedTimeCounter, MachineClocks
-from activemq_agent.store.rows import StoreLimits, has_valid_checksum, row_checksum, size_in_bytes
+from activemq_agent.store.rows import StoreLimits, checksum_of_row_values, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
 JOURNAL_LINES = 64
@@ -151,7 +151,7 @@ def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *othe
     The columns are those under its checksum (``checked``), the checksum, and others. A row of the tables of ids has no
     key in ``checked``, and is ignored if its id is there already.
     """
-    row = (*checked, row_checksum(table, *checked), *others)
+    row = (*checked, checksum_of_row_values(table, *checked), *others)
     into = f"OR IGNORE INTO {table} (event_id, at, sum)" if table in ID_TABLES else f"INTO {table}"
     db.execute(f"INSERT {into} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- names of the schema
 
@@ -162,4 +162,4 @@ def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
     These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
     """
     marks = ", ?" * (len(values) + 1)
-    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, row_checksum("counters", *values)))  # noqa: S608
+    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, checksum_of_row_values("counters", *values)))  # noqa: S608
