@@ -10,8 +10,8 @@ from activemq_fleet.lint.locks_signs import sharing_reason_of_store
 
 
 @rule("L035", "error", each="mKahaDB", releases="5.13.0 !5.18.5 6.0.0 !6.1.3")
-def mkahadb_mixes_pattern_and_per_destination_stores(mkahadb: Element) -> Iterator[Problem]:
-    """An mKahaDB has a store for a queue or topic and a perDestination store: only the broker's first start succeeds.
+def mkahadb_mixes_named_and_per_destination_stores(mkahadb: Element) -> Iterator[Problem]:
+    """An mKahaDB has a store with queue= or topic=, and a perDestination store: only the broker's first start succeeds.
 
     Why: once the stores exist on the disk, the broker opens the store of the queue or topic twice. Its start fails with
         InstanceAlreadyExistsException, also on a standby that takes over.

@@ -145,8 +145,8 @@ def _asks_for_login(context: Element) -> bool:
 
 
 @rule("S018", "warning", scope="fleet")
-def connector_total_frame_size_exceeds_heap(view: FleetView) -> Iterator[Problem]:
-    """A connector allows more and larger frames than the heap has room for.
+def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
+    """The frames that the clients of one connector can send at the same time do not fit in the heap.
 
     Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory
         before the client authenticates. Any client that can connect can therefore stop the broker: it opens connections

@@ -64,7 +64,7 @@ def xml_validation_disabled(document: Document) -> Iterator[Problem]:
 
 @rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
 def log_query_bean_prevents_start(bean: Element) -> Iterator[Problem]:
-    """The file has the logQuery bean of older default files.
+    """The file has the logQuery bean, whose class 5.17.0 removed: the broker does not start.
 
     Why: the class of the logQuery bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j,
         which 5.17.0 removed from the distribution. The broker does not find the class and does not start.
