@@ -38,7 +38,7 @@ class ActionModule(FleetAction):
         self._check_variables(task_vars or {})
         operations, name = import_library_module("operations"), arguments.pop("operation")
         try:
-            progress = operations.RunProgress.from_mapping(arguments.pop("progress"))
+            progress = operations.RunProgress.progress_from_dict(arguments.pop("progress"))
             request = operations.OperationRequest(
                 **arguments,
                 progress=progress,

@@ -16,7 +16,7 @@ from activemq_fleet.operations.migrate import (
     MigrationStep,
     StoreBacklog,
     next_migration_step,
-    receiving_pairs_by_host,
+    pair_by_receiving_host,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -208,4 +208,4 @@ def test_only_new_pairs_with_a_link_there_drain() -> None:
         "x": facts_of_broker("x", pair="else-mq01", ha="none"),
     }
 
-    assert receiving_pairs_by_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+    assert pair_by_receiving_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}

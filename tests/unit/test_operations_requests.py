@@ -91,11 +91,11 @@ def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> No
         B: {"acted": [], "before": "5.18.3 active", "counts": []},
     }
     second = restart(
-        RunProgress.from_mapping(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}}
+        RunProgress.progress_from_dict(json.loads(json.dumps(first["progress"]))), {A: {"pid": 8, "age": 0.0}, B: {}}
     )
     assert (second["step"]["hosts"], second["progress"]["done"]) == ([B], [A])
     third = restart(
-        RunProgress.from_mapping(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}}
+        RunProgress.progress_from_dict(second["progress"]), {A: {"pid": 8, "age": 0.0}, B: {"pid": 9, "age": 0.0}}
     )
     assert (third["step"]["act"], third["progress"]["done"]) == ("done", [A, B])
     assert [line.split()[-1] for line in third["table"]] == ["changed", "restart", "restart"]
@@ -105,7 +105,7 @@ def test_seconds_waited_add_up_until_the_next_act() -> None:
     waiting = restart(RunProgress(waited=4.0), {A: {"state": "starting"}, B: {}})
     assert waiting["step"]["act"] == "wait"
     assert waiting["progress"]["waited"] == 4.0 + waiting["step"]["seconds"]
-    assert restart(RunProgress.from_mapping(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
+    assert restart(RunProgress.progress_from_dict(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
 
 
 def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:

@@ -330,7 +330,7 @@ def test_final_table_shows_state_before_first_step_and_after_last() -> None:
         fleet=FleetFacts(brokers=BROKERS),
         evidence={A: found("active", release="6.3.1"), B: {"unreachable": True}},
         configured={A: {"changed": True}, B: {"changed": False}},
-        options={"decisions": {A: {"progress": started.as_dict()}}, "verified": {A: {"skipped": True}}},
+        options={"decisions": {A: {"progress": started.progress_as_dict()}}, "verified": {A: {"skipped": True}}},
     )
     decision = decide_operation("outcome", request)
     assert decision["say"] == "the playbook site is done on 2 brokers"

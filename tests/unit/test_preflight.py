@@ -11,7 +11,7 @@ from activemq_fleet.deployment import BrokerFacts, broker_facts
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.state import machine
 from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations.preflight import ignore_manual_broker_ports_with_warning
+from activemq_fleet.operations.preflight import facts_without_manual_broker_ports_and_warning
 from activemq_fleet.topology import Broker
 from activemq_fleet.validation import preflight_findings
 from tests.unit.fleets import fleet
@@ -129,13 +129,13 @@ def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_onl
         f"V062 {A}: port 61613 of the broker's listener stomp is in use by python3, pid 7. "
         "Stop the process that uses port 61613, or set another port in activemq_connectors",
     ]
-    others, warning = ignore_manual_broker_ports_with_warning(machine, broker)
+    others, warning = facts_without_manual_broker_ports_and_warning(machine, broker)
     assert [taken.port for taken in others.taken_ports] == [61613]
     assert warning == (
         f"{A}: a broker that runs from /opt/activemq-5.18.3 (pid 402) uses these ports of the new broker: 61616. "
         "Stop it before you run the playbook without --check"
     )
-    assert ignore_manual_broker_ports_with_warning(others, broker) == (others, "")
+    assert facts_without_manual_broker_ports_and_warning(others, broker) == (others, "")
 
 
 def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None:

@@ -21,7 +21,7 @@ from activemq_fleet.operations.requests import (
     Decision,
     OperationRequest,
     OperationStep,
-    dataclass_instance_from_mappings,
+    dataclass_instance_from_mapping,
     register_operation,
 )
 from activemq_fleet.profiles import PROFILES
@@ -76,8 +76,9 @@ class MigratedBrokerEvidence:
 
     @property
     def counted_store_backlog(self) -> StoreBacklog:
-        """The counted messages, subscriptions and transactions in the store of a broker that a migration empties.
+        """The StoreBacklog that was counted in the store of a broker that a migration empties.
 
+        It has the messages, the subscriptions and the prepared transactions.
         Raises InputError if they were not counted.
         """
         if self.held is None:
@@ -102,10 +103,10 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def receiving_pairs_by_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
-    """Return the pair of each broker that receives the messages of an old pair, by the host of the receiving broker.
+def pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
+    """Return a dictionary from the host of each broker that receives messages of an old pair to that broker's own pair.
 
-    Such a broker has a link to an old pair, which moves the messages.
+    A receiving broker has a link to an old pair, which moves the messages.
     """
     wanted = set(old_pairs)
     return {
@@ -393,7 +394,7 @@ def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = receiving_pairs_by_host(brokers, target["pairs"])
+    others = pair_by_receiving_host(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
@@ -404,11 +405,12 @@ def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
 
 @register_operation("migrate")
 def decide_migration_step(request: OperationRequest) -> Decision:
-    """Return the next step of a migration from old pairs of brokers to new ones.
+    """Return {"step": the next step of a migration} as a dictionary for the playbook, from the request of the playbook.
 
-    ``options["held"]`` maps hosts to the messages, subscriptions and clients that their brokers hold, as far as these
-    are known. ``options["retire"]`` is True if empty old brokers are to be retired. The step has the ``counts`` of
-    messages by host that the run has seen; the records of the hosts keep them for the next decision.
+    A migration moves the messages of old pairs of brokers to new ones. ``options["held"]`` maps hosts to the messages,
+    subscriptions and clients that their brokers hold, as far as these are known. ``options["retire"]`` is True if empty
+    old brokers are to be retired. The step has the ``counts`` of messages by host that the run has seen; the records of
+    the hosts keep them for the next decision.
     """
     brokers, options = request.broker_facts_by_host, request.options
     held = {host: _held(options["held"].get(host)) for host in request.evidence}
@@ -439,7 +441,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
 def _held(backlog: Mapping[str, Any] | None) -> StoreBacklog | None:
     if not backlog or "messages" not in backlog:
         return None
-    return dataclass_instance_from_mappings(
+    return dataclass_instance_from_mapping(
         StoreBacklog,
         backlog,
         subscriptions=[(row["topic"], row["client"], row["name"], row["messages"]) for row in backlog["subscriptions"]],

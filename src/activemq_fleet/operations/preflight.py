@@ -50,7 +50,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     machines = dict(request.evidence)
     if request.options.get("check_mode"):
         for host, machine in request.evidence.items():
-            machines[host], warning = ignore_manual_broker_ports_with_warning(
+            machines[host], warning = facts_without_manual_broker_ports_and_warning(
                 machine, request.broker_facts_by_host[host]
             )
             if warning:
@@ -70,18 +70,20 @@ def host_rule_findings(request: OperationRequest) -> Decision:
     return {"findings": [finding.to_dict() for finding in findings]}
 
 
-def ignore_manual_broker_ports_with_warning(machine: MachineFacts, broker: BrokerFacts) -> tuple[MachineFacts, str]:
-    """Return (FACTS, WARNING): a host's facts without the ports of a manually started broker, which the warning names.
+def facts_without_manual_broker_ports_and_warning(
+    host_facts: MachineFacts, broker: BrokerFacts
+) -> tuple[MachineFacts, str]:
+    """Return (facts, warning): a host's facts without the ports of a manually started broker, which the warning names.
 
-    The broker runs from ``activemq_home``. The warning is empty if there are no such ports. With --check, the broker
+    The broker runs from ``activemq_home``. The warning is "" if there are no such ports. With --check, the broker
     that an adopted inventory describes may run until the playbook starts its successor.
     """
-    old = [taken for taken in machine.taken_ports if taken.pid in machine.home_processes]
+    old = [taken for taken in host_facts.taken_ports if taken.pid in host_facts.home_processes]
     if not old:
-        return machine, ""
+        return host_facts, ""
     ports = ", ".join(str(taken.port) for taken in old)
-    others = tuple(taken for taken in machine.taken_ports if taken not in old)
-    return replace(machine, taken_ports=others), (
+    others = tuple(taken for taken in host_facts.taken_ports if taken not in old)
+    return replace(host_facts, taken_ports=others), (
         f"{broker.host}: a broker that runs from {broker.home} (pid {old[0].pid}) uses these ports of the new broker: "
         f"{ports}. Stop it before you run the playbook without --check"
     )

@@ -80,8 +80,8 @@ class RunProgress:
     hosts: Mapping[str, HostProgress] = field(default_factory=dict)
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress of an operation on brokers (acts by host, seconds waited) from ``as_dict``'s result.
+    def progress_from_dict(cls, mapping: Mapping[str, Any]) -> RunProgress:
+        """Return the progress of an operation on brokers (acts by host, seconds waited) from a ``progress_as_dict``.
 
         An empty mapping is the start of a run.
         """
@@ -95,10 +95,10 @@ class RunProgress:
             },
         )
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what an operation on brokers has done so far on each host, as a dictionary for its next decision.
+    def progress_as_dict(self) -> dict[str, Any]:
+        """Return the seconds waited and what an operation on brokers has done on each host, as a dictionary.
 
-        It also has the seconds waited. Playbooks keep the dictionary between decisions.
+        Playbooks keep the dictionary and pass it to the next decision.
         """
         return {
             "waited": self.waited,
@@ -250,7 +250,7 @@ def decide_operation(name: str, request: OperationRequest) -> Decision:
         return decision
     progress = request.progress.progress_after(decision["step"], request.evidence)
     done = sorted(request.progress.hosts_acted_on())
-    decision = {**decision, "progress": {**progress.as_dict(), "done": done}}
+    decision = {**decision, "progress": {**progress.progress_as_dict(), "done": done}}
     if decision["step"]["act"] != "done" or "hosts" not in request.target or not known.has_table:
         return decision
     hosts = request.target["hosts"]
@@ -281,13 +281,14 @@ def _refuse_lost_hosts(request: OperationRequest) -> None:
         )
 
 
-def dataclass_instance_from_mappings(kind: type[_Evidence], *mappings: Mapping[str, Any], **values: Any) -> _Evidence:
-    """Return an instance of the dataclass ``kind``, each field with the value of its name in the first mapping with it.
+def dataclass_instance_from_mapping(kind: type[_Evidence], mapping: Mapping[str, Any], **values: Any) -> _Evidence:
+    """Return an instance of the dataclass ``kind``, with the values that a mapping has for the names of its fields.
 
-    ``values`` take precedence over the mappings. A field that no mapping has takes its default. Lists become tuples.
+    ``values`` take precedence over the mapping. A field in neither takes its default. Other keys of the mapping are
+    ignored. Lists become tuples.
     """
     names = {known.name for known in fields(kind)}  # type: ignore[arg-type]
-    given = {name: mapping[name] for mapping in reversed(mappings) for name in names & mapping.keys()} | values
+    given = {name: mapping[name] for name in names & mapping.keys()} | values
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
 
 

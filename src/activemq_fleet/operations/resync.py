@@ -84,8 +84,8 @@ class PurePairNode:
         )
 
     @property
-    def host(self) -> str:
-        """The inventory name of a node's host."""
+    def host_name(self) -> str:
+        """The name in the inventory of the host on which a node of a pure master/slave pair runs."""
         return self.store.host
 
     @property
@@ -154,7 +154,7 @@ def next_resync_step(
 
 
 def _find(pairs: Mapping[str, Sequence[PurePairNode]], chosen: str) -> str:
-    hosts = [node.host for nodes in pairs.values() for node in nodes]
+    hosts = [node.host_name for nodes in pairs.values() for node in nodes]
     matching_hosts = [host for host in hosts if chosen in (host, host.partition(".")[0])]
     if len(pairs) != 1:
         raise InputError(
@@ -177,7 +177,7 @@ def _next(
         return well
     for node in both:
         if node.unfinished and node.is_down:
-            return ResyncStep("finish", f"{node.host}: the playbook installs the copied store", (node.host,))
+            return ResyncStep("finish", f"{node.host_name}: the playbook installs the copied store", (node.host_name,))
     if rising := _rising(master, slave):
         return rising
     choice = _judge(master, slave, chosen)
@@ -186,15 +186,15 @@ def _next(
     for node in both:
         if node.locked:
             raise ResyncRefusedError(
-                f"{node.host}: the broker is stopped, but another process holds the lock of its store. Find this "
+                f"{node.host_name}: the broker is stopped, but another process holds the lock of its store. Find this "
                 "process with fuser on the file named lock in the store directory, and stop the process"
             )
     if choice.equal:
-        text = f"{master.host}: the playbook starts the master, because {choice.reasons[0]}"
-        return ResyncStep("start", text, (master.host,), accept=("starting",), winner=choice.winner)
-    loser = slave if choice.winner == master.host else master
-    text = f"the playbook copies the store of {choice.winner} to {loser.host}: {'; '.join(choice.reasons)}"
-    return ResyncStep("copy", text, (choice.winner, loser.host), winner=choice.winner, reasons=choice.reasons)
+        text = f"{master.host_name}: the playbook starts the master, because {choice.reasons[0]}"
+        return ResyncStep("start", text, (master.host_name,), accept=("starting",), winner=choice.winner)
+    loser = slave if choice.winner == master.host_name else master
+    text = f"the playbook copies the store of {choice.winner} to {loser.host_name}: {'; '.join(choice.reasons)}"
+    return ResyncStep("copy", text, (choice.winner, loser.host_name), winner=choice.winner, reasons=choice.reasons)
 
 
 def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: float | None) -> ResyncStep | None:
@@ -203,7 +203,7 @@ def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: f
         return None
     if master.returned is False:
         return ResyncStep(
-            "wait", f"{master.host}: no message has completed a round trip through the broker yet", seconds=_WAIT
+            "wait", f"{master.host_name}: no message has completed a round trip through the broker yet", seconds=_WAIT
         )
     due = [
         node
@@ -211,12 +211,14 @@ def _well(pair: str, master: PurePairNode, slave: PurePairNode, restart_older: f
         if node.restart_required or (restart_older is not None and node.age is not None and node.age > restart_older)
     ]
     if due:
-        why = f"{' and '.join(node.host for node in due)} must be restarted"
-        return ResyncStep("stop", f"{slave.host}: the playbook stops the slave first, because {why}", (slave.host,))
+        why = f"{' and '.join(node.host_name for node in due)} must be restarted"
+        return ResyncStep(
+            "stop", f"{slave.host_name}: the playbook stops the slave first, because {why}", (slave.host_name,)
+        )
     if store_difference_sentence(master.store, slave.store):
         return None
     return ResyncStep(
-        "done", f"pair {pair} requires no change: {master.host} has started, and {slave.host} is attached"
+        "done", f"pair {pair} requires no change: {master.host_name} has started, and {slave.host_name} is attached"
     )
 
 
@@ -225,34 +227,41 @@ def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
     attached = slave.state == "standby" and slave.phase == "attached"
     if attached and master.state == "starting":
         return ResyncStep(
-            "wait", f"{master.host}: the master has not started yet, although {slave.host} is attached", seconds=_WAIT
+            "wait",
+            f"{master.host_name}: the master has not started yet, although {slave.host_name} is attached",
+            seconds=_WAIT,
         )
     if not master.waits_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
-        return ResyncStep("wait", f"{master.host}: the master does not listen for its slave yet", seconds=_WAIT)
+        return ResyncStep("wait", f"{master.host_name}: the master does not listen for its slave yet", seconds=_WAIT)
     if slave.is_down:
-        text = f"{slave.host}: the playbook starts the slave: {master.host} waits for it, and both stores are equal"
-        return ResyncStep("start", text, (slave.host,), accept=("standby",))
+        text = (
+            f"{slave.host_name}: the playbook starts the slave: {master.host_name} waits for it, and both stores are "
+            "equal"
+        )
+        return ResyncStep("start", text, (slave.host_name,), accept=("standby",))
     if slave.state in ("starting", "stopped"):
-        return ResyncStep("wait", f"{slave.host}: the slave has not connected to {master.host} yet", seconds=_WAIT)
+        return ResyncStep(
+            "wait", f"{slave.host_name}: the slave has not connected to {master.host_name} yet", seconds=_WAIT
+        )
     return None
 
 
 def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> StoreChoice:
     if chosen is None and master.state in SERVING and slave.state in SERVING:
         raise ResyncRefusedError(
-            f"{master.host} and {slave.host}: both brokers serve clients, and each has messages that the other does "
-            "not have. Choose the broker whose store you want to keep. Stop the producers of the other broker, and let "
-            "consumers receive all messages of the other broker. Then run the playbook resync with -e "
+            f"{master.host_name} and {slave.host_name}: both brokers serve clients, and each has messages that the "
+            "other does not have. Choose the broker whose store you want to keep. Stop the producers of the other "
+            "broker, and let consumers receive all messages of the other broker. Then run the playbook resync with -e "
             "activemq_resync_from=HOST, where HOST is the host of the chosen broker. The playbook keeps a backup of "
             "the store that it replaces"
         )
     choice = choose_store_to_keep(master.store, slave.store, chosen)
-    loser = slave if choice.winner == master.host else master
+    loser = slave if choice.winner == master.host_name else master
     if not choice.equal and loser.obstacle:
         raise ResyncRefusedError(
-            f"{loser.host}: nothing was changed, because the store of this host cannot be replaced. Correct this "
+            f"{loser.host_name}: nothing was changed, because the store of this host cannot be replaced. Correct this "
             f"problem: {loser.obstacle}"
         )
     return choice
@@ -260,8 +269,8 @@ def _judge(master: PurePairNode, slave: PurePairNode, chosen: str | None) -> Sto
 
 def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> ResyncStep:
     """Stop the node whose store is overwritten first; a slave that loses its master would begin to serve."""
-    order = (slave, master) if choice.winner == master.host else (master, slave)
-    host = next(node.host for node in order if not node.is_down)
+    order = (slave, master) if choice.winner == master.host_name else (master, slave)
+    host = next(node.host_name for node in order if not node.is_down)
     why = "both stores have the same contents" if choice.equal else f"{choice.winner} has the newer store"
     if not choice.equal and (details := store_difference_sentence(master.store, slave.store)):
         why += f" ({details})"

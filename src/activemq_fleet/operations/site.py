@@ -257,7 +257,8 @@ def summarize_site_run(request: OperationRequest) -> Decision:
     compared = read_evidence_by_host(options["verified"], _evidence_if_any)
     verified = {host: observed for host, observed in compared.items() if observed}
     runs = {
-        host: RunProgress.from_mapping(decision.get("progress", {})) for host, decision in options["decisions"].items()
+        host: RunProgress.progress_from_dict(decision.get("progress", {}))
+        for host, decision in options["decisions"].items()
     }
     records = {host: run.progress_of_host(host) for host, run in runs.items()}
     before = {host: release_and_state_text(observed) for host, observed in evidence.items()}
