@@ -81,7 +81,7 @@ def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> 
 
     def find(text: str) -> object:
         classifier._remembered.clear()
-        return classifier.kind_and_values(text)
+        return classifier.kind_index_and_values(text)
 
     def texts(length: int) -> Iterable[str]:
         for name in log_message_kind_ids():

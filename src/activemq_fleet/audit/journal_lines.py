@@ -20,7 +20,7 @@ from activemq_fleet.audit.journals import (
     merge_epoch_parts,
     parse_event_id,
 )
-from activemq_fleet.logs.gzip_pieces import inflated_pieces
+from activemq_fleet.logs.gzip_pieces import inflated_pieces_with_problems
 
 LARGEST_JOURNAL_FILE = 1 << 30
 """Largest number of bytes of a journal file, which is a single value in Spark; agents begin a new file at 16 MiB."""
@@ -93,7 +93,9 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
     The last piece of a gzip file has a problem if the file is cut off.
     """
     if content[:2] == _GZIP:
-        yield from ((piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces(content))
+        yield from (
+            (piece, words.CUT_OFF if problem else None) for piece, _, problem in inflated_pieces_with_problems(content)
+        )
     else:
         yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
 

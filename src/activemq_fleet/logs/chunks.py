@@ -7,23 +7,24 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from activemq_fleet.logs.event_batches import record_layout_of
-from activemq_fleet.logs.gzip_pieces import STEP, inflated_pieces
+from activemq_fleet.logs.gzip_pieces import STEP, inflated_pieces_with_problems
 
 Piece = tuple[memoryview, bool, str]
 """Bytes, whether they are the last of their file, and what was wrong with them."""
 
 
-def unpacked_pieces(content: memoryview, *, compressed: bool) -> Iterator[Piece]:
-    """Yield the content of a log file, unpacked if it is compressed with gzip, in pieces of whole records.
+def unpacked_record_pieces(content: memoryview, *, compressed: bool) -> Iterator[Piece]:
+    """Yield the content of a log file in pieces of whole records, each as (bytes, is last, problem).
 
-    Each is (bytes, is last, problem). A gzip file is unpacked as far as it is intact; the last piece has the problem.
+    Content that is compressed with gzip is unpacked, as far as it is intact. ``problem`` is "", or in the last piece
+    the reason why the rest cannot be unpacked.
     """
     if not compressed:
         if len(content):
             yield content, True, ""
         return
     rest = b""
-    for data, last, problem in inflated_pieces(content):
+    for data, last, problem in inflated_pieces_with_problems(content):
         rest += data
         if last:
             if rest:

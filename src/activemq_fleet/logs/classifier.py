@@ -72,11 +72,11 @@ class LogMessageClassifier:
             both = [*(trial for other, trial in begun if other == key), *self._floating]
             self._begun[key] = sorted(both, key=lambda trial: trial.code)
 
-    def kind_and_values(self, message: str) -> Found:
-        """Return (kind, values) of a log message: an index into ``KINDS``, and a tuple of (name, value).
+    def kind_index_and_values(self, message: str) -> Found:
+        """Return (kind index, values) of a log message: an index into ``KINDS``, and a tuple of (name, value) pairs.
 
-        The values are from the message. A message of no known kind results in the index of UNKNOWN, 0, without values.
-        Results are cached.
+        The values are parts of the message. For a message of no known kind, the result is (0, ()), because 0 is the
+        index of UNKNOWN. Results are cached.
         """
         message = message[:COMPARED]
         known = self._remembered.get(message)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from activemq_fleet.logs.classifier import KINDS, UNKNOWN, LogMessageClassifier, classifier_for_release
 from activemq_fleet.logs.kinds import log_message_kind
-from activemq_fleet.logs.layout import RecordBounds, record_bounds_of_console, record_bounds_of_file
+from activemq_fleet.logs.layout import ChunkRecordOffsets, record_bounds_of_console, record_bounds_of_file
 from activemq_fleet.logs.zones import LocalTimeConverter, time_zone_of
 from activemq_fleet.node.log.log_layouts import OTHER_BEGINS, START, LogLineRewriter
 from activemq_fleet.node.log.log_records import CONSOLE_START, is_client_thread
@@ -130,7 +130,7 @@ def record_layout_of(chunk: bytes | memoryview) -> tuple[re.Pattern[bytes], bool
     return (_CONSOLE if console else begins), console
 
 
-def _has_other_layout(text: bytes, bounds: RecordBounds) -> bool:
+def _has_other_layout(text: bytes, bounds: ChunkRecordOffsets) -> bool:
     """Return whether a log contains a record in a layout other than the default one.
 
     ``bounds`` has the lines that are no record of the default layout.
@@ -237,7 +237,7 @@ def _per_event(problems: list[tuple[int, str]], lines: NDArray[np.int64]) -> pa.
 
 
 def _columns(
-    text: bytes, bounds: RecordBounds, clock: LocalTimeConverter, kinds: LogMessageClassifier
+    text: bytes, bounds: ChunkRecordOffsets, clock: LocalTimeConverter, kinds: LogMessageClassifier
 ) -> list[pa.Array]:
     """Return the columns from ``time`` to ``parsed`` of a piece."""
     edges = bounds.edges
@@ -262,7 +262,7 @@ def _columns(
     return [time, raw_time, level, names, message, stack, logger, thread, fields, pa.array(bounds.parsed)]
 
 
-def _replaced(bounds: RecordBounds, *columns: pa.Array) -> list[pa.Array]:
+def _replaced(bounds: ChunkRecordOffsets, *columns: pa.Array) -> list[pa.Array]:
     """Return the columns of events, with the values of records of unusual shape, which were parsed one by one."""
     order = np.arange(len(bounds.parsed))
     order[bounds.odd] = len(order) + np.arange(len(bounds.odd))
@@ -289,7 +289,7 @@ def _kinds(
     the kind's.
     """
     encoded = message.dictionary_encode()
-    classifications = [kinds.kind_and_values(text) for text in encoded.dictionary.to_pylist()]
+    classifications = [kinds.kind_index_and_values(text) for text in encoded.dictionary.to_pylist()]
     codes = np.fromiter((code for code, _ in classifications), np.int32, len(classifications))
     places = encoded.indices.to_numpy(zero_copy_only=False)
     # A torn message may end like one that it is not.

@@ -12,10 +12,10 @@ TRUNCATED = "the gzip file is truncated, so its last log lines are missing: coll
 """The problem of a gzip file whose end is missing."""
 
 
-def inflated_pieces(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:
+def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:
     """Yield the decompressed content of a gzip file in pieces, each as (bytes, is last, problem).
 
-    ``problem`` names the damaged place of its data. Bytes that belong to no member
+    ``problem`` is "", or in the last piece the reason why the rest cannot be unpacked. Bytes that belong to no member
     are left out.
     """
     data: bytes | memoryview = gzip_file

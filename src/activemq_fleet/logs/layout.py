@@ -32,8 +32,8 @@ _OTHER_LETTERS = np.frombuffer(OTHER_FIRST_LETTERS.encode(), np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
-class RecordBounds:
-    """The bounds of log records in a chunk: the byte offsets at which the records and their parts begin and end.
+class ChunkRecordOffsets:
+    """The byte offsets at which all log records in a chunk of a log, and their parts, begin and end.
 
     An array has an entry per record. ``edges`` holds ten offsets a record: begin and end of time, message, logger,
     thread and stack. ``lines`` is the line, from 0, at which each record begins; ``bare`` is True where logger and
@@ -56,7 +56,7 @@ class RecordBounds:
     others: Places
 
 
-def record_bounds_of_file(text: bytes) -> RecordBounds:
+def record_bounds_of_file(text: bytes) -> ChunkRecordOffsets:
     """Return the byte offsets of the log records in a log file's text, and of their parts.
 
     Text before the first record counts as an unreadable record.
@@ -85,7 +85,7 @@ def record_bounds_of_file(text: bytes) -> RecordBounds:
     parts = [parse_record_fields(text[begin[index] : finish[index]].decode()) for index in odd.tolist()]
     parsed = np.ones(len(begin), bool)
     parsed[odd] = [part.whole for part in parts]
-    bounds = RecordBounds(
+    bounds = ChunkRecordOffsets(
         edges=edges,
         end=len(text),
         lines=at,
@@ -102,7 +102,7 @@ def record_bounds_of_file(text: bytes) -> RecordBounds:
     return _with_orphans(bounds, text)
 
 
-def record_bounds_of_console(text: bytes) -> RecordBounds:
+def record_bounds_of_console(text: bytes) -> ChunkRecordOffsets:
     """Return the byte offsets of the log records, and of their parts, in a broker's console output.
 
     A record is level and message in one line, then the stack trace.
@@ -120,7 +120,7 @@ def record_bounds_of_console(text: bytes) -> RecordBounds:
     edges = np.stack([begin, begin, message, *[head_end] * 5, after, finish], axis=1)
     some = np.ones(len(begin), bool)
     nothing = np.zeros(len(begin), np.int64)
-    bounds = RecordBounds(
+    bounds = ChunkRecordOffsets(
         edges=edges,
         end=len(text),
         lines=at,
@@ -238,7 +238,7 @@ def _edges(begin: Places, head_end: Places, finish: Places, logger: Places, thre
     )
 
 
-def _with_orphans(bounds: RecordBounds, text: bytes) -> RecordBounds:
+def _with_orphans(bounds: ChunkRecordOffsets, text: bytes) -> ChunkRecordOffsets:
     """Return the bounds with the lines before the first record added as an unreadable record."""
     first = int(bounds.edges[0, 0]) if len(bounds.edges) else len(text)
     if not first:
@@ -246,7 +246,7 @@ def _with_orphans(bounds: RecordBounds, text: bytes) -> RecordBounds:
     last = first - 1 if text[first - 1] == _NEWLINE else first
     edges = np.array([[0, 0, 0, *[last] * 7]])
     yes, no, zero = np.ones(1, bool), np.zeros(1, bool), np.zeros(1, np.int64)
-    return RecordBounds(
+    return ChunkRecordOffsets(
         edges=np.concatenate((edges, bounds.edges)),
         end=bounds.end,
         lines=np.concatenate((zero, bounds.lines)),

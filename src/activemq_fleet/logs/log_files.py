@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.logs.chunks import Piece, unpacked_pieces
+from activemq_fleet.logs.chunks import Piece, unpacked_record_pieces
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_beginning_of, places_among_log_files
 
@@ -49,7 +49,7 @@ def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterat
     places = places_among_log_files(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
-        yield from event_batches_of_file(placed, unpacked_pieces(content, compressed=log.compressed))
+        yield from event_batches_of_file(placed, unpacked_record_pieces(content, compressed=log.compressed))
 
 
 def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.logs.chunks import unpacked_pieces
+from activemq_fleet.logs.chunks import unpacked_record_pieces
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, count_bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
@@ -80,7 +80,7 @@ def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
 
     ``part`` has the first bytes of the file.
     """
-    data = b"".join(bytes(piece) for piece, _, _ in unpacked_pieces(part, compressed=compressed))
+    data = b"".join(bytes(piece) for piece, _, _ in unpacked_record_pieces(part, compressed=compressed))
     return LogBeginning(data[: count_bytes_before_first_record(data)], first_record_time(data))
 
 

@@ -32,7 +32,7 @@ def among(release: str | None) -> tuple[str, ...]:
 
 
 def agrees(message: str, release: str | None) -> None:
-    code, fields = classifier_for_release(release).kind_and_values(message)
+    code, fields = classifier_for_release(release).kind_index_and_values(message)
     assert (KINDS[code], dict(fields)) == plain_kind(message, among(release))
 
 
@@ -79,8 +79,8 @@ def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
 
 def test_messages_that_repeat_are_looked_up_once() -> None:
     classifier = LogMessageClassifier("5.18.3")
-    first = classifier.kind_and_values("Connector stomp started")
-    assert first is classifier.kind_and_values("Connector stomp started")
+    first = classifier.kind_index_and_values("Connector stomp started")
+    assert first is classifier.kind_index_and_values("Connector stomp started")
 
 
 @pytest.mark.parametrize(

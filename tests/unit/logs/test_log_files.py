@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_pieces
+from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_record_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, event_batches_of_host
@@ -184,7 +184,7 @@ def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.Monk
 
 
 def inflated(data: bytes) -> tuple[bytes, str]:
-    pieces = list(unpacked_pieces(memoryview(data), compressed=True))
+    pieces = list(unpacked_record_pieces(memoryview(data), compressed=True))
     return b"".join(bytes(piece) for piece, _, _ in pieces), "".join(problem for *_, problem in pieces)
 
 
@@ -208,7 +208,7 @@ def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
 def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.gzip_pieces.STEP", 1000)
     whole = (LINE + b"\n\tat x\n") * 100
-    pieces = list(unpacked_pieces(memoryview(gzip.compress(whole)), compressed=True))
+    pieces = list(unpacked_record_pieces(memoryview(gzip.compress(whole)), compressed=True))
     assert len(pieces) > 5
     assert all(bytes(piece).startswith(LINE) for piece, _, _ in pieces)
     assert b"".join(bytes(piece) for piece, _, _ in pieces) == whole
