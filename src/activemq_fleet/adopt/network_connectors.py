@@ -131,7 +131,7 @@ def _inexpressible_reason(connector: NetworkConnector) -> str:
 def _replaceable_bridge(node: ComparedElement, connector: NetworkConnector) -> ReplaceableBridge:
     uri = Uri.parse(connector.uri)
     kind: Literal["static", "failover", "masterslave"] = (
-        "failover" if any(uri.find_uris_by_scheme("failover")) else "static"
+        "failover" if any(uri.find_uris_with_given_schemes("failover")) else "static"
     )
     if uri.scheme == "masterslave":
         kind = "masterslave"

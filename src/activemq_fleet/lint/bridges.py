@@ -35,7 +35,7 @@ def masterslave_with_fewer_than_two_uris(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for uri in link.uri_attribute_or_empty().find_uris_by_scheme("masterslave"):
+    for uri in link.uri_attribute_or_empty().find_uris_with_given_schemes("masterslave"):
         if len(uri.parts) < 2 and not has_placeholder(uri.text):
             yield link.problem(
                 f"the masterslave: URI lists {count_with_noun(len(uri.parts), 'broker')}, but requires both nodes "
@@ -171,7 +171,7 @@ def _failovers(link: Element) -> Iterator[Uri]:
     A failover: without an agent is reported by rule V008.
     """
     uri = link.uri_attribute_or_empty()
-    for failover_uri in uri.find_uris_by_scheme("failover"):
+    for failover_uri in uri.find_uris_with_given_schemes("failover"):
         literal = not any(has_placeholder(f"{name}={value}") for name, value in failover_uri.options.items())
         if failover_uri is not uri and literal:
             yield failover_uri
@@ -201,7 +201,7 @@ def static_uri_lists_both_nodes_of_pair(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="others" uri="static:(tcp://south-a:61616,tcp://west-b:61616,tcp://mq1:61616)"/>
     """
-    for static_uri in link.uri_attribute_or_empty().find_uris_by_scheme("static"):
+    for static_uri in link.uri_attribute_or_empty().find_uris_with_given_schemes("static"):
         dialled_uris = [part for part in static_uri.parts if part.host and not part.parts]
         if pair := _nodes_of_one_pair(link, dialled_uris):
             first, second = pair
@@ -263,7 +263,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="static:(tcp://a:61616)?maxReconnectAttempts=0"/>
     """
-    for discovery_uri in link.uri_attribute_or_empty().find_uris_by_scheme("static", "simple", "masterslave"):
+    for discovery_uri in link.uri_attribute_or_empty().find_uris_with_given_schemes("static", "simple", "masterslave"):
         attempts = discovery_uri.integer_option("maxReconnectAttempts")
         if attempts is not None and attempts > 0:
             times = count_with_noun(attempts, "connection")
@@ -273,7 +273,7 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
                 "restart the broker"
             )
             part = uri_text_starting_at_option(link, "uri", discovery_uri, "maxReconnectAttempts")
-            has_failover = any(discovery_uri.find_uris_by_scheme("failover"))
+            has_failover = any(discovery_uri.find_uris_with_given_schemes("failover"))
             yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
 
 

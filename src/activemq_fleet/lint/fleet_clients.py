@@ -54,7 +54,7 @@ def client_failover_uris(view: FleetView) -> Iterator[FailoverUriInBrokerConfigu
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
                     yield FailoverUriInBrokerConfiguration(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
-    for broker, document in view.documents_with_user_xml_and_any_text("failover:"):
+    for broker, document in view.brokers_and_user_documents_containing(["failover:"]):
         for node in document.nodes:
             for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
@@ -183,7 +183,7 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
           orders-mq02-a.example.com:
           orders-mq02-b.example.com:
     """
-    for broker, document in view.documents_with_user_xml_and_any_text(*_REMEMBERED, "maxAuditDepth"):
+    for broker, document in view.brokers_and_user_documents_containing([*_REMEMBERED, "maxAuditDepth"]):
         for node in document.elements_named("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
                 remembered = node.integer_attribute(attribute)

@@ -26,10 +26,10 @@ class _Attachment(NamedTuple):
     node: Element | None = None
     attribute: str = ""
 
-    def problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
-        """Return a lint problem about a slave that connects to its master.
+    def slave_connection_problem(self, message: str, *, fix: str = "", why: str = "") -> Problem:
+        """Return a lint problem about the connection of a pure pair's slave to its master.
 
-        It is the slave of a pure master/slave pair. The problem names a line only if an XML fragment was merged.
+        The problem names a line only if an XML fragment was merged.
         """
         return Problem(message, node=self.node, attribute=self.attribute, host=self.slave.host, fix=fix, why=why)
 
@@ -67,7 +67,7 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
         slave = attachment.slave
         first = of_master.setdefault(attachment.master.host, slave)
         if first is not slave:
-            yield attachment.problem(
+            yield attachment.slave_connection_problem(
                 f"{attachment.master.host} is the master of both {first.host} and {slave.host}: "
                 "when it fails, both slaves become masters",
                 fix=f"remove the masterConnector of {slave.host} from activemq_xml_fragments",
@@ -76,7 +76,7 @@ def master_with_two_slaves_or_chained_slave(view: FleetView) -> Iterator[Problem
         if attachment.master.host in slaves:
             is_planned = attachment.slave.pair == attachment.master.pair
             added = attachment.master if is_planned else attachment.slave
-            yield attachment.problem(
+            yield attachment.slave_connection_problem(
                 f"{attachment.master.host}, the master of {slave.host}, is a slave itself: "
                 "a slave copies nothing to another slave",
                 fix=f"remove the masterConnector of {added.host} from activemq_xml_fragments",
@@ -218,7 +218,7 @@ def slave_of_master_on_5_8_or_newer(view: FleetView) -> Iterator[Problem]:
     """
     for attachment in _attachments(view):
         if not attachment.master.release.has_pure_master_slave:
-            yield attachment.problem(
+            yield attachment.slave_connection_problem(
                 f"slave {attachment.slave.host} gets no copies of messages: its master {attachment.master.host} runs "
                 f"{attachment.master.release}, which does not support slaves"
             )
@@ -352,7 +352,7 @@ def _dialled_transports(view: FleetView) -> Iterator[tuple[Broker, Element, Uri]
 
     The user's own XML consists of fragments and attributes.
     """
-    for broker, document in view.documents_with_user_xml_and_any_text("networkConnector"):
+    for broker, document in view.brokers_and_user_documents_containing(["networkConnector"]):
         for link in document.network_connectors:
             for transport in link.uri_attribute_or_empty().transport_uris:
                 yield broker, link, transport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from activemq_fleet.addresses import may_be_same_host
@@ -69,10 +69,10 @@ class FleetView:
         """The brokers whose activemq.xml holds XML fragments or broker attributes that the user wrote."""
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
-    def documents_with_user_xml_and_any_text(self, *texts: str) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) for files that contain one of the given texts and have XML that the user wrote.
+    def brokers_and_user_documents_containing(self, texts: Sequence[str]) -> Iterator[tuple[Broker, Document]]:
+        """Yield (broker, activemq.xml) for files with XML that the user wrote and with at least one of the given texts.
 
-        The text may be anywhere in the file.
+        The text may be anywhere in the file, also outside the user's XML.
         """
         encoded = [text.encode() for text in texts]
         for broker in self.brokers_with_user_xml:
@@ -167,9 +167,9 @@ def fleet_findings(
 
 
 def broker_findings(view: FleetView, broker: Broker, selection: RuleSelection = EVERY_RULE) -> tuple[Finding, ...]:
-    """Return the lint findings about one broker of a fleet.
+    """Return the findings of the file rules and the release rules about one broker, but none of the fleet rules.
 
-    They are those of the file rules and of the release rules.
+    The file rules check the broker's activemq.xml (``broker_file_findings``), the release rules its ActiveMQ release.
     """
     release_facts = InstalledReleaseFacts(broker.release, from_package=broker.settings.install == "package")
     by_file = broker_file_findings(broker, view.documents[broker.host], selection)

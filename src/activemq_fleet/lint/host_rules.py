@@ -538,7 +538,7 @@ def multicast_in_a_cloud(host: HostView) -> Iterator[Problem]:
 
 
 @rule("M005", "error", scope="host")
-def multicast_without_network_interface(host: HostView) -> Iterator[Problem]:
+def multicast_host_with_only_loopback(host: HostView) -> Iterator[Problem]:
     """A host with multicast discovery has no network interface but the loopback one.
 
     Why: Java finds no interface to join the multicast group, and the broker does not start.

@@ -31,10 +31,10 @@ def is_below_file_directory(location: str) -> bool:
 
 
 def path_below_file_directory(location: str) -> str:
-    """Return the path of a Spring resource location, relative to the directory of the file that names it.
+    """Return the path of a Spring resource location, relative to the directory of the file that names the location.
 
-    For a location outside of this directory, return only the last part, the file name. The directory is on the broker's
-    class path.
+    For a location outside of this directory, the result is only the file name. The directory is on the broker's class
+    path.
     """
     rest = _without_conf(location)
     return posixpath.normpath(rest) if is_below_file_directory(location) else rest.rpartition("/")[2].rpartition(":")[2]

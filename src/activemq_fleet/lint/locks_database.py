@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_handlers import DEFAULT_HANDLER, JDBC_HANDLER, LEASE_HANDLER, io_exception_handler_of
+from activemq_fleet.lint.locks_handlers import (
+    DEFAULT_HANDLER,
+    JDBC_HANDLER,
+    LEASE_HANDLER,
+    configured_io_exception_handler,
+)
 from activemq_fleet.lint.locks_signs import (
     DATABASE_LOCKERS,
     FILE_STORES,
@@ -246,7 +251,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
         broker = store.nearest_ancestor("broker")
         if broker is None:
             continue
-        handler = io_exception_handler_of(broker)
+        handler = configured_io_exception_handler(broker)
         node = locker or store
         if handler is None:
             yield node.problem(
@@ -314,7 +319,7 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
             protocol_name_of_scheme(listener_uri(connector).scheme) == "mqtt" for connector in connectors
         ):
             continue
-        handler = io_exception_handler_of(broker)
+        handler = configured_io_exception_handler(broker)
         if handler is None or handler.boolean_setting("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
             yield node.problem(
@@ -348,7 +353,7 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
         if store.boolean_attribute("stopOnError", False) is not False:
             continue
         broker = store.nearest_ancestor("broker")
-        handler = io_exception_handler_of(broker) if broker else None
+        handler = configured_io_exception_handler(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)
         message = 'stopOnError="true" is not set: a master that cannot renew its lock only logs the error and continues'

@@ -59,8 +59,8 @@ class IoExceptionHandler:
         return bool(self.boolean_setting("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
 
 
-def io_exception_handler_of(broker: Element) -> IoExceptionHandler | None:
-    """Return a broker's ioExceptionHandler, or None if it has none.
+def configured_io_exception_handler(broker: Element) -> IoExceptionHandler | None:
+    """Return the ioExceptionHandler that the configuration of a broker sets, or None if it sets none.
 
     The handler's ``kind`` is "" if the broker refers to a bean that the file does not define.
     """
@@ -188,7 +188,7 @@ def _stores_with_handler(document: Document) -> Iterator[tuple[Element, IoExcept
     """
     for store in message_store_elements(document):
         broker = store.nearest_ancestor("broker")
-        handler = io_exception_handler_of(broker) if broker else None
+        handler = configured_io_exception_handler(broker) if broker else None
         if broker is None or handler is None or not handler.kind or store.name == "memoryPersistenceAdapter":
             continue
         if broker.boolean_attribute("persistent", default=True) is not False:

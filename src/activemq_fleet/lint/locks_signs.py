@@ -95,10 +95,11 @@ def sharing_reason_of_directory(directory: str) -> SharingReason | None:
     return None
 
 
-def first_shared_store(document: Document) -> list[tuple[Element, Element, str]]:
-    """Return [(broker, store, reason)] of the first message store that is considered shared, or [] if there is none.
+def first_shared_store_with_broker_and_reason(document: Document) -> list[tuple[Element, Element, str]]:
+    """Return [(broker, store, reason)] of the first message store that is considered shared, or [] if none is.
 
-    Several brokers use a shared store. ``broker`` and ``store`` are elements of the activemq.xml.
+    The result is a list for use in a loop. Several brokers use a shared store. ``broker`` and ``store`` are elements of
+    the activemq.xml.
     """
     both = ((broker, store) for broker in document.brokers for store in _stores_of(broker))
     shared = ((broker, store, why.reason) for broker, store in both if (why := sharing_reason_of_store(store)))

@@ -7,7 +7,12 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locks_signs import FILE_STORES, first_shared_store, locker_of, message_store_elements
+from activemq_fleet.lint.locks_signs import (
+    FILE_STORES,
+    first_shared_store_with_broker_and_reason,
+    locker_of,
+    message_store_elements,
+)
 
 _SLOW = 30_000  # ms
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
@@ -35,7 +40,7 @@ def delayed_messages_in_local_directory(document: Document) -> Iterator[Problem]
         <broker schedulerSupport="true" schedulerDirectory="/srv/shared/activemq/scheduler"/>
         <kahaDB directory="/srv/shared/activemq/kahadb" lockKeepAlivePeriod="5000"/>
     """
-    for broker, store, reason in first_shared_store(document):
+    for broker, store, reason in first_shared_store_with_broker_and_reason(document):
         own_store = broker.has_attribute("jobSchedulerStore") or broker.first_child("jobSchedulerStore")
         if own_store or not broker.boolean_attribute("schedulerSupport", False):
             return
@@ -86,7 +91,7 @@ def non_persistent_broker_with_shared_store(document: Document) -> Iterator[Prob
         <broker persistent="false"/>
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
-    for broker, store, reason in first_shared_store(document):
+    for broker, store, reason in first_shared_store_with_broker_and_reason(document):
         if broker.boolean_attribute("persistent", True) is False:
             message = (
                 f'persistent="false" disables the shared store <{store.name}> '
@@ -96,7 +101,7 @@ def non_persistent_broker_with_shared_store(document: Document) -> Iterator[Prob
 
 
 @rule("L020", "error", needs="@deleteAllMessagesOnStartup")
-def store_emptied_at_start(document: Document) -> Iterator[Problem]:
+def persistent_store_emptied_at_start(document: Document) -> Iterator[Problem]:
     """A broker with a persistent store sets deleteAllMessagesOnStartup.
 
     Why: the broker empties its store at each start. On a shared store, a slave empties the store when it takes over,
@@ -116,7 +121,7 @@ def store_emptied_at_start(document: Document) -> Iterator[Problem]:
         <broker deleteAllMessagesOnStartup="false"/>
         <kahaDB directory="/srv/shared/activemq" lockKeepAlivePeriod="5000"/>
     """
-    reasons = {broker: reason for broker, _, reason in first_shared_store(document)}
+    reasons = {broker: reason for broker, _, reason in first_shared_store_with_broker_and_reason(document)}
     for broker in document.brokers:
         if not broker.boolean_attribute("deleteAllMessagesOnStartup", False):
             continue
@@ -164,7 +169,7 @@ def master_stays_down_after_lock_loss(document: Document) -> Iterator[Problem]:
         <kahaDB directory="${activemq.data}/kahadb"/>
     """
     supervised = document.broker is not None and document.broker.settings.service != "none"
-    for broker, _, _ in first_shared_store(document):
+    for broker, _, _ in first_shared_store_with_broker_and_reason(document):
         for name, default in (("restartAllowed", True), ("systemExitOnShutdown", False)):
             if broker.boolean_attribute(name, default) is (not default):
                 text = f'with {name}="{broker.get(name)}", a master that loses its lock does not restart as slave'
@@ -236,7 +241,7 @@ def console_closed_on_waiting_slave(document: Document) -> Iterator[Problem]:
     """
     if document.broker is not None:
         return  # the fleet's own checks read logs and locks
-    for broker, _, _ in first_shared_store(document):
+    for broker, _, _ in first_shared_store_with_broker_and_reason(document):
         if broker.boolean_attribute("startAsync", False) is not False:
             return
         for node in document.elements_named("import"):
@@ -283,7 +288,7 @@ def console_of_a_slave_shows_an_error(document: Document) -> Iterator[Problem]:
         <broker startAsync="true"/>
         <import resource="jetty.xml"/>
     """
-    for broker, _, reason in first_shared_store(document):
+    for broker, _, reason in first_shared_store_with_broker_and_reason(document):
         starts_early = {
             "startAsync": broker.boolean_attribute("startAsync", False),
             "start": broker.boolean_attribute("start", True) is False,

@@ -19,7 +19,7 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) for each multicast: URI in an activemq.xml, links first."""
     for node, attribute in document.discovery_uri_attributes:
-        for uri in node.uri_attribute_or_empty(attribute).find_uris_by_scheme("multicast"):
+        for uri in node.uri_attribute_or_empty(attribute).find_uris_with_given_schemes("multicast"):
             yield node, attribute, uri
 
 

@@ -22,9 +22,9 @@ _ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge liste
 _VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
 
-def wildcard_covers(pattern: str, name: str) -> bool:
+def wildcard_covers(wildcard: str, name_or_wildcard: str) -> bool:
     """Return whether a destination wildcard matches a destination name, or all names that another wildcard matches."""
-    for part, level in zip_longest(pattern.split("."), name.split(".")):
+    for part, level in zip_longest(wildcard.split("."), name_or_wildcard.split(".")):
         if part == ">":
             return True
         if level in (None, ">") or part not in ("*", level):

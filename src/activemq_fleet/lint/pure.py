@@ -48,7 +48,7 @@ def slave_failover_retries_indefinitely(document: Document) -> Iterator[Problem]
         <masterConnector remoteURI="failover:(nio://orders-mq01-a:61618)?maxReconnectAttempts=1"/>
     """
     for node, name in elements_and_master_uri_attributes(document):
-        for failover in node.uri_attribute_or_empty(name).find_uris_by_scheme("failover"):
+        for failover in node.uri_attribute_or_empty(name).find_uris_with_given_schemes("failover"):
             attempts_text = failover.options.get("maxReconnectAttempts")
             attempts = failover.integer_option("maxReconnectAttempts")
             if attempts_text is None or (

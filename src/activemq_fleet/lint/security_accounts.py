@@ -47,10 +47,10 @@ class PropertiesLine(NamedTuple):
     name: str
     value: str
 
-    def problem(self, message: str, *, used: bool = True) -> Problem:
-        """Return a lint problem at a line of a properties file.
+    def properties_line_problem(self, message: str, *, used: bool = True) -> Problem:
+        """Return a lint problem at the name in a line of a properties file.
 
-        It is at the name in the line, and less severe for a line that is not ``used``.
+        Its severity is info for a line that is not ``used``, else that of the rule.
         """
         return Problem(message, file=self.file, line=self.line, column=self.column, severity=None if used else "info")
 
@@ -108,7 +108,9 @@ def account_with_a_default_password(document: Document) -> Iterator[Problem]:
     for account in configured_accounts(document):
         if is_default_credential(account.username, account.password):
             shipped = is_shipped_credential(account.username, account.password)
-            yield account.problem("ActiveMQ's default password" if shipped else "a well-known default password")
+            yield account.clear_text_password_problem(
+                "ActiveMQ's default password" if shipped else "a well-known default password"
+            )
 
 
 @rule("S050", "warning")
@@ -142,7 +144,7 @@ def account_with_a_guessable_password(document: Document) -> Iterator[Problem]:
     for account in configured_accounts(document):
         user, password = account.username, account.password
         if is_guessable_credential(user, password) and not is_default_credential(user, password):
-            yield account.problem("an easily guessed password")
+            yield account.clear_text_password_problem("an easily guessed password")
 
 
 class ClearTextAccount(NamedTuple):
@@ -161,14 +163,14 @@ class ClearTextAccount(NamedTuple):
     node: Element | None = None
     attribute: str = ""
 
-    def problem(self, password_description: str) -> Problem:
+    def clear_text_password_problem(self, password_description: str) -> Problem:
         """Return the lint problem that reports the clear-text password of an account.
 
         An example of ``password_description`` is ``a well-known default password``.
         """
         message = f"{self.subject} has {password_description}{self.note}"
         if self.entry is not None:
-            return self.entry.problem(message, used=self.used)
+            return self.entry.properties_line_problem(message, used=self.used)
         return Problem(message, node=self.node, attribute=self.attribute)
 
 

@@ -39,11 +39,8 @@ class BeanProperty(NamedTuple):
         """The value of a Spring bean's property, without white space around it."""
         return (self.node.get(self.attribute) if self.attribute else self.node.leading_text).strip()
 
-    def problem(self, message: str, *, fix: str = "") -> Problem:
-        """Return a lint problem at a Spring bean's property.
-
-        It is at the value of the property.
-        """
+    def bean_property_problem(self, message: str, *, fix: str = "") -> Problem:
+        """Return a lint problem at the value of a Spring bean's property."""
         return self.node.problem(message, self.attribute, fix=fix)
 
 
@@ -164,7 +161,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
             continue
         off = open_constraint_authenticate_properties(page)
         for constraint in off:
-            yield constraint.problem(
+            yield constraint.bean_property_problem(
                 "the property authenticate of this Constraint bean is false: the pages of the web console require no "
                 "authentication",
                 fix="set the property authenticate of this Constraint bean to true",
@@ -180,7 +177,7 @@ def console_without_login(document: Document) -> Iterator[Problem]:
                     else "no ConstraintMapping bean protects it"
                 )
                 message = f"the web application {context.value} requires no authentication: {guarded}"
-                yield context.problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
+                yield context.bean_property_problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
 
 
 def _remedy_of_open_paths(page: Document, *, has_mapping: bool) -> str:
@@ -299,7 +296,7 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     if host is None:
         yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
     elif is_wildcard_bind_address(host.value):
-        yield host.problem(f"the web console listens on all interfaces ({host.value})")
+        yield host.bean_property_problem(f"the web console listens on all interfaces ({host.value})")
 
 
 @rule("S012", "error", releases="5.3.0 !5.14.0")
@@ -332,7 +329,7 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     for page in possible_console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
             if path.value == "/fileserver":
-                yield path.problem(
+                yield path.bean_property_problem(
                     "the web application /fileserver permits clients to write files to any directory that the "
                     "broker can write to"
                 )

@@ -149,7 +149,7 @@ def value_encrypted_with_des(document: Document) -> Iterator[Problem]:
         if file.endswith(".properties"):
             for entry in properties_lines(document, file):
                 if _is_weak(entry.value):
-                    yield entry.problem(
+                    yield entry.properties_line_problem(
                         f"the property {entry.name} is encrypted with DES, which attackers can break quickly"
                     )
 

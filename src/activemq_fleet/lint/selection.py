@@ -30,10 +30,10 @@ class RuleSelection:
         *,
         groups: Mapping[str, Sequence[str]] = _NO_GROUPS,
     ) -> RuleSelection:
-        """Return the selection of the lint rules whose ids begin with given prefixes, such as ``N,L010``.
+        """Return the selection of the lint rules that ``select`` chooses by prefixes of their ids, without ``ignore``.
 
-        The method raises InputError for a word with which no rule's id begins. ``groups`` maps names to several rules
-        each.
+        An example of a prefix is ``L01``; an item can be a list such as ``N,L010``. Raises InputError for a prefix with
+        which no id in ``known`` begins. ``groups`` maps names, which can replace prefixes, to several rules each.
         """
         chosen, ignored = _words(select, groups), _words(ignore, groups)
         for option, words in (("--select", chosen), ("--ignore", ignored)):

@@ -175,10 +175,10 @@ def socket_options(release: Release) -> frozenset[str]:
 
 @cache
 def listener_options(scheme: str, release: Release) -> frozenset[str]:
-    """Return the names of the URI options that listeners of a release support: those of ``auto`` only for its schemes.
+    """Return the names of the options that a transportConnector's URI with a scheme supports in a release.
 
-    For other schemes the names are the same: the options of all protocols, such as STOMP and MQTT. A listener ignores
-    any other option.
+    The options of ``auto`` are included only for schemes that begin with ``auto``. All other schemes have the same
+    names: the options of all protocols, such as STOMP and MQTT. A listener ignores any other option.
     """
     server = _names(_SERVER, release)
     if scheme.startswith("auto"):

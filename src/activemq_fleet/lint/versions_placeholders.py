@@ -87,8 +87,8 @@ def first_template_mark(text: str) -> tuple[int, int, str] | None:
 
 
 @rule("V023", "info", each="bean", releases="5.9.0 !5.17.0")
-def log_query_bean_of_releases_before_5_17(bean: Element) -> Iterator[Problem]:
-    """The file has the logQuery bean, whose class was removed after 5.16.
+def log_query_bean_prevents_upgrade(bean: Element) -> Iterator[Problem]:
+    """The file has the logQuery bean, with which a broker no longer starts after an upgrade to 5.17.0 or later.
 
     Why: the class of the logQuery bean is in this release but not from 5.17.0 on, where a broker with the bean does not
         start (V013). No other element uses the bean.
@@ -174,7 +174,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
             if not configured and _is_dialled_address(node, attribute, value[: match.start()]):
                 link = f"<{node.name}> {node.get('name')}".rstrip()
                 text = f"{link} cannot connect, because nothing replaces the placeholder {match[0]}"
-                fix = fix_for_unreplaced_placeholders(document, [match])
+                fix = fix_text_for_unreplaced_placeholders(document, [match])
                 yield node.problem(f"{text}: {_NO_CONFIGURER}", attribute, match[0], severity="error", fix=fix)
             else:
                 unset.append((node, attribute, match[0]))
@@ -187,7 +187,7 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         text = f"nothing replaces the {noun} {listed}{more}: {_NO_CONFIGURER}"
         if configured:
             text = f"no properties file next to this file sets the {noun} {listed}{more}"
-        fix = fix_for_unreplaced_placeholders(document, matches)
+        fix = fix_text_for_unreplaced_placeholders(document, matches)
         if configured:
             fix = (
                 "define the name of each placeholder in a properties file that the PropertyPlaceholderConfigurer "
@@ -202,11 +202,12 @@ def placeholder_without_value(document: Document) -> Iterator[Problem]:
         yield node.problem(text, attribute, placeholder, fix=fix, why=why, severity="info" if configured else None)
 
 
-def fix_for_unreplaced_placeholders(document: Document, matches: Sequence[re.Match[str]]) -> str:
-    """Return the fix for placeholders in an activemq.xml that no Spring configurer replaces, as an instruction.
+def fix_text_for_unreplaced_placeholders(document: Document, matches: Sequence[re.Match[str]]) -> str:
+    """Return the text of the fix for placeholders in an activemq.xml that no Spring configurer replaces.
 
-    ``matches`` are those of PLACEHOLDER_OF_SPRING. Without a properties file, a configurer replaces a placeholder with
-    a default, a system property or an environment variable. It reads other names from a properties file.
+    The text is an instruction to the user. ``matches`` are the placeholders, as matches of PLACEHOLDER_OF_SPRING.
+    Without a properties file, a configurer replaces a placeholder with a default, a system property or an environment
+    variable. It reads other names from a properties file.
     """
     system = _start_properties(document)
     sources, undefined = dict[str, None](), list[str]()

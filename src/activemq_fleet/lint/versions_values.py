@@ -10,7 +10,7 @@ from activemq_fleet.lint.document import Document, Element, Problem, once_per_do
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.versions_placeholders import (
     PLACEHOLDER_OF_SPRING,
-    fix_for_unreplaced_placeholders,
+    fix_text_for_unreplaced_placeholders,
     has_no_placeholder_configurer,
 )
 
@@ -357,14 +357,16 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
                 f"nothing replaces the placeholder {match[0]} in the address of connector {connector.get('name')}: "
                 "the broker does not start"
             )
-            yield connector.problem(message, "uri", match[0], fix=fix_for_unreplaced_placeholders(document, [match]))
+            yield connector.problem(
+                message, "uri", match[0], fix=fix_text_for_unreplaced_placeholders(document, [match])
+            )
     for link in document.network_connectors:
         if match := PLACEHOLDER_OF_SPRING.match(link.get("uri").strip()):
             message = (
                 f"nothing replaces the placeholder {match[0]} in the URI of the link {link.get('name')}: "
                 "the broker does not start"
             )
-            yield link.problem(message, "uri", match[0], fix=fix_for_unreplaced_placeholders(document, [match]))
+            yield link.problem(message, "uri", match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
     for node in document.elements_named(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(document, node, attribute)
@@ -377,7 +379,7 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
 def _unconverted(document: Document, node: Element, attribute: str) -> Iterator[Problem]:
     if match := PLACEHOLDER_OF_SPRING.search(node.get(attribute)):
         text = f"nothing replaces the placeholder {match[0]} in {attribute} of <{node.name}>: the broker does not start"
-        yield node.problem(text, attribute, match[0], fix=fix_for_unreplaced_placeholders(document, [match]))
+        yield node.problem(text, attribute, match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
 
 
 @rule("V052", "error", each="sslContext", refuses=True)

@@ -29,10 +29,10 @@ def has_placeholder(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Uri:
-    """A URI as ActiveMQ writes it.
+    """A parsed ActiveMQ URI: its scheme, its options, and its address or the URIs that are nested in it.
 
-    It can be a part of a composite URI such as ``static:(…)``. ``text`` is the part as written; ``options`` are its
-    own, in order. ``parts`` are the URIs in the brackets of a composite; ``host`` and ``port`` belong to a plain
+    It can itself be nested in a composite URI such as ``static:(…)``. ``text`` is the URI as written; ``options`` are
+    its own, in order. ``parts`` are the URIs in the parentheses of a composite; ``host`` and ``port`` belong to a plain
     transport (port 0 where none is set).
     """
 
@@ -59,7 +59,7 @@ class Uri:
     def _with_parts(self) -> tuple[Uri, ...]:
         return (self, *(inner for part in self.parts for inner in part._with_parts))
 
-    def find_uris_by_scheme(self, *schemes: str) -> Iterator[Uri]:
+    def find_uris_with_given_schemes(self, *schemes: str) -> Iterator[Uri]:
         """Yield the URIs with one of the given schemes, among a URI and its nested URIs."""
         return (part for part in self.uri_and_nested_uris() if part.scheme in schemes)
 
