@@ -72,7 +72,7 @@ def identify_brokers_and_add_groups(
         of_host = variables.host_variables(host)
         misspelt += misspelled_identity_variable_problems(host.name, of_host)
         try:
-            naming = Naming.of_host(host.name, of_host, str(pattern) if pattern else None)
+            naming = Naming.naming_of_host(host.name, of_host, str(pattern) if pattern else None)
         except SettingsError as error:
             raise _with_origin(error, of_host) from None
         try:

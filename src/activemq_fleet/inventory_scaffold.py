@@ -154,7 +154,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         common = {}
     identities = []
     for name in names:
-        identity = Naming.of_host(name, {**common, **stated.get(name, {})}).identify(name)
+        identity = Naming.naming_of_host(name, {**common, **stated.get(name, {})}).identify(name)
         assert identity is not None  # noqa: S101 -- the convention or the variables read it
         identities.append(identity)
     return _NamedHosts(tuple(identities), common, stated)

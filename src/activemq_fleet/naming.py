@@ -121,7 +121,7 @@ class Naming:
     stated: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_host(cls, host: str, variables: Mapping[str, object], pattern: str | None = None) -> Naming:
+    def naming_of_host(cls, host: str, variables: Mapping[str, object], pattern: str | None = None) -> Naming:
         """Return the naming convention of a host, as its variables set it.
 
         ``pattern`` replaces ``activemq_naming_pattern``.

@@ -118,9 +118,9 @@ class _Label:
 
     @property
     def pair_number_index(self) -> int | None:
-        """The index in ``runs`` of the pair's number in the first label of a host name; None without such a number.
+        """The index of the pair's number in ``runs``, the runs of digits, letters and others of a host name's label.
 
-        The number is the last group of digits that does not distinguish the two nodes of a pair.
+        The number is the last run of digits that does not distinguish the two nodes of a pair. None: no such number.
         """
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 

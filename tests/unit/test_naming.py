@@ -85,7 +85,7 @@ def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: st
 
 def identity(name: str, pattern: str | None = None, **variables: str) -> Identity:
     stated = {f"activemq_{key}": value for key, value in variables.items()}
-    found = Naming.of_host(name, stated, pattern).identify(name)
+    found = Naming.naming_of_host(name, stated, pattern).identify(name)
     assert found is not None
     return found
 
@@ -142,7 +142,7 @@ def test_a_name_that_says_nothing_is_a_broker_once_all_is_stated() -> None:
 
 
 def test_only_a_group_makes_no_broker() -> None:
-    assert Naming.of_host("web1", {"activemq_group": "orders"}).identify("web1") is None
+    assert Naming.naming_of_host("web1", {"activemq_group": "orders"}).identify("web1") is None
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
 )
 def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], said: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Naming.of_host("web1", variables)
+        Naming.naming_of_host("web1", variables)
 
     assert said in str(caught.value)
 
@@ -232,7 +232,7 @@ def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
     assert len(conventions) == len(CONVENTIONS) - 2
     for master, slave, text in conventions:
         variables = yaml.safe_load(text)
-        found = [Naming.of_host(name, variables).identify(name) for name in (master, slave)]
+        found = [Naming.naming_of_host(name, variables).identify(name) for name in (master, slave)]
         assert [one.role for one in found if one] == ["master", "slave"]
         assert len({one.pair for one in found if one}) == 1
 

@@ -122,7 +122,7 @@ def secret_labels_in(value: Any) -> set[str]:
     if isinstance(value, SecretReference):
         return {value.label}
     if isinstance(value, TextWithSecretLabels):
-        return value.secret_labels
+        return value.labels_of_secrets_in_text
     items: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return set().union(*(secret_labels_in(item) for item in items))
 

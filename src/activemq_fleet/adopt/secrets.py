@@ -69,8 +69,8 @@ class TextWithSecretLabels:
     marked: str
 
     @property
-    def secret_labels(self) -> set[str]:
-        """The labels of all secrets in the text."""
+    def labels_of_secrets_in_text(self) -> set[str]:
+        """The set of the labels of the secrets that a text contains; a label names the file of a secret."""
         return set(_MARKED.findall(self.marked))
 
     @property

@@ -122,7 +122,7 @@ def _variables(
 def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     from activemq_fleet.naming import PATTERN_VARIABLE, Naming, UnclearNameError
 
-    naming = Naming.of_host(host, variables)
+    naming = Naming.naming_of_host(host, variables)
     row: dict[str, Any] = {"host": host, "broker": False, "problem": None}
     try:
         identity = naming.identify(host)

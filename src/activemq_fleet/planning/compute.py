@@ -232,7 +232,7 @@ def _list_brokers_only(
         variables = parsed_settings_and_problems(host.text)
         if variables.settings is None or variables.release is None:
             continue
-        naming = Naming.of_host(host.host, variables_from_json(host.text), context.division.pattern)
+        naming = Naming.naming_of_host(host.host, variables_from_json(host.text), context.division.pattern)
         identity = naming.identify(host.host)
         if identity is not None:
             groups.setdefault(identity.group)

@@ -108,7 +108,7 @@ def host_division_facts_and_variables(
     own_pattern = record.variables.get(PATTERN_VARIABLE) or None
     identity, is_unclear, is_near = None, False, False
     try:
-        naming = Naming.of_host(record.host, record.variables, pattern)
+        naming = Naming.naming_of_host(record.host, record.variables, pattern)
         identity = naming.identify(record.host)
         is_near = identity is None and naming.looks_like_misspelled_broker(record.host)
     except UnclearNameError:
