@@ -215,7 +215,7 @@ WRITES = (
     "replace_file",
     "rename",
     "sync",
-    "unlink",
+    "remove_file_or_link",
     "remove_tree_or_file",
 )
 
