@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from html import unescape
 from typing import NamedTuple
 
@@ -169,6 +170,7 @@ def origin_of_release() -> InventoryVariablesOfValue:
     return InventoryVariablesOfValue(settings=(f"{PREFIX}release",))
 
 
+@lru_cache(maxsize=1 << 12)  # the files of many brokers have the same values
 def _pieces(value: str) -> tuple[str, ...]:
     """Return a value of an activemq.xml and the words of which it consists, without destination kinds and ``file:``."""
     pieces = (value, *_SEPARATOR.split(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
@@ -29,8 +29,7 @@ _OPENWIRE_100_MIB = "5.6.0 !5.7.0"
 _DIGITS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class FrameLimit:
+class FrameLimit(NamedTuple):
     """The largest frame, in bytes, that a connector or a network link accepts.
 
     ``is_set``: the inventory sets the limit. ``added`` and ``most_added``: the bytes by which a frame grows in OpenWire
