@@ -73,7 +73,7 @@ def _to_dict(rule: DescribedRule) -> dict[str, Any]:
 
     described = {name: getattr(rule, name) for name in ("id", "severity", "title", "why", "fix")}
     if isinstance(rule, Rule):
-        described |= {"cannot_see": rule.limitations, "source": rule.evidence_source, "scope": rule.scope}
+        described |= {"cannot_see": rule.limitations, "source": rule.evidence_for_rule, "scope": rule.scope}
         described["releases"] = rule.releases_in_words
         described["fires"] = [{"release": shown.release, "text": shown.text} for shown in rule.failing_examples]
         described["silent"] = [{"release": shown.release, "text": shown.text} for shown in rule.passing_examples]
@@ -119,7 +119,7 @@ def _explanation_lines(rule: DescribedRule) -> Iterator[str]:
         "Why": rule.why,
         "Fix": rule.fix,
         "Cannot see": rule.limitations,
-        "Source": rule.evidence_source,
+        "Source": rule.evidence_for_rule,
     })  # fmt: skip
     for kind, examples in (
         ("reports", rule.failing_examples[:1]),

@@ -141,7 +141,7 @@ class Element:
         """The XML element as a parsed networkConnector, with its URI and options."""
         return parse_network_connector(self._element)
 
-    def nearest_ancestor(self, *names: str) -> Element | None:
+    def nearest_ancestor_with_given_name(self, *names: str) -> Element | None:
         """Return the nearest ancestor of the XML element that has one of the given names, or None."""
         above = self.parent
         while above is not None and above.name not in names:
@@ -168,7 +168,7 @@ class Element:
             return self.document.nodes[self._index + 1 : self._last + 1]
         elements: list[Element] = []
         for name in names:
-            if named := self.document.elements_named(name):
+            if named := self.document.elements_with_given_names(name):
                 begin = bisect_left(named, self._index + 1, key=_INDEX)
                 elements += named[begin : bisect_left(named, self._last + 1, begin, key=_INDEX)]
         return elements if len(names) == 1 else sorted(elements, key=_INDEX)
@@ -397,7 +397,7 @@ class Document:
         return elements
 
     @property
-    def attribute_names(self) -> Iterable[str]:
+    def attribute_names_in_file(self) -> Iterable[str]:
         """The names of all attributes in the XML file.
 
         They have no duplicates.
@@ -432,7 +432,7 @@ class Document:
         """Return whether the value of any XML attribute in the file contains one of the given texts."""
         return any(text in self._values for text in texts)
 
-    def elements_named(self, *names: str) -> list[Element]:
+    def elements_with_given_names(self, *names: str) -> list[Element]:
         """Return all XML elements of the file that have one of the given names.
 
         They are grouped by name, and within a name in the order of the file.
@@ -442,17 +442,17 @@ class Document:
     @property
     def brokers(self) -> list[Element]:
         """The ``<broker>`` elements of the XML file."""
-        return self.elements_named("broker")
+        return self.elements_with_given_names("broker")
 
     @property
     def network_connectors(self) -> list[Element]:
         """The ``<networkConnector>`` elements of the XML file."""
-        return self.elements_named("networkConnector")
+        return self.elements_with_given_names("networkConnector")
 
     @property
     def transport_connectors(self) -> list[Element]:
         """The ``<transportConnector>`` elements of the XML file."""
-        return self.elements_named("transportConnector")
+        return self.elements_with_given_names("transportConnector")
 
     @property
     def store_elements(self) -> list[Element]:
@@ -462,12 +462,12 @@ class Document:
         """
         return [
             node
-            for holder in self.elements_named("persistenceAdapter", "persistenceFactory")
+            for holder in self.elements_with_given_names("persistenceAdapter", "persistenceFactory")
             for node in holder.children()
         ]
 
     @property
-    def discovery_uri_attributes(self) -> list[tuple[Element, str]]:
+    def attributes_with_discovery_uri(self) -> list[tuple[Element, str]]:
         """The attributes in the file that contain a discovery URI.
 
         Each is (element, attribute). Those of networkConnectors precede those of transportConnectors.

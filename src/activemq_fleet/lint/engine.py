@@ -150,8 +150,8 @@ class Rule:
         return self._parts.get("Cannot see", "")
 
     @property
-    def evidence_source(self) -> str:
-        """The source of the evidence for the lint rule: a code reference, document or measurement.
+    def evidence_for_rule(self) -> str:
+        """The evidence for the lint rule: the code reference, document or measurement on which it is based.
 
         It is a part of the rule's docstring.
         """
@@ -214,7 +214,7 @@ def rule(
 
         @wraps(check)
         def check_elements(document: Document) -> Iterator[Problem]:
-            return chain.from_iterable(map(check, document.elements_named(*elements)))
+            return chain.from_iterable(map(check, document.elements_with_given_names(*elements)))
 
         if rule_id in _RULES:
             msg = f"two rules are called {rule_id}"
@@ -261,16 +261,18 @@ def applicable_rules(scope: Scope, release: Release, selection: RuleSelection = 
 
 
 @lru_cache(maxsize=512)
-def rules_for_xml_names(
-    names: frozenset[str], release: Release, selection: RuleSelection = EVERY_RULE
+def rules_applicable_to_file(
+    xml_names: frozenset[str], release: Release, selection: RuleSelection = EVERY_RULE
 ) -> tuple[Rule, ...]:
-    """Return the selected lint rules that can apply to a file with the given XML names, sorted by id.
+    """Return the selected lint rules that can apply to a file with these XML names, sorted by id.
 
-    ``names`` are those of the file's elements and attributes, as in ``Document.element_and_attribute_names``. The files
-    of many brokers have the same names.
+    ``xml_names`` are the names of the file's elements and attributes, as in ``Document.element_and_attribute_names``.
+    The files of many brokers have the same names.
     """
     return tuple(
-        lint_rule for lint_rule in applicable_rules("file", release, selection) if lint_rule.applies_to_xml_names(names)
+        lint_rule
+        for lint_rule in applicable_rules("file", release, selection)
+        if lint_rule.applies_to_xml_names(xml_names)
     )
 
 

@@ -16,7 +16,7 @@ from activemq_fleet.lint.engine import (
     all_rules_by_id,
     applicable_rules,
     findings_from_problems,
-    rules_for_xml_names,
+    rules_applicable_to_file,
 )
 from activemq_fleet.lint.exposure import Exposure, port_exposure_kind
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
@@ -225,7 +225,7 @@ def _with_stray_marked(data: bytes) -> bytes | None:
 def document_findings(document: Document, file: str, selection: RuleSelection) -> Iterator[Finding]:
     """Yield the findings of the lint rules about a parsed activemq.xml, at most 100 for each rule."""
     host = document.broker.host if document.broker else ""
-    for rule in rules_for_xml_names(document.element_and_attribute_names, document.release, selection):
+    for rule in rules_applicable_to_file(document.element_and_attribute_names, document.release, selection):
         if rule.texts and not document.has_attribute_value_containing(rule.texts):
             continue
         problems = list(islice(rule.check(document), _MOST + 1))

@@ -184,7 +184,7 @@ def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
           orders-mq02-b.example.com:
     """
     for broker, document in view.brokers_and_user_documents_containing([*_REMEMBERED, "maxAuditDepth"]):
-        for node in document.elements_named("kahaDB", "policyEntry"):
+        for node in document.elements_with_given_names("kahaDB", "policyEntry"):
             for attribute in _REMEMBERED:
                 remembered = node.integer_attribute(attribute)
                 if remembered is not None and remembered < (producers := _producers(view, broker)):

@@ -108,7 +108,7 @@ def _lease_holder(view: FleetView, broker: Broker) -> str | None:
         if locker is not None and locker.name == "lease-database-locker":
             if locker.has_attribute("leaseHolderId"):
                 return locker.literal_value("leaseHolderId")
-            above = store.nearest_ancestor("broker")
+            above = store.nearest_ancestor_with_given_name("broker")
             return above.literal_value("brokerName") if above else None
     return None
 

@@ -20,7 +20,7 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
     """
     directory = posixpath.dirname(document.file)
     imports = []
-    for node in document.elements_named("import"):
+    for node in document.elements_with_given_names("import"):
         resource = node.get("resource").strip()
         if resource:
             path = path_below_file_directory(resource)

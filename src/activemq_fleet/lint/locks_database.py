@@ -248,7 +248,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
     """
     wanted = document.release.lease_exception_handler
     for store, locker in stores_and_database_lockers(document):
-        broker = store.nearest_ancestor("broker")
+        broker = store.nearest_ancestor_with_given_name("broker")
         if broker is None:
             continue
         handler = configured_io_exception_handler(broker)
@@ -313,8 +313,8 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
         </jdbcPersistenceAdapter>
     """
     for store, _ in stores_and_database_lockers(document):
-        broker = store.nearest_ancestor("broker")
-        connectors = document.elements_named("transportConnector")
+        broker = store.nearest_ancestor_with_given_name("broker")
+        connectors = document.elements_with_given_names("transportConnector")
         if broker is None or not any(
             protocol_name_of_scheme(listener_uri(connector).scheme) == "mqtt" for connector in connectors
         ):
@@ -352,7 +352,7 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
     for store, _ in stores_and_database_lockers(document):
         if store.boolean_attribute("stopOnError", False) is not False:
             continue
-        broker = store.nearest_ancestor("broker")
+        broker = store.nearest_ancestor_with_given_name("broker")
         handler = configured_io_exception_handler(broker) if broker else None
         # that handler closes the connectors itself until the lock is known to be ours
         covered = handler is not None and handler.kind in (LEASE_HANDLER, JDBC_HANDLER)

@@ -149,7 +149,7 @@ def data_source_bean(store: Element) -> Element | None:
     The result is None if the file does not define the bean.
     """
     wanted = store.get("dataSource").removeprefix("#")
-    beans = store.document.elements_named("bean")
+    beans = store.document.elements_with_given_names("bean")
     return next((bean for bean in beans if wanted and wanted in (bean.get("id"), bean.get("name"))), None)
 
 

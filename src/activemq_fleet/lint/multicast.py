@@ -18,7 +18,7 @@ _NOWHERE = frozenset({"localhost", "localdomain", "invalid"})
 
 def _multicast_uris(document: Document) -> Iterator[tuple[Element, str, Uri]]:
     """Yield (element, attribute, URI) for each multicast: URI in an activemq.xml, links first."""
-    for node, attribute in document.discovery_uri_attributes:
+    for node, attribute in document.attributes_with_discovery_uri:
         for uri in node.uri_attribute_or_empty(attribute).find_uris_with_given_schemes("multicast"):
             yield node, attribute, uri
 
@@ -96,7 +96,7 @@ def multicast_link_without_announcement(document: Document) -> Iterator[Problem]
         <transportConnector name="found-at" uri="tcp://0.0.0.0:61626"
             discoveryUri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if not document.transport_connectors or document.elements_named("masterConnector"):
+    if not document.transport_connectors or document.elements_with_given_names("masterConnector"):
         return
     uses = [
         (node, attribute, uri) for node, attribute, uri in _multicast_uris(document) if not has_placeholder(uri.text)
@@ -182,7 +182,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="found" uri="multicast://224.1.2.3:6255?group=orders"/>
     """
-    if document.elements_named(*AUTHENTICATION) or _has_other_plugins(document):
+    if document.elements_with_given_names(*AUTHENTICATION) or _has_other_plugins(document):
         return
     for node, attribute, uri in _multicast_uris(document):
         yield node.problem(
@@ -195,5 +195,7 @@ def multicast_without_authentication(document: Document) -> Iterator[Problem]:
 
 def _has_other_plugins(document: Document) -> bool:
     """Return whether the broker has plugins unknown to the rules, which may require a login."""
-    children = (child for holder in document.elements_named("plugins") for child in holder.children("bean", "ref"))
+    children = (
+        child for holder in document.elements_with_given_names("plugins") for child in holder.children("bean", "ref")
+    )
     return any(children) or any(broker.has_attribute("plugins") for broker in document.brokers)

@@ -13,7 +13,7 @@ _NO_RETURN = "a message cannot return to a broker that it came from"
 
 def _queue_policies(document: Document) -> list[Element]:
     """Return the policyEntry elements about queues in an activemq.xml."""
-    return [entry for entry in document.elements_named("policyEntry") if entry.has_attribute("queue")]
+    return [entry for entry in document.elements_with_given_names("policyEntry") if entry.has_attribute("queue")]
 
 
 def _bridge_filter_of(entry: Element) -> Element | None:
@@ -174,7 +174,7 @@ def replay_without_delay(document: Document) -> Iterator[Problem]:
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.elements_named(FILTER):
+    for bridge_filter in document.elements_with_given_names(FILTER):
         if not bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False):
             continue
         if not bridge_filter.has_attribute("replayDelay") or bridge_filter.integer_attribute("replayDelay") == 0:
@@ -208,7 +208,7 @@ def bridge_filter_directly_in_policy_entry(document: Document) -> Iterator[Probl
           </networkBridgeFilterFactory>
         </policyEntry>
     """
-    for bridge_filter in document.elements_named(FILTER):
+    for bridge_filter in document.elements_with_given_names(FILTER):
         if bridge_filter.parent is not None and bridge_filter.parent.name == "policyEntry":
             yield bridge_filter.problem(
                 f"<{FILTER}> is directly in <policyEntry>, without an enclosing <networkBridgeFilterFactory>: "
@@ -252,10 +252,12 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
     """
     signs = [
         topic
-        for topic in document.elements_named("virtualTopic")
+        for topic in document.elements_with_given_names("virtualTopic")
         if topic.boolean_attribute("selectorAware", default=False)
     ]
-    if not document.network_connectors or not (signs or document.elements_named("virtualSelectorCacheBrokerPlugin")):
+    if not document.network_connectors or not (
+        signs or document.elements_with_given_names("virtualSelectorCacheBrokerPlugin")
+    ):
         return
     sign = 'selectorAware="true" of <virtualTopic>' if signs else "<virtualSelectorCacheBrokerPlugin>"
     for link in document.network_connectors:
@@ -271,7 +273,7 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
                 "a selector",
             )
     if document.release.has_selector_aware_replay:
-        for bridge_filter in document.elements_named(FILTER):
+        for bridge_filter in document.elements_with_given_names(FILTER):
             replays = bridge_filter.boolean_attribute("replayWhenNoConsumers", default=False)
             if replays and bridge_filter.boolean_attribute("selectorAware", default=False) is False:
                 yield bridge_filter.problem(

@@ -51,7 +51,7 @@ def wildcard_inside_destination_name_part(document: Document) -> Iterator[Proble
 
         <policyEntry queue="*.tmp.>" memoryLimit="16 mb"/>
     """
-    for node in document.elements_named(*_NAMED):
+    for node in document.elements_with_given_names(*_NAMED):
         for attribute in _NAMED[node.name]:
             for name in (node.literal_value(attribute) or "").split(","):
                 path = name.strip().rpartition("//")[2].partition("?")[0]

@@ -13,7 +13,7 @@ _ASKS_FOR_PASSWORD = ("simpleAuthenticationPlugin", "jaasAuthenticationPlugin", 
 
 def elements_and_master_uri_attributes(document: Document) -> Iterator[tuple[Element, str]]:
     """Yield the attributes that contain the URI of a slave's master, as (element, attribute)."""
-    for connector in document.elements_named("masterConnector"):
+    for connector in document.elements_with_given_names("masterConnector"):
         yield from ((connector, name) for name in ("remoteURI", "remoteUri") if connector.has_attribute(name))
     yield from (
         (broker, "masterConnectorURI") for broker in document.brokers if broker.has_attribute("masterConnectorURI")
@@ -198,7 +198,9 @@ def slave_without_credentials(document: Document) -> Iterator[Problem]:
         <masterConnector remoteURI="nio://orders-mq01-a:61618" userName="network" password="${network.password}"/>
     """
     plugins = [
-        plugin for plugin in document.elements_named(*_ASKS_FOR_PASSWORD) if not _accepts_anonymous_clients(plugin)
+        plugin
+        for plugin in document.elements_with_given_names(*_ASKS_FOR_PASSWORD)
+        if not _accepts_anonymous_clients(plugin)
     ]
     if not plugins:
         return

@@ -209,7 +209,7 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
         for entry in properties_lines(document, file)
     }
     used = set()
-    for node in document.elements_named(*_LOGINS):
+    for node in document.elements_with_given_names(*_LOGINS):
         for user_attribute, password_attribute in _LOGINS[node.name]:
             if not node.has_attribute(password_attribute):
                 continue
@@ -259,7 +259,7 @@ def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
 
     The console does so from 6.0 on.
     """
-    broker = bool(document.elements_named("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
+    broker = bool(document.elements_with_given_names("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
     console = document.release.console_accounts == "jaas" and bool(web_console_imports_with_paths(document))
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
@@ -286,6 +286,6 @@ def _mentions(document: Document, file: str) -> bool:
     ending = re.compile(rf"(?:^|[/:]){re.escape(file)}$")
     return any(
         ending.search(text.strip())
-        for node in document.elements_named("value", "property", "entry", "property-placeholder")
+        for node in document.elements_with_given_names("value", "property", "entry", "property-placeholder")
         for text in (node.leading_text, node.get("value"), node.get("location"))
     )

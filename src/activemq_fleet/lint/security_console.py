@@ -51,7 +51,7 @@ def _unqualified_class_name(bean: Element) -> str:
 
 def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
     """Return the Spring beans of an XML file whose class, without its package, is one of the given classes."""
-    return [bean for bean in page.elements_named("bean") if _unqualified_class_name(bean) in classes]
+    return [bean for bean in page.elements_with_given_names("bean") if _unqualified_class_name(bean) in classes]
 
 
 @once_per_document
@@ -199,7 +199,9 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     The result is None where anything but Jetty's own constraints may protect them.
     """
     mappings = _beans_of_classes(page, "ConstraintMapping")
-    if not mappings and any("ecurity" in _unqualified_class_name(bean) for bean in page.elements_named("bean")):
+    if not mappings and any(
+        "ecurity" in _unqualified_class_name(bean) for bean in page.elements_with_given_names("bean")
+    ):
         return None
     listed = page.release.console_family not in ("jetty11", "jetty12")  # from 11 on one path each
     paths: list[str] = []

@@ -168,7 +168,7 @@ def _maps_with_known_accounts(document: Document) -> Iterator[tuple[Element, Map
     """Yield (authorizationMap, groups by account); nothing where a login may give further groups."""
     accounts = _groups_by_account(document)
     if accounts is not None:
-        yield from ((rights, accounts) for rights in document.elements_named("authorizationMap"))
+        yield from ((rights, accounts) for rights in document.elements_with_given_names("authorizationMap"))
 
 
 def _groups_by_account(document: Document) -> Mapping[str, frozenset[str]] | None:

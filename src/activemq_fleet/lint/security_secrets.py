@@ -83,7 +83,7 @@ def clear_text_password_in_activemq_xml(document: Document) -> Iterator[Problem]
           <property name="password" value="${db.password}"/>
         </bean>
     """
-    secrets = {name for name in document.attribute_names if name.lower().endswith(_ENDS)}
+    secrets = {name for name in document.attribute_names_in_file if name.lower().endswith(_ENDS)}
     for node in document.nodes:
         for name, value in node.attributes.items():
             if name in secrets:
@@ -264,7 +264,7 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
           <sslContext><sslContext keyStore="file:broker.ks" keyStorePassword="${keystore.password}"/></sslContext>
         </broker>
     """
-    names = [name for name in document.attribute_names if name.lower() in _STORES]
+    names = [name for name in document.attribute_names_in_file if name.lower() in _STORES]
     for node in document.elements_with_attribute(*names):
         for name in names:
             if node.get(name).strip().lower() in _GUESSED:
@@ -299,7 +299,7 @@ def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
                         option,
                         fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
                     )
-    for context in document.elements_named("sslContext"):
+    for context in document.elements_with_given_names("sslContext"):
         if old := _OLD.fullmatch(context.literal_value("protocol") or ""):
             text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
             yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

@@ -209,7 +209,8 @@ def _class_of(bean: Element) -> str:
     while not bean.has_attribute("class") and bean.has_attribute("parent") and bean not in seen:
         seen.add(bean)
         parent = next(
-            (node for node in bean.document.elements_named("bean") if node.get("id") == bean.get("parent")), None
+            (node for node in bean.document.elements_with_given_names("bean") if node.get("id") == bean.get("parent")),
+            None,
         )
         if parent is None:
             return ""

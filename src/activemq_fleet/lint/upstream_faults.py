@@ -79,7 +79,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
         return  # a fleet has its own jetty.xml
     others = [
         path_below_file_directory(node.get("resource"))
-        for node in document.elements_named("import")
+        for node in document.elements_with_given_names("import")
         if node is not imported
     ]
     documents = [document, *(document.parsed_sibling_file(other) for other in others)]
@@ -89,7 +89,7 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
     if console is None:
         text = 'jetty.xml of this release requires a bean with the id "broker", but this file defines none'
         yield imported.problem(text, "resource", severity="warning")
-    for bean in console.elements_named("bean") if console is not None else ():
+    for bean in console.elements_with_given_names("bean") if console is not None else ():
         if _BROKER_BEAN in bean.get("depends-on").replace(",", " ").replace(";", " ").split():
             text = (
                 f'a bean of {name} depends on the bean "broker", but this file defines none: the broker does not start'

@@ -135,7 +135,7 @@ def removed_master_connector(document: Document) -> Iterator[Problem]:
     """
     release = document.release.text
     reason = "pure master/slave was removed in 5.8.0"
-    for connector in document.elements_named("masterConnector"):
+    for connector in document.elements_with_given_names("masterConnector"):
         yield connector.problem(f"ActiveMQ {release} does not support <masterConnector>: {reason}")
     for broker in document.brokers:
         if broker.has_attribute("masterConnectorURI"):
@@ -262,13 +262,13 @@ def locker_before_5_7(document: Document) -> Iterator[Problem]:
     """
     if document.ha_profile and document.ha_profile.has_database_lease:
         return  # T011 refuses the profile itself on these releases
-    for locker in document.elements_named("locker"):
+    for locker in document.elements_with_given_names("locker"):
         yield locker.problem(_too_old_message("<locker>", document), fix=_fix_of_lock(locker.parent, "<locker>"))
     for store in document.store_elements:
         for name in ("locker", "useLock"):
             if store.has_attribute(name):
                 yield store.problem(_too_old_message(name, document), name, fix=_fix_of_lock(store, name))
-    for store in document.elements_named("kahaDB", "mKahaDB"):
+    for store in document.elements_with_given_names("kahaDB", "mKahaDB"):
         if store.has_attribute("lockKeepAlivePeriod"):
             name = "lockKeepAlivePeriod"
             message = _too_old_message(f"{name} on <{store.name}>", document)
@@ -326,7 +326,7 @@ def uncommitted_limit_rejects_nontransactional_messages(document: Document) -> I
         limit = broker.integer_attribute("maxUncommittedCount")
         if limit is not None and limit > 0:
             yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
-    for bean in document.elements_named("bean"):
+    for bean in document.elements_with_given_names("bean"):
         if bean.get("class") in _BROKER_CLASSES:
             for node in bean.children("property"):
                 value = node.first_child("value")

@@ -123,7 +123,10 @@ def _defines_broker(document: Document) -> bool:
     """Return whether a file has a broker that is in force, or a bean that may make one."""
     if any(map(_is_active, document.brokers)):
         return True
-    return any(_PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2]) for bean in document.elements_named("bean"))
+    return any(
+        _PERHAPS_BROKER.search(bean.get("class").rpartition(".")[2])
+        for bean in document.elements_with_given_names("bean")
+    )
 
 
 def _is_active(broker: Element) -> bool:
@@ -143,7 +146,7 @@ def _profile_of(broker: Element) -> str:
 
 
 def _kind_of(document: Document) -> str:
-    classes = [bean.get("class") for bean in document.elements_named("bean")]
+    classes = [bean.get("class") for bean in document.elements_with_given_names("bean")]
     if document.has_element_or_attribute(("camelContext", "routeContext", "routes")):
         return "this is a context of Apache Camel"
     if any(".jetty." in name for name in classes):

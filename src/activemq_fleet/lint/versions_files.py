@@ -49,7 +49,7 @@ def xml_validation_disabled(document: Document) -> Iterator[Problem]:
                 f"remove ?validate=false from the xbean: URI in {name}, and correct the errors that the broker reports"
             )
             yield Problem(message, file=name, line=line, column=column, fix=fix)
-    for node in document.elements_named(
+    for node in document.elements_with_given_names(
         "networkConnector", "masterConnector", "proxyConnector", "connectionFactory", "bean"
     ):
         for attribute, value in node.attributes.items():
@@ -114,7 +114,7 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
     """
     right = document.release.console_file
     fix = f"import {right}, and copy this file from the conf directory of the release"
-    for node in document.elements_named("import"):
+    for node in document.elements_with_given_names("import"):
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
             continue

@@ -46,7 +46,7 @@ def unknown_discovery_scheme(document: Document) -> Iterator[Problem]:
 
         <networkConnector name="south" uri="masterslave:(tcp://south-a:61616,tcp://south-b:61616)"/>
     """
-    for node, attribute in document.discovery_uri_attributes:
+    for node, attribute in document.attributes_with_discovery_uri:
         scheme = node.uri_attribute_or_empty(attribute).scheme
         if (
             scheme
@@ -232,12 +232,15 @@ def duplicate_bean_name_or_id(document: Document) -> Iterator[Problem]:
     """
     first_uses: dict[tuple[Element | None, str], Element] = {}
     inside = {
-        node for bean in document.elements_named("bean") if bean.namespace == BEANS for node in bean.descendants()
+        node
+        for bean in document.elements_with_given_names("bean")
+        if bean.namespace == BEANS
+        for node in bean.descendants()
     }
     for node in document.elements_with_attribute("id", "name"):
         if node in inside or not _is_bean(node):
             continue
-        scope = node.nearest_ancestor("beans")
+        scope = node.nearest_ancestor_with_given_name("beans")
         names = [(attribute, name) for attribute in ("id", "name") for name in _names(node, attribute)]
         for attribute, name in names:
             other = first_uses.get((scope, name))

@@ -245,8 +245,8 @@ def _is_dialled_address(node: Element, attribute: str, before: str) -> bool:
 @once_per_document
 def _configurers(document: Document) -> list[Element]:
     """Return the elements of a file that replace placeholders."""
-    beans = [bean for bean in document.elements_named("bean") if _is_placeholder_configurer(bean)]
-    return beans + document.elements_named("property-placeholder")
+    beans = [bean for bean in document.elements_with_given_names("bean") if _is_placeholder_configurer(bean)]
+    return beans + document.elements_with_given_names("property-placeholder")
 
 
 def has_no_placeholder_configurer(document: Document) -> bool:

@@ -181,7 +181,7 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
         if message:
             yield node.problem(message, attribute, fix=_size_fix(node, attribute, kind))
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_named(*_BOOLEANS):
+        for node in document.elements_with_given_names(*_BOOLEANS):
             for attribute in _BOOLEANS[node.name] & node.attributes.keys():
                 booleans = ("true", "false")
                 if _is_literal(node, attribute) and node.get(attribute).lower() not in booleans:
@@ -194,7 +194,7 @@ def unconvertible_attribute_value(document: Document) -> Iterator[Problem]:
                     elif variable is not None:
                         fix = f"write {attribute} as true or false in {variable}"
                     yield node.problem(message, attribute, fix=fix)
-    for store in document.elements_named("kahaDB"):
+    for store in document.elements_with_given_names("kahaDB"):
         for attribute, names in _KAHADB_NAMES.items():
             if not _is_literal(store, attribute) or not _is_read(store, attribute):
                 continue
@@ -209,7 +209,7 @@ def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberTy
 
     The message is about a size that the broker cannot convert, "" where it can.
     """
-    for node in document.elements_named(*_SIZES):
+    for node in document.elements_with_given_names(*_SIZES):
         for attribute, kind in _SIZES[node.name].items():
             if _is_literal(node, attribute):
                 yield node, attribute, kind, _size_message(node, attribute, kind)
@@ -226,7 +226,7 @@ def _shown(node: Element, attribute: str) -> str:
 
 def _is_read(store: Element, attribute: str) -> bool:
     """Return whether the broker converts a name: a store that it does not start has its preallocation not read."""
-    broker = store.nearest_ancestor("broker")
+    broker = store.nearest_ancestor_with_given_name("broker")
     return (
         attribute == "journalDiskSyncStrategy"
         or broker is None
@@ -367,11 +367,11 @@ def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
                 "the broker does not start"
             )
             yield link.problem(message, "uri", match[0], fix=fix_text_for_unreplaced_placeholders(document, [match]))
-    for node in document.elements_named(*_SIZES):
+    for node in document.elements_with_given_names(*_SIZES):
         for attribute in _SIZES[node.name]:
             yield from _unconverted(document, node, attribute)
     if document.release.is_within_span(_BOOLEANS_SINCE):
-        for node in document.elements_named(*_BOOLEANS):
+        for node in document.elements_with_given_names(*_BOOLEANS):
             for attribute in sorted(_BOOLEANS[node.name]):
                 yield from _unconverted(document, node, attribute)
 

@@ -91,6 +91,6 @@ def test_every_rule_says_what_why_how_to_mend_and_shows_it(rule: Rule) -> None:
     assert rule.title.endswith(".")
     assert rule.why
     assert rule.fix
-    assert rule.evidence_source
+    assert rule.evidence_for_rule
     assert rule.failing_examples
     assert rule.passing_examples
