@@ -34,7 +34,7 @@ from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document
 from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
-from activemq_fleet.schema import CORE, Schema, UnreadableXmlError, XmlDocument
+from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.broker import WaiverSettings
 from activemq_fleet.site_refusals import (
     ignored_archive_findings,
@@ -53,7 +53,7 @@ _Node = TypeVar("_Node")
 _Made = TypeVar("_Made")
 _EVERY_RULE = RuleSelection()
 _NO_FILES: Mapping[str, bytes] = MappingProxyType({})
-SchemaSource = Callable[[Release], Schema]
+SchemaSource = Callable[[Release], CompiledActivemqXsd]
 
 STOPPING = "errors-that-stop-a-broker"
 """The name that selects all rules about mistakes with which a broker does not start."""
@@ -92,7 +92,7 @@ def select_rules(select: Sequence[str], ignore: Sequence[str]) -> RuleSelection:
     return RuleSelection.from_prefixes(select, ignore, known_rule_ids(), groups={STOPPING: stopping})
 
 
-def cached_schema(release: Release) -> Schema:
+def cached_schema(release: Release) -> CompiledActivemqXsd:
     """Return the compiled XML schema (``activemq.xsd``) of a release; Maven fetches it if the cache does not have it.
 
     Raises SchemaUnavailableError or ArtifactError where no schema of the release's line can be obtained.
@@ -376,7 +376,7 @@ def preflight_findings(
     return apply_waivers(findings, [WaiverSettings.model_validate(dict(waiver)) for waiver in waivers])
 
 
-def _schema_findings(broker: Broker, document: XmlDocument, schema: Schema) -> Iterator[Finding]:
+def _schema_findings(broker: Broker, document: XmlDocument, schema: CompiledActivemqXsd) -> Iterator[Finding]:
     if not schema.is_valid(document):
         fix = (
             "correct the attribute or element in the variable that sets it: activemq_broker_attributes or "

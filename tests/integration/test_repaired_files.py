@@ -57,22 +57,22 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
 @in_every_situation
 def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
     models = [load_schema(Release.of(release)).model for release in SCHEMA_RELEASES]
-    elements = frozenset().union(*(model.global_declarations for model in models))
+    elements = frozenset().union(*(model.global_element_declarations for model in models))
     attributes = {name: {key for model in models for key in model.attribute_types(name)} for name in elements}
     children = {name: {key for model in models for key in model.child_names(name)} for name in elements}
     wrong = set()
     for model in models:
         for of_all, of_release in ((attributes, model.attribute_types), (children, model.child_names)):
-            for element in model.global_declarations:
+            for element in model.global_element_declarations:
                 known = list(of_release(element))
                 for name in of_all[element].difference(known):
-                    meant = sole_similar_name(name, known, model.name_words)
+                    meant = sole_similar_name(name, known, model.words_in_declared_names)
                     if meant and frozenset({name, meant}) not in RENAMED:
                         wrong.add((element, name, meant))
         wrong |= {
             ("", name, meant)
-            for name in elements.difference(model.global_declarations)
-            if (meant := sole_similar_name(name, model.global_declarations, model.name_words))
+            for name in elements.difference(model.global_element_declarations)
+            if (meant := sole_similar_name(name, model.global_element_declarations, model.words_in_declared_names))
         }
     assert wrong == set()
 

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from activemq_fleet.errors import SchemaUnavailableError
-from activemq_fleet.schema import Schema, XmlDocument
+from activemq_fleet.schema import CompiledActivemqXsd, XmlDocument
 from tests.xsds import beans, broker, small_xsd
 
-ANY_ORDER = Schema(small_xsd())
-IN_ORDER = Schema(small_xsd(ordered=True))
+ANY_ORDER = CompiledActivemqXsd(small_xsd())
+IN_ORDER = CompiledActivemqXsd(small_xsd(ordered=True))
 
 
-def told(document: bytes, schema: Schema = ANY_ORDER) -> list[str]:
+def told(document: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> list[str]:
     """What is wrong, each with its place."""
     problems = schema.find_problems(XmlDocument(document))
     assert schema.is_valid(XmlDocument(document)) == (not problems)
     return [str(problem) for problem in problems]
 
 
-def fixes(document: bytes, schema: Schema) -> list[str]:
+def fixes(document: bytes, schema: CompiledActivemqXsd) -> list[str]:
     """What to do about each problem of a document."""
     return [problem.fix for problem in schema.find_problems(XmlDocument(document))]
 
@@ -233,18 +233,18 @@ def test_a_schema_that_imports_a_file_reads_none(tmp_path: Path) -> None:
     other = tmp_path / "other.xsd"
     other.write_bytes(small_xsd())
     core = "http://activemq.apache.org/schema/core"
-    schema = Schema(
+    schema = CompiledActivemqXsd(
         f'<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="{core}">'
         f'<xs:include schemaLocation="{other}"/><xs:element name="only"/></xs:schema>'.encode()
     )
-    assert schema.model.global_declarations.keys() == {"only"}
+    assert schema.model.global_element_declarations.keys() == {"only"}
     assert not schema.is_valid(XmlDocument(broker()))
 
 
 @pytest.mark.parametrize("xsd", [b"", b"<html/>", b"PK\x03\x04", small_xsd()[:200]])
 def test_bytes_that_are_no_schema_are_one_line(xsd: bytes) -> None:
     with pytest.raises(SchemaUnavailableError, match=r"^the file activemq.xsd is not an XML schema of ActiveMQ[^\n]+$"):
-        Schema(xsd)
+        CompiledActivemqXsd(xsd)
 
 
 def test_children_come_in_schema_order_and_by_path() -> None:

@@ -36,7 +36,7 @@ from activemq_fleet.schema import (
     decode_xml_document,
     local_name,
     namespace_of,
-    parse_root_element,
+    parse_xml_root_element,
 )
 
 ACTIVEMQ_XML = "activemq.xml"
@@ -347,7 +347,7 @@ def _read(
         mistake = f"the file is {kind.name}, not an activemq.xml"
         raise InputError(f"{path}: {join_problem_and_remedy(mistake, kind.fix)}")
     try:
-        element = parse_root_element(content)
+        element = parse_xml_root_element(content)
     except UnreadableXmlError as error:
         if mark:
             reason = f"the file is a template with {text[:40]!r}: render it first, and adopt the result"
@@ -375,7 +375,7 @@ def _read(
 
 def _put_in_beans(broker: etree._Element) -> etree._Element:
     """Return a ``<beans>`` element with the broker inside, for a file whose root is the broker."""
-    beans = parse_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
+    beans = parse_xml_root_element(f'<beans xmlns="{BEANS}"/>'.encode())
     beans.append(broker)
     return beans
 

@@ -16,7 +16,7 @@ from activemq_fleet.artifacts import _maven
 from activemq_fleet.artifacts._cache import Progress, cache_directory, ensure_cached, log_progress
 from activemq_fleet.errors import ArtifactError, FleetError, SchemaUnavailableError
 from activemq_fleet.releases import Release, releases_with_schema
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CompiledActivemqXsd
 
 BUNDLE = Path(__file__).resolve().parents[1] / "schemas.zip"
 """The schemas that the wheel contains, ``RELEASE.xsd`` each; a checkout has none."""
@@ -39,7 +39,7 @@ def schema_bytes(release: Release, *, progress: Progress = log_progress) -> byte
     return _nearest(release, progress).read_bytes()
 
 
-def load_schema(release: Release, *, progress: Progress = log_progress) -> Schema:
+def load_schema(release: Release, *, progress: Progress = log_progress) -> CompiledActivemqXsd:
     """Load the XML schema ``activemq.xsd`` of a release, and return it compiled.
 
     It is kept in memory. It may be that of the nearest release of its line. One line of progress names the other
@@ -50,8 +50,8 @@ def load_schema(release: Release, *, progress: Progress = log_progress) -> Schem
 
 
 @lru_cache(maxsize=32)
-def _load(path: Path, _changed: int) -> Schema:
-    return Schema(path.read_bytes(), str(path))
+def _load(path: Path, _changed: int) -> CompiledActivemqXsd:
+    return CompiledActivemqXsd(path.read_bytes(), str(path))
 
 
 def releases_with_cached_schema() -> list[Release]:
@@ -154,7 +154,7 @@ def _unavailable(release: Release, reason: FleetError) -> SchemaUnavailableError
 
 
 def _write(part: Path, xsd: bytes) -> None:
-    Schema(xsd)  # only a schema that compiles gets into the cache
+    CompiledActivemqXsd(xsd)  # only a schema that compiles gets into the cache
     part.write_bytes(xsd)
 
 

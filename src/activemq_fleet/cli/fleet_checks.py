@@ -9,7 +9,7 @@ from activemq_fleet.artifacts import load_schema
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.formats import CheckReport, report_formatter
 from activemq_fleet.cli.printing import print_escaped_to_stderr, print_warning
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CompiledActivemqXsd
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
 
@@ -28,7 +28,7 @@ def print_warnings_and_inventory_findings(fleet: Fleet) -> None:
         print_warning(warning)
 
 
-def load_schema_with_progress(release: Release) -> Schema:
+def load_schema_with_progress(release: Release) -> CompiledActivemqXsd:
     """Load the XML schema (``activemq.xsd``) of an ActiveMQ release, and show progress on stderr.
 
     Downloads are shown. The schema may be that of the nearest release of the release's line.

@@ -321,9 +321,9 @@ class Document:
         self.has_stray = STRAY.encode() in source.content
         self.tree = source.root
         elements: dict[etree._Element | None, Element] = {}
-        self.children_by_index: list[list[Element]] = [[] for _ in source.elements]
+        self.children_by_index: list[list[Element]] = [[] for _ in source.elements_in_document_order]
         """The child elements of each XML element, by its index in ``nodes``."""
-        for index, element in enumerate(source.elements):
+        for index, element in enumerate(source.elements_in_document_order):
             parent = elements.get(element.getparent())
             node = elements[element] = Element(element, self, parent, index)
             if parent is not None:

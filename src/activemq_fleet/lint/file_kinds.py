@@ -17,7 +17,7 @@ from activemq_fleet.schema import (
     decode_xml_document,
     local_name,
     namespace_of,
-    parse_root_element,
+    parse_xml_root_element,
     utf_16_encoding,
 )
 
@@ -117,7 +117,7 @@ def _xml_kind(data: bytes, text: str) -> ForeignFileKind | None:
     if re.match(r"\s*<!DOCTYPE\s+html|\s*<html", text, re.IGNORECASE):
         return ForeignFileKind(*_ROOTS["html"])
     try:
-        root = parse_root_element(data)
+        root = parse_xml_root_element(data)
     except UnreadableXmlError:
         without = re.sub(r"<\?.*?(?:\?>|\Z)|<!--.*?(?:-->|\Z)", "", text, flags=re.DOTALL)
         if without.strip() or len(data) > _LONGEST:

@@ -25,7 +25,7 @@ from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import (
-    Schema,
+    CompiledActivemqXsd,
     SchemaProblem,
     UnreadableXmlError,
     XmlDocument,
@@ -72,7 +72,7 @@ def file_findings(
     data: bytes,
     release: Release,
     *,
-    schema: Schema | None = None,
+    schema: CompiledActivemqXsd | None = None,
     file: str = ACTIVEMQ_XML,
     selection: RuleSelection = EVERY_RULE,
     other_files: Mapping[str, bytes] = _NOTHING,
@@ -112,7 +112,7 @@ def file_findings(
 
 
 def _imported_findings(
-    document: Document, file: str, selection: RuleSelection, schema: Schema | None
+    document: Document, file: str, selection: RuleSelection, schema: CompiledActivemqXsd | None
 ) -> Iterator[Finding]:
     """Yield the findings of the files next to an activemq.xml that it imports, directly or through another one."""
     directory, slash, _ = file.rpartition("/")
@@ -193,7 +193,7 @@ def parse_xml_with_stray_ampersands(data: bytes) -> XmlDocument:
     """
     document = XmlDocument(data)
     try:
-        document.elements  # noqa: B018 -- parses
+        document.elements_in_document_order  # noqa: B018 -- parses
     except XmlTooLargeError:
         raise
     except UnreadableXmlError:

@@ -20,7 +20,7 @@ from activemq_fleet.planning.host_facts import parsed_settings_and_problems
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CompiledActivemqXsd
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS, Broker, Fleet, WholeInventoryFacts, build_fleet
 from activemq_fleet.topology.brokers import BrokerHost, build_broker_without_links_or_accounts
 from activemq_fleet.topology.build import apply_waivers
@@ -64,7 +64,7 @@ class PlanContext:
     largest: int = 5000
     earlier: Mapping[str, str] = field(default_factory=dict)
 
-    def compiled_xml_schema(self, release: Release) -> Schema:
+    def compiled_xml_schema(self, release: Release) -> CompiledActivemqXsd:
         """Return the compiled XML schema (XSD) of an ActiveMQ release.
 
         A broker of the fleet must have this release.
@@ -263,5 +263,5 @@ def _too_large_finding(host: str, groups: Sequence[str], brokers: int, largest: 
 
 
 @lru_cache(maxsize=256)
-def _compiled_schema(xsd: bytes) -> Schema:
-    return Schema(zlib.decompress(xsd))
+def _compiled_schema(xsd: bytes) -> CompiledActivemqXsd:
+    return CompiledActivemqXsd(zlib.decompress(xsd))

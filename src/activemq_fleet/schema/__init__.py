@@ -13,18 +13,18 @@ from activemq_fleet.schema._documents import (
     hardened_xml_parser,
     local_name,
     namespace_of,
-    parse_root_element,
+    parse_xml_root_element,
     utf_16_encoding,
 )
 from activemq_fleet.schema._positions import SourcePosition, XmlPositions, decode_xml_document
-from activemq_fleet.schema._schema import Schema
+from activemq_fleet.schema._schema import CompiledActivemqXsd
 from activemq_fleet.schema._similar_names import sole_similar_name, split_name_into_words
 
 __all__ = [
     "BEANS",
     "CORE",
     "LONGEST_VALUE",
-    "Schema",
+    "CompiledActivemqXsd",
     "SchemaProblem",
     "SourcePosition",
     "UnreadableXmlError",
@@ -36,7 +36,7 @@ __all__ = [
     "hardened_xml_parser",
     "local_name",
     "namespace_of",
-    "parse_root_element",
+    "parse_xml_root_element",
     "sole_similar_name",
     "split_name_into_words",
     "utf_16_encoding",

@@ -82,15 +82,15 @@ def hardened_xml_parser() -> etree.XMLParser:
     return etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
 
 
-def parse_root_element(document: bytes) -> etree._Element:
+def parse_xml_root_element(document: bytes) -> etree._Element:
     """Parse an XML document given as bytes, and return its root element.
 
     The function raises UnreadableXmlError for a document that is rejected.
     """
-    return parse_elements(document)[0]
+    return parse_xml_elements(document)[0]
 
 
-def parse_elements(document: bytes) -> list[etree._Element]:
+def parse_xml_elements(document: bytes) -> list[etree._Element]:
     """Return all elements of an XML document given as bytes, in document order.
 
     Raises UnreadableXmlError when it is not XML, has a DOCTYPE, exceeds the bounds, or declares another encoding than
@@ -160,13 +160,13 @@ class XmlDocument:
         self.content = content
 
     @cached_property
-    def elements(self) -> list[etree._Element]:
+    def elements_in_document_order(self) -> list[etree._Element]:
         """All elements of the XML document, in document order.
 
         The schema and the lint rules traverse them. Raises UnreadableXmlError for content that is not XML, has a
         DOCTYPE or exceeds the bounds.
         """
-        return parse_elements(self.content)
+        return parse_xml_elements(self.content)
 
     @property
     def root(self) -> etree._Element:
@@ -174,7 +174,7 @@ class XmlDocument:
 
         The property raises UnreadableXmlError for a document that is rejected.
         """
-        return self.elements[0]
+        return self.elements_in_document_order[0]
 
     @cached_property
     def network_connectors(self) -> tuple[NetworkConnector, ...]:
@@ -189,7 +189,7 @@ class XmlDocument:
 
         The next use parses the document again.
         """
-        self.__dict__.pop("elements", None)
+        self.__dict__.pop("elements_in_document_order", None)
 
 
 def _check_bounds(elements: Iterable[etree._Element]) -> None:

@@ -14,7 +14,7 @@ from lxml import etree
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.releases import BEANS, CORE
 from activemq_fleet.schema._documents import ROOTS, SchemaProblem, element_path, local_name
-from activemq_fleet.schema._model import SchemaModel
+from activemq_fleet.schema._model import XsdModel
 from activemq_fleet.schema._positions import XmlPositions, decode_xml_document
 from activemq_fleet.schema._similar_names import sole_similar_name
 from activemq_fleet.schema._spring import STUBS
@@ -52,8 +52,8 @@ class _Explanation:
     order: tuple[str, ...] = ()
     fix: str = ""
 
-    def text_edits_for_repair(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
-        """Return the text edits that repair an XML document where it is invalid.
+    def xml_repair_edits(self, positions: XmlPositions) -> tuple[TextEdit, ...]:
+        """Return the text edits that repair an invalid element or attribute of an XML document.
 
         The tuple is empty if no repair, or more than one, is possible.
         """
@@ -70,7 +70,7 @@ class _Explanation:
 class SchemaErrorExplainer:
     """An explainer that finds the reasons why XML documents are invalid against the schema of one release."""
 
-    def __init__(self, compiled: etree.XMLSchema, model: SchemaModel) -> None:
+    def __init__(self, compiled: etree.XMLSchema, model: XsdModel) -> None:
         self._compiled = compiled
         self._model = model
 
@@ -95,7 +95,7 @@ class SchemaErrorExplainer:
             place = (
                 positions.attribute_position(element, attribute) if attribute else positions.element_position(element)
             )
-            edits = reason.text_edits_for_repair(positions)
+            edits = reason.xml_repair_edits(positions)
             fix = reason.fix or (f"write {reason.name}" if reason.name else "")
             problems.add(SchemaProblem(*place, element_path(element), reason.message, fix, edits))
         return tuple(sorted(problems))
@@ -134,7 +134,7 @@ class SchemaErrorExplainer:
             name, value = local_name(attribute[1]), " ".join(str(element.attrib.pop(attribute[1])).split())
             is_unknown = message.endswith("is not allowed.")
             if is_unknown:
-                meant = sole_similar_name(name, self._attributes(place), self._model.name_words)
+                meant = sole_similar_name(name, self._attributes(place), self._model.words_in_declared_names)
                 yield _Explanation(place, self._no_attribute_message(place, name), attribute[1], name=meant)
             else:
                 fix = f"set {name} to {self._permitted_value(place, name, value)}"
@@ -189,16 +189,18 @@ class SchemaErrorExplainer:
 
     def _misplaced_child(self, parent: etree._Element, child: etree._Element) -> _Explanation:
         name = local_name(child.tag)
-        known = self._model.global_declarations if local_name(parent.tag) == "beans" else self._children(parent)
+        known = self._model.global_element_declarations if local_name(parent.tag) == "beans" else self._children(parent)
         is_misspelt = child.tag.startswith(f"{{{CORE}}}") and name not in known
-        meant = sole_similar_name(name, known, self._model.name_words) if is_misspelt else ""
+        meant = sole_similar_name(name, known, self._model.words_in_declared_names) if is_misspelt else ""
         fix = "" if meant else self._placement_fix(parent, child)
         return _Explanation(child, self._misplaced_message(parent, child), name=meant, fix=fix)
 
     def _foreign_element(self, element: etree._Element) -> _Explanation:
         meant = ""
         if etree.QName(element).namespace == CORE:
-            meant = sole_similar_name(local_name(element.tag), self._model.global_declarations, self._model.name_words)
+            meant = sole_similar_name(
+                local_name(element.tag), self._model.global_element_declarations, self._model.words_in_declared_names
+            )
         return _Explanation(element, self._foreign_message(element), name=meant)
 
     def _misplaced_message(self, parent: etree._Element, child: etree._Element) -> str:
@@ -227,9 +229,9 @@ class SchemaErrorExplainer:
 
     def _no_child_message(self, parent: etree._Element, child: etree._Element) -> str:
         name, inside = local_name(child.tag), local_name(parent.tag)
-        if child.tag == f"{{{BEANS}}}{name}" and name in self._model.global_declarations:
+        if child.tag == f"{{{BEANS}}}{name}" and name in self._model.global_element_declarations:
             return f'<{name}> lacks xmlns="{CORE}"'
-        known = sorted(self._model.global_declarations) if inside == "beans" else list(self._children(parent))
+        known = sorted(self._model.global_element_declarations) if inside == "beans" else list(self._children(parent))
         text = f"<{name}> is not allowed in <{inside}> in this release"
         return text + _suggestion(name, known, "<{}>") if known else text
 
@@ -253,7 +255,7 @@ class SchemaErrorExplainer:
         name = local_name(element.tag)
         if namespace == CORE:
             text = f"<{name}> is not an element of ActiveMQ in this release"
-            return text + _suggestion(name, sorted(self._model.global_declarations), "<{}>")
+            return text + _suggestion(name, sorted(self._model.global_element_declarations), "<{}>")
         if namespace in STUBS:
             return f"<{name}> is not an element of {namespace}"
         return f"<{name}> of the namespace {namespace or 'none'} is not allowed here: its schema is unknown"

@@ -13,7 +13,7 @@ from activemq_fleet.schema._similar_names import split_name_into_words
 _XS = "{http://www.w3.org/2001/XMLSchema}"
 
 
-class SchemaModel:
+class XsdModel:
     """The model of an ``activemq.xsd``: its element declarations.
 
     They are global elements and the properties inside them. XBean generates the XSD.
@@ -23,12 +23,12 @@ class SchemaModel:
         self._root = root
 
     @cached_property
-    def global_declarations(self) -> Mapping[str, etree._Element]:
+    def global_element_declarations(self) -> Mapping[str, etree._Element]:
         """The XSD's global declarations of elements, by name."""
         return {node.get("name", ""): node for node in self._root.iterchildren(_XS + "element")}
 
     @cached_property
-    def name_words(self) -> frozenset[str]:
+    def words_in_declared_names(self) -> frozenset[str]:
         """The words in all names of elements and attributes of the XSD, in lowercase."""
         return frozenset().union(
             *(split_name_into_words(str(node.get("name"))) for node in self._root.iter() if node.get("name"))
@@ -49,7 +49,11 @@ class SchemaModel:
         ``path`` is the element's name, or its path from a global element. The result is [] for an unknown element.
         """
         first, *rest = path.split("/")
-        nodes = [self.global_declarations[first]] if first in self.global_declarations else self._nested.get(first, [])
+        nodes = (
+            [self.global_element_declarations[first]]
+            if first in self.global_element_declarations
+            else self._nested.get(first, [])
+        )
         for name in rest:
             nodes = [child for node in nodes for child in self._resolved(node) if child.get("name") == name]
         return nodes
@@ -75,7 +79,11 @@ class SchemaModel:
         """Yield the declarations of the children of a declared element, references followed."""
         for child in _particles(node.find(_XS + "complexType")):
             reference = child.get("ref")
-            yield child if reference is None else self.global_declarations[local_name(reference.replace(":", "}"))]
+            yield (
+                child
+                if reference is None
+                else self.global_element_declarations[local_name(reference.replace(":", "}"))]
+            )
 
 
 def _particles(group: etree._Element | None) -> Iterator[etree._Element]:

@@ -20,7 +20,7 @@ from activemq_fleet.schema._documents import (
     hardened_xml_parser,
     namespace_of,
 )
-from activemq_fleet.schema._model import SchemaModel
+from activemq_fleet.schema._model import XsdModel
 from activemq_fleet.schema._spring import STUBS
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Stubs(etree.Resolver):
         return self.resolve_empty(context)  # type: ignore[attr-defined]
 
 
-class Schema:
+class CompiledActivemqXsd:
     """A compiled XML schema ``activemq.xsd`` of an ActiveMQ release.
 
     The constructor raises SchemaUnavailableError, which names the ``source``, if the bytes are not such a schema.
@@ -103,7 +103,7 @@ class Schema:
                 f"the file {source} is not an XML schema of ActiveMQ ({_BUFFER.sub('', str(error))}): use the "
                 "activemq.xsd of a release"
             ) from None
-        self.model = SchemaModel(root)
+        self.model = XsdModel(root)
 
     def is_valid(self, document: XmlDocument) -> bool:
         """Return whether an XML document is valid against the schema of the ActiveMQ release."""
@@ -143,5 +143,5 @@ class Schema:
         return [
             child
             for child in root.iterchildren(f"{{{CORE}}}*")
-            if child.tag.rpartition("}")[2] not in self.model.global_declarations
+            if child.tag.rpartition("}")[2] not in self.model.global_element_declarations
         ]

@@ -12,10 +12,10 @@ import pytest
 from activemq_fleet.cli import fleet_checks
 from activemq_fleet.cli.main import main
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CompiledActivemqXsd
 from tests.xsds import broker, small_xsd
 
-SCHEMA = Schema(small_xsd())
+SCHEMA = CompiledActivemqXsd(small_xsd())
 WRONG = broker("<plugin/>", attributes=' persistant="true"').replace(b"\n", b"\r\n")
 RIGHT = WRONG.replace(b"plugin", b"plugins").replace(b"persistant", b"persistent")
 CHECK = ("check", "--release", "5.18.3", "--select", "V002", "--file")
@@ -23,7 +23,7 @@ CHECK = ("check", "--release", "5.18.3", "--select", "V002", "--file")
 
 @pytest.fixture(autouse=True)
 def small_schema(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def load(_release: Release, **_: object) -> Schema:
+    def load(_release: Release, **_: object) -> CompiledActivemqXsd:
         return SCHEMA
 
     monkeypatch.setattr(fleet_checks, "load_schema", load)

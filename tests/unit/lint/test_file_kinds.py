@@ -10,7 +10,7 @@ from activemq_fleet import lint_file
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import BEANS, CORE, UnreadableXmlError, parse_root_element
+from activemq_fleet.schema import BEANS, CORE, UnreadableXmlError, parse_xml_root_element
 
 RELEASE = Release.of("5.18.3")
 LOCATIONS = (
@@ -192,10 +192,10 @@ def test_declared_encoding_that_contradicts_the_bytes_is_refused(
     data = f'<?xml version="1.0"{declaration}?>\n<beans/>'.encode(written)
 
     if is_readable:
-        assert parse_root_element(data).tag == "beans"
+        assert parse_xml_root_element(data).tag == "beans"
     else:
         with pytest.raises(UnreadableXmlError, match=f"declares the encoding {declared}, but is written in"):
-            parse_root_element(data)
+            parse_xml_root_element(data)
 
 
 CONSOLE = f"""<beans xmlns="{BEANS}">

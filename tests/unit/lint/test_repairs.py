@@ -12,17 +12,17 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint import Rule, file_findings, rules_of_scope
 from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.releases import Release
-from activemq_fleet.schema import Schema
+from activemq_fleet.schema import CompiledActivemqXsd
 from tests.rule_examples import complete
 from tests.situations import some_situations
 from tests.xsds import broker, small_xsd
 
-ANY_ORDER = Schema(small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations")))
-IN_ORDER = Schema(small_xsd(ordered=True))
+ANY_ORDER = CompiledActivemqXsd(small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations")))
+IN_ORDER = CompiledActivemqXsd(small_xsd(ordered=True))
 RELEASE = Release.of("5.18.3")
 
 
-def repaired(content: bytes, schema: Schema = ANY_ORDER) -> FileRepair:
+def repaired(content: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> FileRepair:
     """The repair of everything that the schema and rule N009 report."""
 
     def check(edited: bytes) -> tuple[Finding, ...]:
@@ -89,7 +89,7 @@ def test_prefix_of_a_misspelt_element_is_kept() -> None:
     ],
 )
 def test_attribute_that_is_in_doubt_is_not_renamed(attributes: str) -> None:
-    schema = Schema(
+    schema = CompiledActivemqXsd(
         small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations", "includedTopics"))
     )
     content = broker(attributes=attributes)
