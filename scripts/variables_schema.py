@@ -138,7 +138,7 @@ def _with_short_forms(model: type[BaseModel], definitions: Mapping[str, Schema])
         inner = definitions[schema["properties"].pop(nested)["$ref"].rpartition("/")[2]]
         schema["properties"] |= inner["properties"]
         schema["required"] = [key for key in schema.get("required", ()) if key != nested]
-    if issubclass(model, xml_beans.TypedBean):
+    if issubclass(model, xml_beans.BeanWithTypeKey):
         kind = schema["properties"]["type"]
         return {"anyOf": [schema, {name: kind[name] for name in ("enum", "type") if name in kind}]}
     if issubclass(model, xml_beans.NamedDestination | usage._Usage):

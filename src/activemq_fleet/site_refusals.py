@@ -56,7 +56,7 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
     It is configured, and does not exist on this machine. This machine is perhaps not the controller.
     """
     for broker in fleet.brokers:
-        archive = broker.settings.archive_of_release()
+        archive = broker.settings.release_archive_path_or_url()
         if broker.settings.install in ("archive", "jars") and archive and _is_missing(archive):
             yield Finding(
                 rule=MISSING,
@@ -148,7 +148,7 @@ def _texts_in(value: object) -> Iterator[str]:
 def _broker_refusals(broker: Broker) -> Iterator[tuple[str, str]]:
     settings = broker.settings
     yield from _missing_passwords(settings)
-    archive, sha512 = settings.archive_of_release(), settings.sha512_of_release()
+    archive, sha512 = settings.release_archive_path_or_url(), settings.release_archive_sha512()
     if settings.install == "archive" and not (archive and sha512):
         values = {"activemq_archive": archive, "activemq_archive_sha512": sha512}
         missing = [variable for variable, value in values.items() if not value]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.settings import usage
 from activemq_fleet.settings.elements import HostXmlElementSettings
-from activemq_fleet.settings.xml_beans import NamedDestination, SwitchableBean, TypedBean, XmlBean
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination, SwitchableBean, XmlBean
 
 NONSENSE = st.sampled_from(
     [None, -7, "", "x y", "${a}", "]]>", {"type": "no"}, [1], "#{1}", 1.5, True, "70 %", "9" * 40]
@@ -72,7 +72,7 @@ def bean_of(model: type[XmlBean]) -> st.SearchStrategy[Any]:
     found: st.SearchStrategy[Any] = st.lists(st.sampled_from(sorted(members)), max_size=4, unique=True).flatmap(
         lambda keys: st.fixed_dictionaries({name: mostly(members[name]) for name in sorted({*keys, *needed})})
     )
-    if issubclass(model, TypedBean):
+    if issubclass(model, BeanWithTypeKey):
         found = st.one_of(found, members["type"])
     if issubclass(model, SwitchableBean):
         found = st.one_of(found, st.booleans())

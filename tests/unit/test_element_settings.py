@@ -14,7 +14,7 @@ from activemq_fleet.render import ACTIVEMQ_XML, render_broker
 from activemq_fleet.settings.elements import HostXmlElementSettings
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 from activemq_fleet.settings.reading import read_settings
-from activemq_fleet.settings.xml_beans import SwitchableBean, TypedBean
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, SwitchableBean
 from activemq_fleet.topology import build_fleet
 from tests.unit.element_inputs import model_of
 from tests.unit.fleets import hosts
@@ -351,7 +351,7 @@ def test_the_role_tells_of_every_key(variable: str) -> None:
         field = model.model_fields[name]
         assert option.get("required", False) == field.is_required(), name
         inner = model_of(field.annotation)
-        if inner is not None and issubclass(inner, TypedBean | SwitchableBean | RedeliveryPlugin):
+        if inner is not None and issubclass(inner, BeanWithTypeKey | SwitchableBean | RedeliveryPlugin):
             keys = set(inner.model_fields) - {"type", "redelivery_policy_map"}
             described = " ".join(option["description"].split())
             assert {key for key in keys if f"C({key})" not in described} == set(), name

@@ -315,12 +315,12 @@ def test_archives_may_stand_by_release() -> None:
     for release, path in said.items():
         variables = {"activemq_release": release, "activemq_archive": said, "activemq_archive_sha512": {release: SUM}}
         settings = read_settings("h", variables)
-        assert (settings.archive_of_release(), settings.sha512_of_release()) == (path, SUM)
+        assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == (path, SUM)
 
 
 def test_one_archive_is_for_every_release() -> None:
     settings = read_settings("h", {"activemq_release": "5.18.6", "activemq_archive": "/srv/x.tar.gz"})
-    assert (settings.archive_of_release(), settings.sha512_of_release()) == ("/srv/x.tar.gz", None)
+    assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == ("/srv/x.tar.gz", None)
 
 
 @pytest.mark.parametrize(

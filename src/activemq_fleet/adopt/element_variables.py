@@ -20,11 +20,11 @@ from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.releases import Release
 from activemq_fleet.render.elements import destination_policy_elements
 from activemq_fleet.settings.destination_policies import DestinationPolicy
-from activemq_fleet.settings.kahadb import DestinationStore, StoreTuning, TransactionJournal
+from activemq_fleet.settings.kahadb import CrossStoreTransactionJournal, DestinationStore, StoreTuning
 from activemq_fleet.settings.plugins import PluginSettings, RedeliveryPolicy
 from activemq_fleet.settings.usage import UsageSettings
 from activemq_fleet.settings.virtual_destinations import DEFAULT_VIRTUAL_TOPICS, VirtualDestination
-from activemq_fleet.settings.xml_beans import DestinationBean, NamedDestination, TypedBean, XmlBean
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, DestinationPatternBean, NamedDestination, XmlBean
 from activemq_fleet.spring_values import spring_boolean
 from activemq_fleet.topology import Broker, Fleet
 
@@ -125,7 +125,7 @@ def _stores_by_destination(document: AdoptedDocument) -> dict[str, Any]:
         return {}
     tunings = [entry.pop("persistence_adapter", {}) for entry in filtered_stores]
     entries = [{**entry, **tuning} for entry, tuning in zip(filtered_stores, tunings, strict=True)]
-    journal = _variable_value(node, TransactionJournal, document.release)
+    journal = _variable_value(node, CrossStoreTransactionJournal, document.release)
     return {"by_destination": entries, **({"transaction_journal": journal} if journal else {})}
 
 
@@ -274,10 +274,10 @@ def _variable_value(node: ComparedElement, model: type[XmlBean], release: Releas
 
 def _first_keys(node: ComparedElement, model: type[XmlBean]) -> dict[str, Any] | None:
     """Return the keys that identify a bean or its destination; None for an XML element that no model describes."""
-    if issubclass(model, TypedBean):
+    if issubclass(model, BeanWithTypeKey):
         kinds = {element: kind for kind, element in model.ELEMENTS.items()}
         return {"type": kinds[node.name]} if node.name in kinds else None
-    if issubclass(model, DestinationBean | DestinationStore):
+    if issubclass(model, DestinationPatternBean | DestinationStore):
         named = [name for name in _KINDS if name in node.attributes]
         if issubclass(model, DestinationStore) and not named:
             return {}

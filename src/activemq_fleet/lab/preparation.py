@@ -126,14 +126,14 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
     The result is None if the archive is not on this machine or is a tar archive of jars alone.
     """
     settings, release = broker.settings, broker.release
-    configured = settings.archive_of_release()
+    configured = settings.release_archive_path_or_url()
     if configured is None:
         return None
     archive = Path(configured).expanduser().resolve()
     if archive.is_dir() and not (archive / "lib").is_dir():
         return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
-        home = artifacts.local_distribution(archive, release, settings.sha512_of_release(), progress=progress)
+        home = artifacts.local_distribution(archive, release, settings.release_archive_sha512(), progress=progress)
         return InstalledSoftware(str(home), whole=True)
     return None
 

@@ -188,7 +188,7 @@ def multi_kahadb_element(broker: Broker) -> XmlElement | None:
     It has no directory and lock.
     """
     settings = broker.settings.kahadb
-    stores = settings and settings.stores_by_destination_bean()
+    stores = settings and settings.mkahadb_bean()
     element = _xml_element_of(broker, stores) if stores else None
     if element is None or settings is None:
         return None

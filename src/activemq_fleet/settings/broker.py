@@ -30,10 +30,10 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.management import JmxSettings
 from activemq_fleet.settings.metrics import MetricsSettings
 from activemq_fleet.settings.network import (
-    ConnectorSettings,
     ImmutableSettingsBase,
     LinkAttributes,
     LinkSettings,
+    TransportConnectorSettings,
     Ttl,
     UriOptions,
 )
@@ -98,7 +98,7 @@ class UserSettings(ImmutableSettingsBase):
         return self
 
 
-class AclSettings(ImmutableSettingsBase):
+class AclEntry(ImmutableSettingsBase):
     """The access rights on destinations: one entry of ``activemq_acl``.
 
     ``read``, ``write`` and ``admin`` are names of user groups.
@@ -192,7 +192,7 @@ class ExtraFileSettings(ImmutableSettingsBase):
     ``path`` is relative to the broker's configuration tree.
     """
 
-    path: Annotated[str, AfterValidator(fields.check_relative_path)]
+    path: Annotated[str, AfterValidator(fields.check_path_below_broker_directory)]
     content: Annotated[str, AfterValidator(fields.check_encodable)]
 
 
@@ -251,7 +251,7 @@ class _Broker(ImmutableSettingsBase):
     network_options: UriOptions = BRIDGE_OPTIONS
     links: tuple[LinkSettings, ...] = ()
     pair_links: Literal["none", "static"] = "none"
-    connectors: tuple[ConnectorSettings, ...] | None = None
+    connectors: tuple[TransportConnectorSettings, ...] | None = None
     replication_port: fields.Port = 61618
     bind: fields.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
     port_offset: int = Field(default=0, ge=0, le=65000)
@@ -260,7 +260,7 @@ class _Broker(ImmutableSettingsBase):
     console_port: fields.Port = 8161
     authentication: Literal["simple", "custom", "none"] = "simple"
     users: tuple[UserSettings, ...] = ()
-    acl: tuple[AclSettings, ...] = ()
+    acl: tuple[AclEntry, ...] = ()
     tls: TlsSettings | None = None
     memory_limit: fields.Limit | None = None
     store_limit: fields.Limit = "20 gb"
@@ -310,9 +310,9 @@ class _Host(ImmutableSettingsBase):
 
 
 class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
-    """The validated settings of one host, a broker, agent or load balancer: all its ``activemq_*`` variables.
+    """The validated settings of one host: all its ``activemq_*`` variables.
 
-    The object is immutable and comparable.
+    The host is that of a broker, an agent or a load balancer. The object is immutable and comparable.
     """
 
     @model_validator(mode="before")
@@ -470,15 +470,15 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
             if group == PROBE_GROUP:
                 yield f"{variable} has {group}, which is reserved for the probes (health checks): remove the group"
 
-    def archive_of_release(self) -> str | None:
-        """Return the path or URL of the ActiveMQ release's archive, or None.
+    def release_archive_path_or_url(self) -> str | None:
+        """Return the path or URL of the archive of the host's ActiveMQ release; None if ``activemq_archive`` has none.
 
         The path is on the controller.
         """
         return _of_release(self.archive, self.release)
 
-    def sha512_of_release(self) -> str | None:
-        """Return the SHA-512 checksum of the ActiveMQ release's archive, or None."""
+    def release_archive_sha512(self) -> str | None:
+        """Return the SHA-512 checksum of the archive of the host's ActiveMQ release, or None if it is not set."""
         return _of_release(self.archive_sha512, self.release)
 
 

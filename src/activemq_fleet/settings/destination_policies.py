@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import model_validator
 
 from activemq_fleet.settings.xml_beans import (
+    BeanWithTypeKey,
     Count,
-    DestinationBean,
+    DestinationPatternBean,
     Factor,
     Milliseconds,
     NamedDestination,
@@ -20,13 +21,12 @@ from activemq_fleet.settings.xml_beans import (
     OrUnlimited,
     Percent,
     Size,
-    TypedBean,
     Word,
     XmlBean,
 )
 
 
-class DeadLetterStrategy(TypedBean):
+class DeadLetterStrategy(BeanWithTypeKey):
     """The settings that select the queue for undeliverable messages of a destination.
 
     It is one for each destination, one for all, or none (discarded).
@@ -54,7 +54,7 @@ class DeadLetterStrategy(TypedBean):
     dead_letter_queue: NamedDestination | None = None
 
 
-class PendingMessageLimit(TypedBean):
+class PendingMessageLimit(BeanWithTypeKey):
     """The maximum number of a topic's messages that may wait for a slow consumer.
 
     It is fixed, or a multiple of the consumer's prefetch.
@@ -70,7 +70,7 @@ class PendingMessageLimit(TypedBean):
     multiplier: Factor | None = None
 
 
-class EvictionStrategy(TypedBean):
+class EvictionStrategy(BeanWithTypeKey):
     """The strategy by which a topic discards messages that exceed a slow consumer's limit."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
@@ -85,7 +85,7 @@ class EvictionStrategy(TypedBean):
     property_name: Word | None = None
 
 
-class QueueCursor(TypedBean):
+class QueueCursor(BeanWithTypeKey):
     """The cursor of a queue: the place where its messages wait for consumers.
 
     It is the store, memory, or memory and a temporary file.
@@ -95,7 +95,7 @@ class QueueCursor(TypedBean):
     type: Literal["store", "vm", "file"]
 
 
-class SubscriberCursor(TypedBean):
+class NonDurableSubscriberCursor(BeanWithTypeKey):
     """The cursor of a topic's non-durable subscribers: the place where messages wait for them.
 
     It is memory or a temporary file.
@@ -105,7 +105,7 @@ class SubscriberCursor(TypedBean):
     type: Literal["vm", "file"]
 
 
-class DurableSubscriberCursor(TypedBean):
+class DurableSubscriberCursor(BeanWithTypeKey):
     """The cursor of a topic's durable subscribers: the place where messages wait for them.
 
     It is the store, memory or a temporary file.
@@ -121,7 +121,7 @@ class DurableSubscriberCursor(TypedBean):
     immediate_priority_dispatch: bool | None = None
 
 
-class DispatchPolicy(TypedBean):
+class DispatchPolicy(BeanWithTypeKey):
     """The policy that determines the order in which a topic's subscribers get a message."""
 
     ELEMENTS: ClassVar[Mapping[str, str]] = {
@@ -137,7 +137,7 @@ class DispatchPolicy(TypedBean):
     ptp_suffix: NamePart | None = None
 
 
-class SubscriptionRecovery(TypedBean):
+class SubscriptionRecovery(BeanWithTypeKey):
     """The settings that select the earlier messages of a topic that a retroactive consumer receives.
 
     ``maximum_size`` is a number of messages for ``fixed_count``, and of bytes for ``fixed_size``. ``retained`` sends
@@ -167,7 +167,7 @@ class SubscriptionRecovery(TypedBean):
         return {"wrapped": "none", **policy_keys} if retains else value
 
 
-class SlowConsumerStrategy(TypedBean):
+class SlowConsumerStrategy(BeanWithTypeKey):
     """The strategy by which a broker closes slow consumers.
 
     They are slow, or have acknowledged nothing for too long.
@@ -201,7 +201,7 @@ class BridgeFilter(XmlBean):
     selector_aware: bool | None = None
 
 
-class DestinationPolicy(DestinationBean):
+class DestinationPolicy(DestinationPatternBean):
     """The policy settings of destinations: one entry of ``activemq_destination_policies``.
 
     Of all entries that match a destination only the most specific applies.
@@ -275,6 +275,6 @@ class DestinationPolicy(DestinationBean):
     pending_durable_subscriber_policy: DurableSubscriberCursor | None = None
     pending_message_limit_strategy: PendingMessageLimit | None = None
     pending_queue_policy: QueueCursor | None = None
-    pending_subscriber_policy: SubscriberCursor | None = None
+    pending_subscriber_policy: NonDurableSubscriberCursor | None = None
     slow_consumer_strategy: SlowConsumerStrategy | None = None
     subscription_recovery_policy: SubscriptionRecovery | None = None

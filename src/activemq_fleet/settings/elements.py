@@ -21,7 +21,7 @@ _LIMITS = ("memory_limit", "store_limit", "temp_limit")
 
 
 class HostXmlElementSettings(BaseModel):
-    """The part of a host's settings whose variables have models of XML elements as values.
+    """The settings of a host whose values describe XML elements of activemq.xml.
 
     It is a base class of ``HostSettings``.
     """
@@ -66,14 +66,14 @@ class HostXmlElementSettings(BaseModel):
             yield "activemq_usage", self.usage
         if self.kahadb:
             yield "activemq_kahadb", self.kahadb
-            if stores := self.kahadb.stores_by_destination_bean():
+            if stores := self.kahadb.mkahadb_bean():
                 yield "activemq_kahadb", stores
             if self.kahadb.transaction_journal:
                 yield "activemq_kahadb.transaction_journal", self.kahadb.transaction_journal
         for key, plugin in self.plugins.plugin_beans().items() if self.plugins else ():
             yield f"activemq_plugins.{key}", plugin
 
-    def missing_features(self, release: Release) -> list[MissingFeature]:
+    def xml_features_missing_in_release(self, release: Release) -> list[MissingFeature]:
         """Return the XML elements and attributes in the settings that an ActiveMQ release does not have."""
         return [feature for key, bean in self.xml_beans() for feature in find_missing_features(bean, release, key)]
 

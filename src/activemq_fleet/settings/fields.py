@@ -150,7 +150,7 @@ class MatchingTextValidator:
             raise ValueError(f"the value{shown} {self._requirement}")
         return check_literal_text(text)
 
-    def check_text_of_number(self, value: Any) -> Any:
+    def check_number_matches_pattern(self, value: Any) -> Any:
         """Check that a number matches this regular expression when it is converted to text, and return it unchanged.
 
         Raise ValueError if it does not match. A value that is no number is not checked.
@@ -161,7 +161,7 @@ class MatchingTextValidator:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         matching = core_schema.no_info_after_validator_function(self.check_matches, handler(source))
-        return core_schema.no_info_before_validator_function(self.check_text_of_number, matching)
+        return core_schema.no_info_before_validator_function(self.check_number_matches_pattern, matching)
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
@@ -461,8 +461,8 @@ MqttFilter = Annotated[
 ]
 
 
-def check_relative_path(path: str) -> str:
-    """Check that a relative path stays inside the broker's configuration directory, and return it.
+def check_path_below_broker_directory(path: str) -> str:
+    """Check that a path is relative and stays below the broker's directory, and return it.
 
     Raise ValueError if it does not.
     """

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.usage import StoreUsage
-from activemq_fleet.settings.xml_beans import Count, KeyRefusingBean, Milliseconds, Size, XmlBean
+from activemq_fleet.settings.xml_beans import BeanWithReservedKeys, Count, Milliseconds, Size, XmlBean
 
 _LOCK = "remove the key, because activemq_ha and activemq_fence determine the lock of a shared store"
 _REFUSED = {
@@ -24,7 +24,7 @@ _REFUSED = {
 }
 
 
-class StoreTuning(KeyRefusingBean):
+class StoreTuning(BeanWithReservedKeys):
     """The tuning attributes of one kahaDB store.
 
     Sizes are as ``32 mb``, times are in milliseconds, and omitted keys keep ActiveMQ's defaults.
@@ -134,14 +134,14 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attributes to render first in a store's element: ((name, value),) of its destinations, or ().
+        """Return the attributes that a store's element renders first, as a tuple of (name, value) tuples.
 
-        The result is () for the store of all remaining destinations.
+        The single attribute names the store's destinations. The store of all remaining destinations has none.
         """
         return ((self.kind, self.destination),) if self.kind and self.destination else ()
 
 
-class TransactionJournal(XmlBean):
+class CrossStoreTransactionJournal(XmlBean):
     """The settings of the journal that records how transactions across several stores ended."""
 
     ELEMENT: ClassVar[str] = "mKahaDB"
@@ -168,7 +168,7 @@ class KahadbSettings(StoreTuning):
 
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"by_destination", "transaction_journal"})
     by_destination: tuple[DestinationStore, ...] = ()
-    transaction_journal: TransactionJournal | None = None
+    transaction_journal: CrossStoreTransactionJournal | None = None
 
     @model_validator(mode="after")
     def _stores_take_every_destination(self) -> Self:
@@ -199,7 +199,7 @@ class KahadbSettings(StoreTuning):
             )
         return self
 
-    def stores_by_destination_bean(self) -> StoresByDestination | None:
+    def mkahadb_bean(self) -> StoresByDestination | None:
         """Return the bean of the XML element mKahaDB, which has several stores by destination.
 
         It is None for a broker with a single kahaDB store.

@@ -185,7 +185,7 @@ def _ttl(value: Any) -> Any:
 Ttl = Annotated[int | SplitTtl, BeforeValidator(_ttl)]
 
 
-class ConnectorSettings(ImmutableSettingsBase):
+class TransportConnectorSettings(ImmutableSettingsBase):
     """The settings of a transport connector: one entry of ``activemq_connectors``.
 
     ``port`` is without ``activemq_port_offset``. ``bind`` is None for ``activemq_bind``. ``tls`` is False for a

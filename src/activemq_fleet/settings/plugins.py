@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
 from activemq_fleet.settings.xml_beans import (
+    BeanWithReservedKeys,
     Count,
-    DestinationBean,
+    DestinationPatternBean,
     Factor,
-    KeyRefusingBean,
     Milliseconds,
     OffIsNone,
     OrUnlimited,
@@ -65,7 +65,7 @@ class _Redelivery(XmlBean):
     collision_avoidance_percent: Annotated[int, Field(ge=0, le=100)] | None = None
 
 
-class RedeliveryPolicy(DestinationBean, _Redelivery):
+class RedeliveryPolicy(DestinationPatternBean, _Redelivery):
     """A policy of the redeliveryPlugin: how often and when messages of some destinations are sent again.
 
     Delays are in milliseconds.
@@ -176,7 +176,7 @@ class VirtualSelectorCachePlugin(SwitchableBean):
     ignore_wildcard_selectors: bool | None = None
 
 
-class PluginSettings(KeyRefusingBean):
+class PluginSettings(BeanWithReservedKeys):
     """The settings of broker plugins: the value of ``activemq_plugins``.
 
     It has one key for each broker plugin, in the order of activemq.xml. A later plugin processes a message first. Dead

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from activemq_fleet.settings import fields
-from activemq_fleet.settings.xml_beans import NamedDestination, NamePart, TypedBean
+from activemq_fleet.settings.xml_beans import BeanWithTypeKey, NamedDestination, NamePart
 
 _Selector = Annotated[fields.Text, Field(max_length=4000)]
 
@@ -24,12 +24,12 @@ class ForwardTarget(NamedDestination):
     selector: _Selector | None = None
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name", "selector"})
 
-    def element_name(self) -> str:
+    def xml_element_name(self) -> str:
         """Return the name of a forward target's XML element: ``queue``, ``topic`` or ``filteredDestination``.
 
         It is ``filteredDestination`` if the forward target has a selector.
         """
-        return "filteredDestination" if self.selector else super().element_name()
+        return "filteredDestination" if self.selector else super().xml_element_name()
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
         """Return the attributes to render first in a forward target's element: its destination and its selector.
@@ -42,7 +42,7 @@ class ForwardTarget(NamedDestination):
         return ((kind, name), ("selector", self.selector))
 
 
-class VirtualDestination(TypedBean):
+class VirtualDestination(BeanWithTypeKey):
     """The settings of a virtual topic, or of a composite queue or topic.
 
     They are one entry of ``activemq_virtual_destinations``.

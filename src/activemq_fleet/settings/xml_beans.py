@@ -74,20 +74,20 @@ class XmlBean(BaseModel):
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"type"})
     IMPLIED: ClassVar[frozenset[str]] = frozenset()
 
-    def element_name(self) -> str:
+    def xml_element_name(self) -> str:
         """Return the name of the activemq.xml element that is rendered from these settings."""
         return self.ELEMENT
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attributes to render first in the element of these settings, as a tuple of (name, value) tuples.
+        """Return the attributes that come first in the element of this bean, as a tuple of (name, value) tuples.
 
         Every release has these attributes.
         """
         return ()
 
 
-class KeyRefusingBean(XmlBean):
-    """A bean (settings of one XML element) that rejects certain keys: another variable sets their XML attributes.
+class BeanWithReservedKeys(XmlBean):
+    """A bean (settings of one XML element) that rejects reserved keys, whose XML attributes another variable sets.
 
     ``REFUSED`` maps each of these keys to a text that names the variable to use instead.
     """
@@ -102,7 +102,7 @@ class KeyRefusingBean(XmlBean):
         return value
 
 
-class TypedBean(XmlBean):
+class BeanWithTypeKey(XmlBean):
     """A bean whose field ``type`` selects its XML element.
 
     The elements are in ``ELEMENTS``. A plain text is a bean with this type alone. A key that the type's element has in
@@ -126,14 +126,14 @@ class TypedBean(XmlBean):
         for key in type(self).model_fields:
             if key in {*self.NOT_WRITTEN, *self.PROPERTIES} or getattr(self, key) is None:
                 continue
-            if not describe_releases_with(self.element_name(), key):
+            if not describe_releases_with(self.xml_element_name(), key):
                 raise ValueError(
                     f"a setting with `type: {kind}` does not support the key {key}: remove {key}, or set another type"
                 )
         return self
 
-    def element_name(self) -> str:
-        """Return the name of the activemq.xml element that the key ``type`` of these settings selects."""
+    def xml_element_name(self) -> str:
+        """Return the name of the activemq.xml element for these settings, given by their key ``type``."""
         return self.ELEMENTS[self.type]
 
 
@@ -148,7 +148,7 @@ class NamedDestination(XmlBean):
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
-    def element_name(self) -> str:
+    def xml_element_name(self) -> str:
         """Return the name of the destination's XML element, ``queue`` or ``topic``."""
         return self.name.partition("://")[0]
 
@@ -179,7 +179,7 @@ class SwitchableBean(XmlBean):
 OffIsNone = BeforeValidator(lambda value: None if value is False else value)
 
 
-class DestinationBean(XmlBean):
+class DestinationPatternBean(XmlBean):
     """A bean for the destinations that match ``destination`` (a name or wildcard) and ``kind``.
 
     Temporary destinations have no name.
@@ -215,7 +215,7 @@ def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
     Its children are in schema order. The result is None if the release does not have the element.
     ``find_missing_features`` returns what is left out.
     """
-    name = bean.element_name()
+    name = bean.xml_element_name()
     if not release.supports(name):
         return None
     attributes, children = list(bean.leading_xml_attributes()), []
@@ -238,7 +238,7 @@ def find_missing_features(bean: XmlBean, release: Release, key: str) -> Iterator
 
     ``key`` is the bean's place in the inventory, ``activemq_destination_policies[0]``.
     """
-    name = bean.element_name()
+    name = bean.xml_element_name()
     if not release.supports(name):
         yield MissingFeature(key, f"<{name}>", describe_releases_with(name))
         return

@@ -14,14 +14,14 @@ from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.broker import HostSettings
-from activemq_fleet.settings.network import ConnectorSettings, SplitTtl, default_connector_options
+from activemq_fleet.settings.network import SplitTtl, TransportConnectorSettings, default_connector_options
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group
 
 _DEFAULT_CONNECTORS = (
-    ConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
-    ConnectorSettings(name="stomp", scheme="stomp+nio", port=PROTOCOLS["stomp"].port),
-    ConnectorSettings(name="mqtt", scheme="mqtt+nio", port=PROTOCOLS["mqtt"].port),
+    TransportConnectorSettings(name="openwire", scheme="nio", port=PROTOCOLS["openwire"].port),
+    TransportConnectorSettings(name="stomp", scheme="stomp+nio", port=PROTOCOLS["stomp"].port),
+    TransportConnectorSettings(name="mqtt", scheme="mqtt+nio", port=PROTOCOLS["mqtt"].port),
 )
 _UNLIMITED = ("stomp", "mqtt", "ws")
 """Protocols whose frames releases before 5.12 do not limit."""
@@ -122,7 +122,7 @@ class BrokerListeners:
 
     connectors: tuple[Connector, ...]
     ports: Mapping[str, int]
-    unknown: tuple[tuple[int, ConnectorSettings], ...]
+    unknown: tuple[tuple[int, TransportConnectorSettings], ...]
     openwire: Connector | None
     sound: bool
 
@@ -144,14 +144,16 @@ def _listen(broker_host: BrokerHost) -> BrokerListeners:
     return BrokerListeners(connectors, ports, unknown, openwire, sound)
 
 
-def _connectors(broker_host: BrokerHost) -> tuple[tuple[Connector, ...], tuple[tuple[int, ConnectorSettings], ...]]:
+def _connectors(
+    broker_host: BrokerHost,
+) -> tuple[tuple[Connector, ...], tuple[tuple[int, TransportConnectorSettings], ...]]:
     """Return the connectors of a broker, and the configured ones of an unknown scheme, each with its position."""
     settings, release = broker_host.settings, broker_host.release
     replicates = settings.ha_profile.replicates
     if replicates and broker_host.identity.role == "slave":
         return (), ()
     connectors: list[Connector] = []
-    unknown: list[tuple[int, ConnectorSettings]] = []
+    unknown: list[tuple[int, TransportConnectorSettings]] = []
     wanted = settings.connectors if settings.connectors is not None else _default_connectors(release)
     # Only one connector announces the broker: a second announcement would be a second bridge.
     announced = discovery_method_of(settings, release) != "multicast" or any(
@@ -190,11 +192,11 @@ def _replication_connector(broker_host: BrokerHost) -> Connector:
     return Connector("replication", "nio", port, _NO_OPTIONS)
 
 
-def _default_connectors(release: Release) -> tuple[ConnectorSettings, ...]:
+def _default_connectors(release: Release) -> tuple[TransportConnectorSettings, ...]:
     return _DEFAULT_CONNECTORS if release.has_usable_mqtt else _DEFAULT_CONNECTORS[:2]
 
 
-def _connector_scheme(broker_host: BrokerHost, connector: ConnectorSettings) -> str | None:
+def _connector_scheme(broker_host: BrokerHost, connector: TransportConnectorSettings) -> str | None:
     release, tls, scheme = broker_host.release, broker_host.settings.tls, connector.scheme
     if scheme not in release.schemes or scheme == "vm":
         return None
@@ -241,7 +243,7 @@ def _set_attributes(broker_host: BrokerHost) -> Iterator[tuple[str, str, str]]:
             yield f"activemq_links[{position}].attributes", "networkConnector", name
 
 
-def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: ConnectorSettings) -> Finding:
+def _unknown_scheme_finding(broker_host: BrokerHost, position: int, connector: TransportConnectorSettings) -> Finding:
     where = f"activemq_connectors[{position}].scheme" if broker_host.settings.connectors is not None else "activemq_tls"
     release, needs_tls = broker_host.release, broker_host.settings.tls is not None and connector.tls
     known = sorted(name for name in release.schemes - {"vm"} if not needs_tls or release.tls_scheme(name))
@@ -379,7 +381,7 @@ def _check_ttl(broker_host: BrokerHost) -> Iterator[Finding]:
 
 
 def _check_elements(broker_host: BrokerHost) -> Iterator[Finding]:
-    for key, name, releases in broker_host.settings.missing_features(broker_host.release):
+    for key, name, releases in broker_host.settings.xml_features_missing_in_release(broker_host.release):
         yield _unsupported_finding(
             broker_host,
             f"{key} sets {name}, but release {broker_host.release.text} does not support it (only {releases} do)",
