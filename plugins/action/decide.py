@@ -39,7 +39,7 @@ class ActionModule(FleetAction):
         operations, name = import_library_module("operations"), arguments.pop("operation")
         try:
             progress = operations.RunProgress.progress_from_dict(arguments.pop("progress"))
-            request = operations.OperationRequest(
+            request = operations.OperationDecisionRequest(
                 **arguments,
                 progress=progress,
                 fleet=read_compiled_fleet(),

@@ -76,8 +76,8 @@ class Controller:
             broker = gather_broker_state(self.base(host), None)
         store = module.gather_store_and_run_facts(self.base(host), self.store(host), read_journal=True)
         needed = allocated_bytes(self.store(peer))
-        return PurePairNode.from_node_store(
-            PurePairNodeStore.from_evidence(host, role, store),
+        return PurePairNode.pure_pair_node_from_store(
+            PurePairNodeStore.node_store_from_store_info(host, role, store),
             BrokerEvidence.from_broker_info_result(broker),
             store,
             needed,

@@ -15,7 +15,7 @@ import pytest
 
 from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.operations.jumps import release_change_effects
+from activemq_fleet.operations.release_changes import release_change_effects
 from activemq_fleet.releases import Release
 from tests.integration.database import Database
 from tests.integration.planted import STOMP, Ground, Planted, document

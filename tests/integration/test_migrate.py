@@ -22,7 +22,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.state import backlog
-from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
@@ -87,7 +87,7 @@ def held(lab: Lab) -> dict[str, Any]:
 
 def following(lab: Lab, *, counts: list[int]) -> dict[str, Any]:
     """The next step as the playbook asks for it, from what is found now, after these counts."""
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers={broker.host: broker_facts(broker) for broker in lab.fleet.brokers}),
         evidence={host: {"state": lab.state(host), "how": ""} for host in (*OLD, *NEW)},
         target={"pairs": {"old-mq01": OLD}},

@@ -9,13 +9,13 @@ import pytest
 
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.drill_steps import (
     DrillStep,
+    choose_pair_for_each_fault,
     is_drill_allowed,
     next_drill_step,
     raise_for_groups_that_forbid_drills,
-    schedule_faulted_pairs,
 )
 from activemq_fleet.topology import Fleet
 from tests.support.facts_of_brokers import facts_of_broker
@@ -27,7 +27,7 @@ def fleet_of(*names: str, ha: str = "shared-file", nodes: str = "ab") -> Fleet:
 
 
 def schedule(found: Fleet, faults: int, seed: int, what: str = "kill") -> tuple[str, ...]:
-    return schedule_faulted_pairs(found, list(found.pairs_by_name.values()), faults, seed, what)
+    return choose_pair_for_each_fault(found, list(found.pairs_by_name.values()), faults, seed, what)
 
 
 NAMES = ("o-mq01", "o-mq02", "b-mq01")
@@ -58,7 +58,7 @@ def test_a_single_pair_gets_every_fault() -> None:
 def test_a_broker_on_its_own_is_left_out_and_refused_when_there_is_nobody_else() -> None:
     alone = fleet_of("o-mq09", nodes="a")
 
-    assert "o-mq09" not in schedule_faulted_pairs(
+    assert "o-mq09" not in choose_pair_for_each_fault(
         FLEET, [*FLEET.pairs_by_name.values(), *alone.pairs_by_name.values()], 20, 1
     )
     with pytest.raises(InputError, match="o-mq09 has no second node that could take over"):
@@ -75,7 +75,7 @@ def test_a_pure_pair_gets_one_fault_and_one_of_its_group_none() -> None:
 
 def test_pure_pairs_that_are_resynced_get_fault_after_fault() -> None:
     pairs = list(fleet_of("o-mq01", "o-mq02", ha="pure").pairs_by_name.values())
-    order = schedule_faulted_pairs(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
+    order = choose_pair_for_each_fault(fleet_of("o-mq01", "o-mq02", ha="pure"), pairs, 6, 1, resync=True)
 
     assert Counter(order) == {"o-mq01": 3, "o-mq02": 3}
 
@@ -159,7 +159,7 @@ def test_it_is_done_when_no_fault_is_left_and_every_pair_is_whole() -> None:
 def test_drill_stops_when_two_nodes_can_write_to_one_store(generation: int) -> None:
     access = {"guard": 7, "generation_in_force": 2}
     states = {"o1-a": ("active", 2), "o1-b": ("standby", generation)}
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers={host: facts_of_broker(host, pair="o1") for host in states}),
         evidence={host: {"state": state, "generation": number, **access} for host, (state, number) in states.items()},
         options={"due": "o1", "faulted": (), "settle": 120},

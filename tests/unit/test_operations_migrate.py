@@ -12,11 +12,11 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.operations.migrate import (
     LINK_PATIENCE,
     STALLED,
-    MigratedBrokerEvidence,
+    MigrationBrokerEvidence,
     MigrationStep,
     StoreBacklog,
     next_migration_step,
-    pair_by_receiving_host,
+    own_pair_by_receiving_host,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -34,7 +34,7 @@ NOTHING = StoreBacklog(
     certain=True,
     messages=0,
 )
-MASTER = MigratedBrokerEvidence(
+MASTER = MigrationBrokerEvidence(
     host="old-mq01-a",
     broker_name="old-mq01-a",
     pair="old-mq01",
@@ -47,7 +47,7 @@ MASTER = MigratedBrokerEvidence(
 SLAVE = replace(
     MASTER, host="old-mq01-b", broker_name="old-mq01-b", role="slave", state="standby", held=None, counts=()
 )
-NEW = MigratedBrokerEvidence(
+NEW = MigrationBrokerEvidence(
     host="new-mq01-a",
     broker_name="new-mq01",
     pair="new-mq01",
@@ -59,14 +59,14 @@ NEW = MigratedBrokerEvidence(
 PEER = replace(NEW, host="new-mq01-b", role="slave", state="standby")
 
 
-def holding(**values: Any) -> MigratedBrokerEvidence:
+def holding(**values: Any) -> MigrationBrokerEvidence:
     """The old master, with something in it."""
     held = replace(NOTHING, **values)
     number = sum(held.queues.values()) + sum(one[3] for one in held.subscriptions)
     return replace(MASTER, held=replace(held, messages=number), counts=(number,))
 
 
-def plan(*looks: MigratedBrokerEvidence, **options: Any) -> MigrationStep:
+def plan(*looks: MigrationBrokerEvidence, **options: Any) -> MigrationStep:
     return next_migration_step(looks, ["old-mq01"], **options)
 
 
@@ -185,7 +185,7 @@ def test_what_is_in_the_way_is_refused_and_named(case: str, retire: bool) -> Non
     *looks, said = REFUSED[case]
 
     with pytest.raises(InputError, match=str(said)):
-        plan(*[look for look in looks if isinstance(look, MigratedBrokerEvidence)], retire=retire)
+        plan(*[look for look in looks if isinstance(look, MigrationBrokerEvidence)], retire=retire)
 
 
 def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:
@@ -208,4 +208,4 @@ def test_only_new_pairs_with_a_link_there_drain() -> None:
         "x": facts_of_broker("x", pair="else-mq01", ha="none"),
     }
 
-    assert pair_by_receiving_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}
+    assert own_pair_by_receiving_host(brokers, ["old-mq01"]) == {"n": "new-mq01"}

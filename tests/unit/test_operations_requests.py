@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
-from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.requests import RunProgress, outcome_table_lines
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -73,7 +73,7 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
         for host, state in states.items()
     }
     now = time.time()
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=brokers),
         evidence=evidence,
         target={"hosts": [A, B], "chosen": [A, B], "since_epoch": now},

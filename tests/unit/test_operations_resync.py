@@ -166,5 +166,5 @@ def test_an_empty_store_is_not_chosen_over_one_that_holds_messages() -> None:
 def test_master_listens_when_its_replication_connector_answers(answering: tuple[str, ...], listening: bool) -> None:
     broker = BrokerEvidence(state="starting", log={"phase": "waiting"}, answering_connectors=answering)
     contents = {"obstacle": "", "free": 1 << 40, "locked": False, "unfinished": False}
-    node = PurePairNode.from_node_store(PurePairNodeStore(host=MASTER, role="master"), broker, contents)
+    node = PurePairNode.pure_pair_node_from_store(PurePairNodeStore(host=MASTER, role="master"), broker, contents)
     assert node.listening is listening

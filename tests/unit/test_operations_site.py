@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.node.judge import BrokerState
-from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
 from activemq_fleet.operations.health import ObservedNode
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.operations.rolling import RollingProgress, RollingStep
@@ -284,7 +284,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
     installed = {host: {"version": "1", "restart_required": host == A} for host in BROKERS}
     options = {"all": [A, B], "remaining": [A, B]}
     fleet = FleetFacts(brokers=BROKERS, expected=(A, B, "web01"))
-    request = OperationRequest(fleet=fleet, evidence=evidence, configured=installed, options=options)
+    request = OperationDecisionRequest(fleet=fleet, evidence=evidence, configured=installed, options=options)
     assert decide_operation("roll", request) == {
         "acts": [f"restart {A}"],
         "hosts": [A, B],
@@ -303,7 +303,7 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
 
 def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
     options = {"settle": 60, "peers": {A: found("standby")}}
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
     )
     assert decide_operation("site", request)["step"]["hosts"] == [A]
@@ -316,7 +316,7 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
     [({"pid": 7, "release": "6.3.1"}, []), ({"pid": 7, "release": "6.3.0"}, [A]), ({"pid": None}, [A])],
 )
 def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str, Any], hosts: list[str]) -> None:
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),
         evidence={A: found("active", **shown)},
         options={"all": [A], "remaining": [A]},
@@ -326,7 +326,7 @@ def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str,
 
 def test_final_table_shows_state_before_first_step_and_after_last() -> None:
     started = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),
         evidence={A: found("active", release="6.3.1"), B: {"unreachable": True}},
         configured={A: {"changed": True}, B: {"changed": False}},

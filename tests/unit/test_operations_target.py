@@ -8,12 +8,12 @@ import pytest
 
 from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from activemq_fleet.operations.target import (
     PossibleTargetHost,
     TargetHostsAndPairs,
     resolve_target,
-    run_start_text_and_epoch,
+    run_start_time,
 )
 from tests.support.facts_of_brokers import facts_of_broker
 
@@ -101,8 +101,8 @@ def test_a_limit_that_holds_the_target_is_none_of_its_business() -> None:
 
 def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
     now = datetime(2026, 11, 21, 13, 45, 6, 700000, UTC).timestamp()
-    assert run_start_text_and_epoch("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
-    assert run_start_text_and_epoch("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
+    assert run_start_time("", now) == {"since": "2026-11-21T13:45:06Z", "since_epoch": int(now)}
+    assert run_start_time("2026-11-21T14:40:00+01:00", now)["since"] == "2026-11-21T13:40:00Z"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_run_lasts_since_now_or_since_the_time_that_is_given() -> None:
 )
 def test_a_time_that_no_run_can_have_said_is_refused(text: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
-        run_start_text_and_epoch(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
+        run_start_time(text, datetime(2026, 11, 21, 13, 45, 6, tzinfo=UTC).timestamp())
 
 
 def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() -> None:
@@ -120,10 +120,8 @@ def test_the_nodes_that_only_a_resync_brings_back_are_named_for_the_playbooks() 
         )
         for place in PLACES
     }
-    options = {"reach": HOSTS}
-    assert decide_operation("target", OperationRequest(fleet=FleetFacts(brokers=brokers), options=options))["target"][
-        "needs_resync"
-    ] == [
+    request = OperationDecisionRequest(fleet=FleetFacts(brokers=brokers), options={"reach": HOSTS})
+    assert decide_operation("target", request)["target"]["needs_resync"] == [
         "stock-mq01-a.example.com",
         "stock-mq01-b.example.com",
     ]

@@ -11,10 +11,10 @@ import pytest
 from activemq_fleet.deployment import StoreFacts
 from activemq_fleet.operations import RefusalError
 from activemq_fleet.operations.health import ObservedNode
-from activemq_fleet.operations.jumps import Back, release_change_effects
+from activemq_fleet.operations.release_changes import Back, release_change_effects
 from activemq_fleet.operations.rolling import RollingProgress
 from activemq_fleet.operations.upgrade import (
-    StoreChange,
+    UpgradeStoreChange,
     may_roll_back,
     next_upgrade_step,
     upgrade_effects_by_pair,
@@ -59,15 +59,15 @@ def run_of(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgress:
     return RollingProgress(act="upgrade", done=(), **{"chosen": [node.host for node in nodes], **more})
 
 
-def stores_of(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, StoreChange]:
-    return {node.host: StoreChange(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
+def stores_of(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, UpgradeStoreChange]:
+    return {node.host: UpgradeStoreChange(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
 
 
 def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
     return next_upgrade_step(nodes, stores_of(nodes, **more), run_of(nodes), switched)
 
 
-def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress) -> None:
+def readiness_of(nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress) -> None:
     upgrade_effects_by_pair(nodes, stores, run)
     wait_or_done_step_before_upgrade(nodes, run)
 

@@ -16,8 +16,8 @@ from ansible_collections.activemq.fleet.plugins.plugin_utils.release_archives im
 
 from activemq_fleet.deployment import FleetFacts, broker_facts
 from activemq_fleet.node.state.evidence import MachineFacts
-from activemq_fleet.operations import OperationRequest, RefusalError
-from activemq_fleet.operations.preflight import host_rule_findings, raise_for_unexpected_releases
+from activemq_fleet.operations import OperationDecisionRequest, RefusalError
+from activemq_fleet.operations.preflight import host_rule_findings, raise_for_mismatched_release_files
 from tests.unit.fleets import fleet
 from tests.unit.release_jars import jar, lay_out, pack
 
@@ -44,13 +44,13 @@ def ask(
     settings = {"release": "5.18.6", "archive": archive, **more}
     brokers = {broker.host: broker_facts(broker) for broker in fleet("orders-mq01", **settings).brokers}
     looks = dict.fromkeys([A, B], look or NOTHING)
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=brokers),
         evidence={host: MachineFacts.from_machine_info_result(look) for host, look in looks.items()},
         options={"upgrades": upgrades},
         release_archive_facts=lambda path, install: release_archive_facts(path, install, find),
     )
-    raise_for_unexpected_releases(request)
+    raise_for_mismatched_release_files(request)
 
 
 def refusal(*words: Any, **more: Any) -> str:
@@ -78,7 +78,7 @@ def test_preflight_reports_releases_stores_and_rules_in_one_error() -> None:
         for host in (A, B)
     }
     store = {"exists": False, "mounted": False, "used": False}
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=brokers), evidence=facts, options={"stores": dict.fromkeys([A, B], store)}
     )
     with pytest.raises(RefusalError) as caught:

@@ -12,7 +12,7 @@ from activemq_fleet.deployment import FleetFacts
 from activemq_fleet.errors import FleetError
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import messages, store_copy
-from activemq_fleet.operations import OperationRequest, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, decide_operation
 from tests.support.facts_of_brokers import facts_of_broker
 from tests.unit.kahadb_journals import add, trace, write
 
@@ -50,7 +50,7 @@ def ask(
 ) -> dict[str, Any]:
     warned: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0}
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(
             brokers={
                 MASTER: facts_of_broker(MASTER, "5.5.1", ha="pure", service=service),

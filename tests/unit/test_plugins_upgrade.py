@@ -13,7 +13,7 @@ from activemq_fleet.node.config.broker_configuration import (
     read_deployed_configuration,
 )
 from activemq_fleet.node.config.versions import ConfigurationPaths
-from activemq_fleet.operations import OperationRequest, RefusalError, decide_operation
+from activemq_fleet.operations import OperationDecisionRequest, RefusalError, decide_operation
 from activemq_fleet.operations.requests import HostProgress, RunProgress
 from activemq_fleet.render import render_broker
 from tests.unit.fleets import fleet
@@ -57,7 +57,7 @@ def ask(
     waited: float = 0,
     **more: Any,
 ) -> Any:
-    request = OperationRequest(
+    request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=brokers(**{"release": "6.3.1", **more})),
         evidence=looks,
         target={"since_epoch": time.time(), "chosen": [A, B]},

@@ -19,7 +19,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.node.timeouts import HUNG, SETTLE
-from activemq_fleet.operations.drill_steps import drill_refusal_reason, next_drill_step, schedule_faulted_pairs
+from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, drill_refusal_reason, next_drill_step
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target
 
 _UNDER_WAY = 0.03  # seconds after which the first of a burst have gone out
@@ -88,7 +88,9 @@ def _plan(lab: Lab, options: DrillOptions, progress: Progress) -> DrillPlan:
         raise InputError(str(error).replace("activemq_target", "--target")) from None
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 1_000_000)
     chosen = [pair for pair in fleet.pairs_by_name.values() if pair.name in target.pairs]
-    order = schedule_faulted_pairs(fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None)
+    order = choose_pair_for_each_fault(
+        fleet, chosen, options.faults, seed, options.what, resync=options.resync is not None
+    )
     refused = {pair.name: drill_refusal_reason(fleet, pair, options.what) for pair in chosen}
     are_all_pure = all(pair.ha_profile.needs_resync for pair in chosen if refused[pair.name] is None)
     for pair in chosen:

@@ -16,7 +16,7 @@ from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab_broker
 from activemq_fleet.lab.load_spec import supports_mqtt_agents
-from activemq_fleet.operations.drill_steps import raise_for_groups_that_forbid_drills, schedule_faulted_pairs
+from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, raise_for_groups_that_forbid_drills
 from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
 
@@ -74,7 +74,7 @@ def begin_drill_and_return_order(
             f"the playbook drill does not support the pairs {' and '.join(reasons)}. Test them in the lab with "
             "`activemq-fleet lab drill`, or set activemq_target to other pairs"
         )
-    order = schedule_faulted_pairs(fleet, fit, faults, seed, what)
+    order = choose_pair_for_each_fault(fleet, fit, faults, seed, what)
     plan = DrillPlan(order=order, what=what, rate=rate, seed=seed, target=str(options.get("target") or ""))
     # A worker's parent is ansible-playbook itself: with it the load ends.
     DrillRun.begin(plan, fleet, directory, os.getppid())

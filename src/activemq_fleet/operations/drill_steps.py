@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
+from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
 from activemq_fleet.topology import Fleet, Pair
 
 ALLOWED = "activemq_drill_allowed"
@@ -55,23 +55,23 @@ def raise_for_groups_that_forbid_drills(groups: Mapping[str, Any]) -> None:
         )
 
 
-def schedule_faulted_pairs(
-    fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, what: str = "kill", *, resync: bool = False
+def choose_pair_for_each_fault(
+    fleet: Fleet, pairs: Sequence[Pair], faults: int, seed: int, fault_kind: str = "kill", *, resync: bool = False
 ) -> tuple[str, ...]:
-    """Schedule the faults of a drill: choose the pair of brokers that gets each fault.
+    """Return the names of the pairs of brokers that get the faults of a drill, one for each fault, in their order.
 
-    Return the names of the pairs in the order of the faults. Each pair is chosen once before any pair twice. ``seed``
-    decides the order. Unless a ``resync`` follows each fault, a pure pair gets at most one fault, and one pure pair of
-    each group gets none, because clients need a master. Raises InputError where no pair can be drilled, or fewer faults
-    are possible than wanted.
+    Each pair is chosen once before any pair twice. ``seed`` decides the order. Unless a ``resync`` follows each fault,
+    a pure pair gets at most one fault, and one pure pair of each group gets none, because clients need a master. Raises
+    InputError where no pair can be drilled, or fewer faults are possible than wanted.
     """
-    refused = {pair.name: drill_refusal_reason(fleet, pair, what) for pair in pairs}
+    refused = {pair.name: drill_refusal_reason(fleet, pair, fault_kind) for pair in pairs}
     fit = [pair for pair in pairs if refused[pair.name] is None]
     if not fit:
         reasons = "; ".join(filter(None, refused.values())) or "no pair is selected"
         raise InputError(
-            f"the drill cannot start, because it cannot inject the fault {what} into any selected pair: {reasons}. "
-            "Select other pairs (--target or activemq_target), or another fault (--what or activemq_drill_what)"
+            f"the drill cannot start, because it cannot inject the fault {fault_kind} into any selected pair: "
+            f"{reasons}. Select other pairs (--target or activemq_target), or another fault (--what or "
+            "activemq_drill_what)"
         )
     chance = random.Random(seed)  # noqa: S311 -- an order that can be had again, no secret
     if not resync and all(pair.ha_profile.needs_resync for pair in fit):
@@ -105,12 +105,15 @@ def _once_each(fit: Sequence[Pair], faults: int, chance: random.Random) -> tuple
     return tuple(order[:faults])
 
 
-def drill_refusal_reason(fleet: Fleet, pair: Pair, what: str) -> str | None:
+def drill_refusal_reason(fleet: Fleet, pair: Pair, fault_kind: str) -> str | None:
     """Return the reason why a drill (a test with injected faults) of a pair is refused, as a sentence, or None."""
     if len(pair.brokers) < 2 or not pair.ha_profile.has_peer:
         return f"pair {pair.name} has no second node that could take over"
-    if pair.ha_profile.needs_resync and what not in ("kill", "crash"):
-        return f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, not {what}"
+    if pair.ha_profile.needs_resync and fault_kind not in ("kill", "crash"):
+        return (
+            f"pair {pair.name} is pure (activemq_ha: pure), and supports only the faults kill and crash, "
+            f"not {fault_kind}"
+        )
     if pair.ha_profile.replicates and sum(other.group == pair.group for other in fleet.pairs_by_name.values()) < 2:
         return (
             f"pair {pair.name} is the only pair of its group, and is pure (activemq_ha: pure). After a failover, the "
@@ -162,8 +165,8 @@ def _heal(pair: str, nodes: Mapping[str, str], faulted: Collection[str]) -> Dril
 
 
 @register_operation("drill")
-def decide_drill_step(request: OperationRequest) -> Decision:
-    """Return {"step": the next step of a drill} as a dictionary for the playbook, from the request of the playbook.
+def decide_drill_step(request: OperationDecisionRequest) -> Decision:
+    """Return the next step of a drill for the playbook, as ``{"step": step}``.
 
     A drill is a test with injected faults. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """

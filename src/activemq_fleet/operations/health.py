@@ -95,7 +95,7 @@ class BlockingPairProblem:
 
 
 def observe_node(broker: BrokerFacts, evidence: BrokerEvidence) -> ObservedNode:
-    """Return the observed node of a broker, from evidence about its host.
+    """Return what the evidence about a broker's host shows of its node, such as state and release, as an ObservedNode.
 
     It has the broker's facts from the inventory, too.
     """

@@ -19,7 +19,7 @@ from activemq_fleet.node.judge import SERVING
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.operations.requests import (
     Decision,
-    OperationRequest,
+    OperationDecisionRequest,
     OperationStep,
     dataclass_instance_from_mapping,
     register_operation,
@@ -56,8 +56,8 @@ class StoreBacklog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigratedBrokerEvidence:
-    """The state, network links and message counts that a migration observed of one broker of an old or new pair.
+class MigrationBrokerEvidence:
+    """The evidence about one broker in a migration, of an old or a new pair: its state, links and message counts.
 
     ``broker_name`` is the broker's ``brokerName``. ``held`` is known of pure masters only; ``counts`` are the results
     of successive counts of its messages, oldest first.
@@ -76,9 +76,8 @@ class MigratedBrokerEvidence:
 
     @property
     def counted_store_backlog(self) -> StoreBacklog:
-        """The StoreBacklog that was counted in the store of a broker that a migration empties.
+        """The messages, subscriptions and transactions that were counted in the store of a broker to be emptied.
 
-        It has the messages, the subscriptions and the prepared transactions.
         Raises InputError if they were not counted.
         """
         if self.held is None:
@@ -103,8 +102,8 @@ class MigrationStep(OperationStep):
     notes: tuple[str, ...] = ()
 
 
-def pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
-    """Return a dictionary from the host of each broker that receives messages of an old pair to that broker's own pair.
+def own_pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterable[str]) -> dict[str, str]:
+    """Return the own pair of each host whose broker receives messages of an old pair, as a dictionary by host.
 
     A receiving broker has a link to an old pair, which moves the messages.
     """
@@ -117,7 +116,7 @@ def pair_by_receiving_host(brokers: Mapping[str, BrokerFacts], old_pairs: Iterab
 
 
 def next_migration_step(
-    evidence: Sequence[MigratedBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
+    evidence: Sequence[MigrationBrokerEvidence], old: Sequence[str], *, retire: bool = False, waited: float = 0
 ) -> MigrationStep:
     """Return the next step of a migration, which empties old pairs of brokers through network connectors of new ones.
 
@@ -145,8 +144,8 @@ def next_migration_step(
 
 
 def _old_nodes(
-    pair: str, nodes: Sequence[MigratedBrokerEvidence]
-) -> tuple[MigratedBrokerEvidence, MigratedBrokerEvidence | None]:
+    pair: str, nodes: Sequence[MigrationBrokerEvidence]
+) -> tuple[MigrationBrokerEvidence, MigrationBrokerEvidence | None]:
     for node in nodes:
         if not PROFILES[node.ha].replicates:
             raise InputError(
@@ -162,7 +161,7 @@ def _old_nodes(
     return master, next((node for node in nodes if node.role != "master"), None)
 
 
-def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence | None) -> None:
+def _check_running(master: MigrationBrokerEvidence, slave: MigrationBrokerEvidence | None) -> None:
     if slave and slave.state in SERVING:
         raise InputError(
             f"{slave.host}: the preferred slave serves clients{_reason(slave)}, so its messages cannot be moved. A "
@@ -178,14 +177,14 @@ def _check_running(master: MigratedBrokerEvidence, slave: MigratedBrokerEvidence
         )
 
 
-def _reason(node: MigratedBrokerEvidence) -> str:
+def _reason(node: MigrationBrokerEvidence) -> str:
     """Return the reason for a broker's state in parentheses; "" if none is known."""
     return f" ({node.how})" if node.how else ""
 
 
 def _drainers(
-    master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]
-) -> dict[str, tuple[LinkFacts, MigratedBrokerEvidence]]:
+    master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]
+) -> dict[str, tuple[LinkFacts, MigrationBrokerEvidence]]:
     """Return the draining pairs of an old master, each with its link and its active node."""
     links = [
         (link, node)
@@ -215,7 +214,7 @@ def _drainers(
     return drainers
 
 
-def _links_missing(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
+def _links_missing(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     bridges = master.counted_store_backlog.bridges
     for link, look in _drainers(master, evidence).values():
         if look.broker_name not in bridges:
@@ -231,7 +230,7 @@ def _is_of_link(client: str, link: str) -> bool:
 
 
 def _drain(
-    masters: Sequence[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]
+    masters: Sequence[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]
 ) -> MigrationStep | None:
     """Return the step that creates demand on the new pairs for queues that hold messages; None where none does."""
     full = [master for master in masters if master.counted_store_backlog.queues]
@@ -264,12 +263,12 @@ def _drain(
     )
 
 
-def _is_stalled(master: MigratedBrokerEvidence) -> bool:
+def _is_stalled(master: MigrationBrokerEvidence) -> bool:
     recent = master.counts[-STALLED:]
     return len(recent) == STALLED and min(recent) == recent[0]
 
 
-def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequence[MigratedBrokerEvidence]) -> None:
+def _check_leftovers(masters: Iterable[MigrationBrokerEvidence], evidence: Sequence[MigrationBrokerEvidence]) -> None:
     """Raise InputError for a backlog that no link can move: of durable subscriptions, or transactions in doubt."""
     links = {link.name for look in evidence for link in look.links}
     for master in masters:
@@ -304,9 +303,9 @@ def _check_leftovers(masters: Iterable[MigratedBrokerEvidence], evidence: Sequen
 
 
 def _drained(
-    masters: Sequence[MigratedBrokerEvidence],
-    slaves: Sequence[MigratedBrokerEvidence],
-    evidence: Sequence[MigratedBrokerEvidence],
+    masters: Sequence[MigrationBrokerEvidence],
+    slaves: Sequence[MigrationBrokerEvidence],
+    evidence: Sequence[MigrationBrokerEvidence],
     *,
     retire: bool,
 ) -> MigrationStep:
@@ -346,7 +345,7 @@ def _drained(
     return MigrationStep(act="stop", phase="drained", say=say, hosts=hosts)
 
 
-def _clients(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEvidence]) -> Iterator[str]:
+def _clients(master: MigrationBrokerEvidence, evidence: Sequence[MigrationBrokerEvidence]) -> Iterator[str]:
     """Yield a description of each client connection to an old broker that is neither a link's nor the slave's."""
     links = [link.name for look in evidence for link in look.links]
     for client, address, connector in master.counted_store_backlog.clients:
@@ -354,7 +353,7 @@ def _clients(master: MigratedBrokerEvidence, evidence: Sequence[MigratedBrokerEv
             yield f"{client} from {address} to {master.host} ({connector})"
 
 
-def _check_empty(master: MigratedBrokerEvidence) -> None:
+def _check_empty(master: MigrationBrokerEvidence) -> None:
     held = master.counted_store_backlog
     if held.messages or held.prepared:
         parts = [f"queue {queue}: {number}" for queue, number in sorted(held.queues.items())]
@@ -368,7 +367,7 @@ def _check_empty(master: MigratedBrokerEvidence) -> None:
         )
 
 
-def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
+def _retired(masters: Sequence[MigrationBrokerEvidence]) -> MigrationStep:
     for master in masters:
         _check_empty(master)
     stores = ", ".join(f"{master.host}:{master.counted_store_backlog.store}" for master in masters)
@@ -382,11 +381,12 @@ def _retired(masters: Sequence[MigratedBrokerEvidence]) -> MigrationStep:
 
 
 @register_operation("migration")
-def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
-    """Return {"target": the old pairs and their hosts, with the hosts of the new pairs that receive their messages}.
+def migration_target_with_receiving_hosts(request: OperationDecisionRequest) -> Decision:
+    """Return the target of a migration, with the hosts of the new pairs that receive the messages of the old pairs.
 
-    The migration acts on these hosts. ``options["reach"]`` lists the hosts that the run may change (all, if it is
-    missing). Raises InputError if no target is set, or if the run excludes a host that drains the target.
+    The migration acts on these hosts, and on those of the old pairs. The result is ``{"target": target}``.
+    ``options["reach"]`` lists the hosts that the run may change (all, if it is missing). Raises InputError if no target
+    is set, or if the run excludes a host that drains the target.
     """
     target, brokers = request.target, request.broker_facts_by_host
     if not target["name"]:
@@ -394,7 +394,7 @@ def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
             "activemq_target is not set, but the playbook migrate empties only the pairs that this variable names. Set "
             "the old group or pair with -e activemq_target=OLD_GROUP"
         )
-    others = pair_by_receiving_host(brokers, target["pairs"])
+    others = own_pair_by_receiving_host(brokers, target["pairs"])
     if lost := sorted(set(others) - set(request.options.get("reach") or others)):
         raise InputError(
             f"--limit excludes hosts that receive the messages of {target['name']}: {', '.join(lost)}. Run the "
@@ -404,8 +404,8 @@ def add_receiving_hosts_to_target(request: OperationRequest) -> Decision:
 
 
 @register_operation("migrate")
-def decide_migration_step(request: OperationRequest) -> Decision:
-    """Return {"step": the next step of a migration} as a dictionary for the playbook, from the request of the playbook.
+def decide_migration_step(request: OperationDecisionRequest) -> Decision:
+    """Return the next step of a migration for the playbook, as ``{"step": step}``.
 
     A migration moves the messages of old pairs of brokers to new ones. ``options["held"]`` maps hosts to the messages,
     subscriptions and clients that their brokers hold, as far as these are known. ``options["retire"]`` is True if empty
@@ -419,7 +419,7 @@ def decide_migration_step(request: OperationRequest) -> Decision:
         for host, backlog in held.items()
     }
     evidence = [
-        MigratedBrokerEvidence(
+        MigrationBrokerEvidence(
             state=observed.state,
             how=observed.how,
             host=host,

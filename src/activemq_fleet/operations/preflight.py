@@ -16,7 +16,7 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.node.state.evidence import MachineFacts, StoreMarkerEvidence
 from activemq_fleet.operations.requests import (
     Decision,
-    OperationRequest,
+    OperationDecisionRequest,
     RefusalError,
     read_evidence_by_host,
     register_operation,
@@ -34,7 +34,7 @@ _UNMET = (
 
 
 @register_operation("preflight", read=MachineFacts.from_machine_info_result)
-def host_rule_findings(request: OperationRequest) -> Decision:
+def host_rule_findings(request: OperationDecisionRequest) -> Decision:
     """Return the findings of host rules, which check the machines of brokers before a playbook changes them.
 
     The machines are those in ``evidence``. ``options``: ``check_mode``, whether the run changes nothing, ``upgrades``,
@@ -56,7 +56,7 @@ def host_rule_findings(request: OperationRequest) -> Decision:
             if warning:
                 request.warn(warning)
     findings = preflight_findings(request.broker_facts_by_host, machines, request.fleet.waivers)
-    release_refusal = _unexpected_release_refusal(request)
+    release_refusal = _mismatched_release_files_refusal(request)
     unmet = [
         *_shared_store_problems(request),
         *merged_finding_lines(finding for finding in findings if finding.blocks),
@@ -90,7 +90,7 @@ def facts_without_manual_broker_ports_and_warning(
 
 
 @register_operation("reachability")
-def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
+def raise_for_unreachable_hosts(request: OperationDecisionRequest) -> Decision:
     """Raise RefusalError if required hosts of a play are unreachable.
 
     ``required`` hosts are not among the ``remaining`` ones (``options``). ``results`` of ``options`` are the registered
@@ -109,7 +109,7 @@ def raise_for_unreachable_hosts(request: OperationRequest) -> Decision:
     return {}
 
 
-def _refuse_release_line_changes(request: OperationRequest) -> None:
+def _refuse_release_line_changes(request: OperationDecisionRequest) -> None:
     """Raise RefusalError for brokers whose ``activemq_release`` is of another release line than the running release."""
     brokers = request.broker_facts_by_host
     # The administrator of the system's packages decides the release of a package.
@@ -171,14 +171,14 @@ class ReleaseDirectory:
     has_service: bool = True
 
     @property
-    def has_wanted_release(self) -> bool:
-        """Whether a release directory holds the wanted release, which the inventory requires, and no other."""
+    def directory_holds_only_wanted_release(self) -> bool:
+        """Whether a release directory holds exactly the release that the inventory requires, and no other release."""
         return self.home_releases == (self.release,)
 
     @property
-    def needs_archive(self) -> bool:
-        """Whether a release directory needs the archive ``activemq_archive`` for the installation of its release."""
-        return self.install in ("archive", "jars") and not self.has_wanted_release
+    def release_directory_needs_archive(self) -> bool:
+        """Whether the release of this directory is still to be installed, from the archive ``activemq_archive``."""
+        return self.install in ("archive", "jars") and not self.directory_holds_only_wanted_release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +254,7 @@ def _archives_by_home(
     return [
         (home, archives[home.archive])
         for home in homes
-        if home.needs_archive and home.archive and home.archive in archives
+        if home.release_directory_needs_archive and home.archive and home.archive in archives
     ]
 
 
@@ -272,7 +272,7 @@ def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
             f"release. Install ActiveMQ {home.release} there, set activemq_home to its directory, or set "
             "activemq_install to archive"
         )
-    if home.has_wanted_release or not home.home_exists or home.install == "package":
+    if home.directory_holds_only_wanted_release or not home.home_exists or home.install == "package":
         return
     difference = f"the directory {home.home} {_holds(home.home_releases)}, but activemq_release is {home.release}"
     if home.install == "none":
@@ -322,21 +322,21 @@ def _holds(releases: tuple[str, ...]) -> str:
     return f"contains ActiveMQ {' and '.join(releases)}" if releases else "contains no ActiveMQ jars"
 
 
-def raise_for_unexpected_releases(request: OperationRequest) -> None:
+def raise_for_mismatched_release_files(request: OperationDecisionRequest) -> None:
     """Raise RefusalError if a release directory or archive does not hold the release that the inventory requires.
 
     An archive that cannot be installed is refused, too. ``options``: ``upgrades``, whether the run replaces directories
     from which brokers run.
     """
-    if refusal := _unexpected_release_refusal(request):
+    if refusal := _mismatched_release_files_refusal(request):
         raise refusal
 
 
-def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | None:
+def _mismatched_release_files_refusal(request: OperationDecisionRequest) -> RefusalError | None:
     """Return an error for unusable archives, or else for directories and archives with an unexpected release."""
     brokers = request.broker_facts_by_host
     homes = [_observed_release_directory(brokers[host], machine) for host, machine in request.evidence.items()]
-    wanted = {(home.archive, home.install) for home in homes if home.needs_archive and home.archive}
+    wanted = {(home.archive, home.install) for home in homes if home.release_directory_needs_archive and home.archive}
     seen = {path: request.release_archive_facts(path, install) for path, install in wanted}
     archives = {path: ReleaseArchive(**inspection) for path, inspection in seen.items() if inspection is not None}
     sums = {host: broker.archive_sha512 for host, broker in brokers.items()}
@@ -355,7 +355,7 @@ def _unexpected_release_refusal(request: OperationRequest) -> RefusalError | Non
     return None
 
 
-def _shared_store_problems(request: OperationRequest) -> list[str]:
+def _shared_store_problems(request: OperationDecisionRequest) -> list[str]:
     """Return a line for each pair whose shared store cannot be used, according to the option ``stores``."""
     returned = request.options.get("stores") or {}
     stores = read_evidence_by_host(returned, StoreMarkerEvidence.from_store_marker_result)

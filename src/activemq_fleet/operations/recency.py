@@ -68,13 +68,12 @@ class LoggedBrokerRun:
 
 @dataclass(frozen=True)
 class PurePairNodeStore:
-    """The message store of one node of a pure master/slave pair (5.5 to 5.7), as evidence shows it.
+    """What store journal and log show of the message store of one node of a pure master/slave pair (5.5 to 5.7).
 
-    The store's journal and the broker's log are the evidence. ``order`` is every record of the journal: kind and key,
-    oldest first. ``live`` maps the key of each message or subscription that is still in the store to the key of the
-    record which brought it. ``state`` is a hash of what the store holds. ``seen``: the journal was read. ``cleaned``:
-    older records may be missing. ``damaged`` counts places that cannot be read. ``loads`` are the journal's entries
-    about starts of a broker, ``runs`` the log's.
+    ``order`` is every record of the journal: kind and key, oldest first. ``live`` maps the key of each message or
+    subscription that is still in the store to the key of the record which brought it. ``state`` is a hash of what the
+    store holds. ``seen``: the journal was read. ``cleaned``: older records may be missing. ``damaged`` counts places
+    that cannot be read. ``loads`` are the journal's entries about starts of a broker, ``runs`` the log's.
     """
 
     host: str
@@ -89,21 +88,21 @@ class PurePairNodeStore:
     runs: tuple[LoggedBrokerRun, ...] = ()
 
     @classmethod
-    def from_evidence(cls, host: str, role: str, evidence: Mapping[str, Any]) -> PurePairNodeStore:
+    def node_store_from_store_info(cls, host: str, role: str, store_info: Mapping[str, Any]) -> PurePairNodeStore:
         """Return the message store of a node of a pure master/slave pair, from the result of the module ``store_info``.
 
-        ``evidence`` is this result.
+        ``store_info`` is this result.
         """
-        numbers = [number for number, _ in evidence["files"]]
+        numbers = [number for number, _ in store_info["files"]]
         return dataclass_instance_from_mapping(
             cls,
-            evidence,
+            store_info,
             host=host,
             role=role,
-            order=tuple(struct.iter_unpack(">BQ", _unpacked(host, evidence["order"]))),
-            live=dict(struct.iter_unpack(">QQ", _unpacked(host, evidence["live"]))),
-            cleaned=not evidence["whole"] or numbers != list(range(1, len(numbers) + 1)),
-            runs=[LoggedBrokerRun(**run) for run in evidence["runs"]],
+            order=tuple(struct.iter_unpack(">BQ", _unpacked(host, store_info["order"]))),
+            live=dict(struct.iter_unpack(">QQ", _unpacked(host, store_info["live"]))),
+            cleaned=not store_info["whole"] or numbers != list(range(1, len(numbers) + 1)),
+            runs=[LoggedBrokerRun(**run) for run in store_info["runs"]],
         )
 
     @cached_property
@@ -158,7 +157,7 @@ class PurePairNodeStore:
         service = self.last_serving_run
         return service is not None and service.served
 
-    def run_start_index(self, run: LoggedBrokerRun) -> int | None:
+    def first_journal_record_index_of_run(self, run: LoggedBrokerRun) -> int | None:
         """Return the index of the first record that a broker's run wrote to the KahaDB journal of a node's store.
 
         The index is 0 if the journal file with this record was deleted, None if unknown.
@@ -175,15 +174,15 @@ class PurePairNodeStore:
             return run_traces[0]
         return 0 if all(moment and moment >= end for moment in moments) else None
 
-    def count_runs_started_after_records(self, positions: Collection[int]) -> int:
-        """Return the number of broker runs that started after given records of the store journal.
+    def count_broker_runs_after_journal_records(self, record_indices: Collection[int]) -> int:
+        """Return the number of broker runs that started after the oldest of the given records of the store journal.
 
-        The oldest of the records counts; records are given by index.
+        Records are given by index.
         """
-        first = min(positions)
+        first = min(record_indices)
         return sum(1 for kind, _ in self.order[first:] if kind == _TRACE)
 
-    def journal_indices_of_records(self, record_keys: Iterable[int]) -> list[int]:
+    def record_indices_in_journal(self, record_keys: Iterable[int]) -> list[int]:
         """Return, for each given record key, the index of the record in the store journal, or -1 if it is absent."""
         last = {key: at for at, (kind, key) in enumerate(self.order) if kind in (_ADD, _SUBSCRIPTION)}
         return [last.get(key, -1) for key in record_keys]
@@ -266,9 +265,9 @@ def store_difference_sentence(master: PurePairNodeStore, slave: PurePairNodeStor
         ),
         default=-1,
     )
-    missed = sum(1 for at in master.journal_indices_of_records(only_master) if 0 <= at < heard)
+    missed = sum(1 for at in master.record_indices_in_journal(only_master) if 0 <= at < heard)
     starts = [at for at, (kind, _) in enumerate(slave.order) if kind == _TRACE]
-    alone = sum(1 for at in slave.journal_indices_of_records(only_slave) if starts and 0 <= at < starts[-1])
+    alone = sum(1 for at in slave.record_indices_in_journal(only_slave) if starts and 0 <= at < starts[-1])
     clauses = []
     if missed:
         clauses.append(f"{slave.host} never received {count_with_noun(missed, 'message')} that {master.host} holds")
@@ -369,7 +368,7 @@ def _keys_never_received(store: PurePairNodeStore, other: PurePairNodeStore) -> 
     if not missing or not other.cleaned:
         return missing, 0
     first, last = _shared_record_range(store, other)
-    places = store.journal_indices_of_records(missing)
+    places = store.record_indices_in_journal(missing)
     left = [brought for brought, at in zip(missing, places, strict=True) if not first <= at < last]
     return left, len(missing) - len(left)
 
@@ -377,7 +376,7 @@ def _keys_never_received(store: PurePairNodeStore, other: PurePairNodeStore) -> 
 def _shared_record_range(store: PurePairNodeStore, other: PurePairNodeStore) -> tuple[int, int]:
     """Return the first and last index of a store's records that the other store once had, too."""
     service = store.last_serving_run
-    start = store.run_start_index(service) if service else None
+    start = store.first_journal_record_index_of_run(service) if service else None
     if service is None or start is None or (store.role == "master" and service.attached != 1):
         return (0, 0)
     last = max(
@@ -409,7 +408,7 @@ def _is_in_flight(master: PurePairNodeStore, slave: PurePairNodeStore, only_slav
     service = master.last_serving_run
     if service is None or not service.attached:
         return False
-    places = slave.journal_indices_of_records(only_slave)
+    places = slave.record_indices_in_journal(only_slave)
     return not places or (
-        min(places) >= 0 and slave.count_runs_started_after_records(places) == 0 and len(places) <= _IN_FLIGHT
+        min(places) >= 0 and slave.count_broker_runs_after_journal_records(places) == 0 and len(places) <= _IN_FLIGHT
     )

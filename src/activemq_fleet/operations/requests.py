@@ -1,6 +1,6 @@
 """Decide operations for playbooks: ``decide`` passes a request to the function that is registered for the operation.
 
-A module that decides an operation registers a function for it with ``@operation(NAME)``.
+A module that decides an operation registers a function for it with ``@register_operation(NAME)``.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ class RunProgress:
 
     @classmethod
     def progress_from_dict(cls, mapping: Mapping[str, Any]) -> RunProgress:
-        """Return the progress of an operation on brokers (acts by host, seconds waited) from a ``progress_as_dict``.
+        """Return the progress of an operation on brokers from a dictionary that ``progress_as_dict`` returned.
 
-        An empty mapping is the start of a run.
+        It has the acts by host and the seconds waited. An empty mapping is the start of a run.
         """
         return cls(
             waited=float(mapping.get("waited", 0.0)),
@@ -140,7 +140,7 @@ class RunProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationRequest:
+class OperationDecisionRequest:
     """A request to decide the next step of an operation on brokers, such as an upgrade.
 
     It has the fleet, what its hosts returned, and what the run has done so far. ``fleet``: what the module ``compile``
@@ -177,7 +177,7 @@ class OperationRequest:
 class _Operation:
     """A registered operation: its function, the reader of its evidence, and whether it ends with a table."""
 
-    decide: Callable[[OperationRequest], Decision]
+    decide: Callable[[OperationDecisionRequest], Decision]
     read: Callable[[Mapping[str, Any]], Any]
     has_table: bool
 
@@ -186,19 +186,21 @@ _OPERATIONS: dict[str, _Operation] = {}
 
 
 def register_operation(
-    name: str,
+    operation_name: str,
     *,
     read: Callable[[Mapping[str, Any]], Any] = BrokerEvidence.from_broker_info_result,
     has_table: bool = True,
-) -> Callable[[Callable[[OperationRequest], Decision]], Callable[[OperationRequest], Decision]]:
+) -> Callable[[Callable[[OperationDecisionRequest], Decision]], Callable[[OperationDecisionRequest], Decision]]:
     """Return a decorator that registers the function that decides the next step of an operation on brokers.
 
-    ``name`` is the operation. ``read`` types the result of the module that its evidence comes from. ``has_table``: the
-    last decision of the operation carries a table of what was done.
+    ``read`` types the result of the module that its evidence comes from. ``has_table``: the last decision of the
+    operation carries a table of what was done.
     """
 
-    def register(function: Callable[[OperationRequest], Decision]) -> Callable[[OperationRequest], Decision]:
-        _OPERATIONS[name] = _Operation(function, read, has_table)
+    def register(
+        function: Callable[[OperationDecisionRequest], Decision],
+    ) -> Callable[[OperationDecisionRequest], Decision]:
+        _OPERATIONS[operation_name] = _Operation(function, read, has_table)
         return function
 
     return register
@@ -223,7 +225,7 @@ def read_evidence_by_host(
     return typed
 
 
-def decide_operation(name: str, request: OperationRequest) -> Decision:
+def decide_operation(name: str, request: OperationDecisionRequest) -> Decision:
     """Return an operation's decision, such as the next step of an upgrade of brokers, as a dictionary for playbooks.
 
     ``name`` is the operation. With the last step, the decision has a ``table`` of what was done.
@@ -262,7 +264,7 @@ def decide_operation(name: str, request: OperationRequest) -> Decision:
     return {**decision, "table": outcome_table_lines(hosts, before, request.evidence, acted, gaps)}
 
 
-def _refuse_lost_hosts(request: OperationRequest) -> None:
+def _refuse_lost_hosts(request: OperationDecisionRequest) -> None:
     """Raise InputError for hosts of the target that are no longer ``alive`` in the play, where the options name those.
 
     A play that loses a host continues with the others, regardless of any_errors_fatal and max_fail_percentage (ansible

@@ -24,7 +24,7 @@ from activemq_fleet.operations.recency import (
     choose_store_to_keep,
     store_difference_sentence,
 )
-from activemq_fleet.operations.requests import Decision, OperationRequest, OperationStep, register_operation
+from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
 
 _INACTIVE = ("", "inactive", "failed")
 _WAIT = 2
@@ -56,18 +56,18 @@ class PurePairNode:
     obstacle: str = ""
 
     @classmethod
-    def from_node_store(
-        cls, store: PurePairNodeStore, broker: BrokerEvidence, contents: Mapping[str, Any], needed: int = 0
+    def pure_pair_node_from_store(
+        cls, store: PurePairNodeStore, broker: BrokerEvidence, store_info: Mapping[str, Any], needed_bytes: int = 0
     ) -> PurePairNode:
         """Return the node of a pure master/slave pair, from its message store and the facts observed of its broker.
 
-        ``contents`` is the result of ``store_info``; ``needed``: bytes of the peer's store.
+        ``store_info`` is the result of this module; ``needed_bytes``: the size of the peer's store.
         """
-        obstacle = contents["obstacle"]
-        if not obstacle and contents["free"] < needed + _SPARE:
+        obstacle = store_info["obstacle"]
+        if not obstacle and store_info["free"] < needed_bytes + _SPARE:
             obstacle = (
-                f"the file system of the store has {contents['free'] >> 20} MiB free, but the copy requires "
-                f"{needed + _SPARE >> 20} MiB. Free disk space"
+                f"the file system of the store has {store_info['free'] >> 20} MiB free, but the copy requires "
+                f"{needed_bytes + _SPARE >> 20} MiB. Free disk space"
             )
         return cls(
             store=store,
@@ -78,8 +78,8 @@ class PurePairNode:
             listening="replication" in broker.answering_connectors,
             age=broker.age,
             restart_required=broker.restart_required,
-            locked=contents["locked"],
-            unfinished=contents["unfinished"],
+            locked=store_info["locked"],
+            unfinished=store_info["unfinished"],
             obstacle=obstacle,
         )
 
@@ -97,7 +97,7 @@ class PurePairNode:
         return self.state == "stopped" and self.unit in _INACTIVE
 
     @property
-    def waits_for_slave(self) -> bool:
+    def is_master_waiting_for_slave(self) -> bool:
         """Whether a node is a master that waits for its slave.
 
         It has opened its store and accepts no clients yet.
@@ -231,7 +231,7 @@ def _rising(master: PurePairNode, slave: PurePairNode) -> ResyncStep | None:
             f"{master.host_name}: the master has not started yet, although {slave.host_name} is attached",
             seconds=_WAIT,
         )
-    if not master.waits_for_slave or slave.locked or master.store.state != slave.store.state:
+    if not master.is_master_waiting_for_slave or slave.locked or master.store.state != slave.store.state:
         return None
     if not master.listening:
         return ResyncStep("wait", f"{master.host_name}: the master does not listen for its slave yet", seconds=_WAIT)
@@ -278,7 +278,7 @@ def _stop(master: PurePairNode, slave: PurePairNode, choice: StoreChoice) -> Res
 
 
 @register_operation("resync")
-def decide_resync_step(request: OperationRequest) -> Decision:
+def decide_resync_step(request: OperationDecisionRequest) -> Decision:
     """Return {"step": the next step of a resync} as a dictionary for the playbook, from the request of the playbook.
 
     A resync makes both message stores of a replicating pair equal. The pairs are those of the target that have
@@ -313,12 +313,14 @@ def decide_resync_step(request: OperationRequest) -> Decision:
     return request.show_notes_and_serialize_step(step)
 
 
-def _node(request: OperationRequest, host: str, peer: str) -> PurePairNode:
+def _node(request: OperationDecisionRequest, host: str, peer: str) -> PurePairNode:
     broker, stores = request.broker_facts_by_host[host], request.options["stores"]
     if broker.service != "systemd":
         raise InputError(
             f"{host}: activemq_service is {broker.service}, but the playbook resync can stop and start only brokers "
             "that systemd runs. Set activemq_service to systemd, or set activemq_target to another pair"
         )
-    store = PurePairNodeStore.from_evidence(host, broker.role, stores[host])
-    return PurePairNode.from_node_store(store, request.evidence[host], stores[host], stores[peer]["allocated"])
+    store = PurePairNodeStore.node_store_from_store_info(host, broker.role, stores[host])
+    return PurePairNode.pure_pair_node_from_store(
+        store, request.evidence[host], stores[host], stores[peer]["allocated"]
+    )

@@ -19,7 +19,7 @@ from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.health import ObservedNode, blocking_pair_problems, observe_node
 from activemq_fleet.operations.requests import (
     Decision,
-    OperationRequest,
+    OperationDecisionRequest,
     OperationStep,
     RefusalError,
     register_operation,
@@ -66,13 +66,13 @@ class RollingProgress:
         """
         return RefusalError("no further host is changed:" if self.acted else "nothing was changed:", problems)
 
-    def wait_step(self, text: str) -> RollingStep:
+    def wait_step_for_problem(self, problem: str) -> RollingStep:
         """Return a step of a rolling operation that waits for a problem to resolve.
 
         It waits 1 to 10 s; the pause grows with the time already waited.
         """
         seconds = max(1, min(10, int(self.waited / 3)))
-        return RollingStep("wait", f"the playbook waits {seconds} s and checks again: {text}", seconds=seconds)
+        return RollingStep("wait", f"the playbook waits {seconds} s and checks again: {problem}", seconds=seconds)
 
 
 def was_started_since(node: ObservedNode, since: float, observed_at: float) -> bool:
@@ -118,7 +118,7 @@ def next_rolling_step(
             *(f"{problem}{waited if 0 < problem.patience <= run.waited else ''}" for problem in problems)
         )
     if problems:
-        return run.wait_step("; ".join(map(str, problems)))
+        return run.wait_step_for_problem("; ".join(map(str, problems)))
     step = next((step for pair in pairs if (step := step_of(pair))), None) or RollingStep("done", done(pairs))
     return replace(step, notes=notes)
 
@@ -229,13 +229,15 @@ def step_for_node(node: ObservedNode, pair: Sequence[ObservedNode], act: str) ->
 
 
 @register_operation("restart")
-def decide_restart_step(request: OperationRequest) -> Decision:
+def decide_restart_step(request: OperationDecisionRequest) -> Decision:
     """Return the next step of a rolling restart."""
-    return request.show_notes_and_serialize_step(next_restart_step(*nodes_and_rolling_progress(request, "restart")))
+    return request.show_notes_and_serialize_step(
+        next_restart_step(*observed_nodes_and_rolling_progress(request, "restart"))
+    )
 
 
 @register_operation("switchover")
-def decide_switchover_step(request: OperationRequest) -> Decision:
+def decide_switchover_step(request: OperationDecisionRequest) -> Decision:
     """Return the next step of a switchover, in which the standby nodes of pairs take over.
 
     Raises InputError if the target is a host, not a pair.
@@ -246,12 +248,12 @@ def decide_switchover_step(request: OperationRequest) -> Decision:
             f"activemq_target is the host {request.target['name']}, but a switchover applies to a pair. Set "
             "activemq_target to the pair, and set the host that must become active with -e activemq_to=HOST"
         )
-    nodes, run = nodes_and_rolling_progress(request, "switch")
+    nodes, run = observed_nodes_and_rolling_progress(request, "switch")
     return request.show_notes_and_serialize_step(next_switchover_step(nodes, request.target["to"], run))
 
 
-def nodes_and_rolling_progress(
-    request: OperationRequest, act: str, **more: Any
+def observed_nodes_and_rolling_progress(
+    request: OperationDecisionRequest, act: str, **more: Any
 ) -> tuple[list[ObservedNode], RollingProgress]:
     """Return the observed nodes of the pairs on which a rolling operation acts, and the operation's progress so far."""
     options, target = request.options, request.target

@@ -17,7 +17,7 @@ from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode, observe_node
 from activemq_fleet.operations.requests import (
     Decision,
-    OperationRequest,
+    OperationDecisionRequest,
     RefusalError,
     RunProgress,
     outcome_table_lines,
@@ -163,7 +163,7 @@ def _wait(problem: str, node: ObservedNode, run: RollingProgress) -> RollingStep
             f"{problem}. Check {node.base}/data/activemq.log on {node.host} for the cause, and correct it. When "
             f"activemq-fleet status shows {node.host} as active or standby, run the playbook site again"
         )
-    return run.wait_step(problem)
+    return run.wait_step_for_problem(problem)
 
 
 def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> RollingStep:
@@ -177,7 +177,7 @@ def _step(act: str, node: ObservedNode, pair: Sequence[ObservedNode]) -> Rolling
 
 
 @register_operation("roll")
-def decide_brokers_to_start_or_restart(request: OperationRequest) -> Decision:
+def decide_brokers_to_start_or_restart(request: OperationDecisionRequest) -> Decision:
     """Return the brokers that a run of the playbook site must start or restart.
 
     They are returned with their pairs. ``configured``: of every broker whose files were installed. ``options``: the
@@ -220,7 +220,7 @@ def decide_brokers_to_start_or_restart(request: OperationRequest) -> Decision:
 
 
 @register_operation("site", has_table=False)
-def decide_site_step(request: OperationRequest) -> Decision:
+def decide_site_step(request: OperationDecisionRequest) -> Decision:
     """Return the step that ``next_site_step`` decides for the request of the playbook site, as JSON-ready data.
 
     It is to refuse, wait, restart a broker or finish, for the hosts of the request. ``options``: ``peers``, by host the
@@ -247,7 +247,7 @@ def _evidence_if_any(returned: Mapping[str, Any]) -> BrokerEvidence | None:
 
 
 @register_operation("outcome", read=_evidence_if_any)
-def summarize_site_run(request: OperationRequest) -> Decision:
+def summarize_site_run(request: OperationDecisionRequest) -> Decision:
     """Return a table that summarizes a run of the playbook site, which deploys brokers.
 
     ``evidence`` is the latest of each broker, None where none is. ``options``: by host ``decisions``, the last decision

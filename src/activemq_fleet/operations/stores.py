@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
-from activemq_fleet.operations.requests import Decision, OperationRequest, RefusalError, register_operation
+from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, RefusalError, register_operation
 from activemq_fleet.render.service import STORE_MARKER
 
 
@@ -127,7 +127,7 @@ def _is_absent(store: ObservedSharedStore) -> bool:
 
 
 @register_operation("stores", read=StoreMarkerEvidence.from_store_marker_result)
-def decide_marker_writers_and_checkers(request: OperationRequest) -> Decision:
+def decide_marker_writers_and_checkers(request: OperationDecisionRequest) -> Decision:
     """Return the hosts that write the marker files of shared stores, each with the hosts that check its file.
 
     A marker file assigns a store to its pair. The result has ``claims``, the list of checking hosts by writing host,
@@ -141,7 +141,9 @@ def decide_marker_writers_and_checkers(request: OperationRequest) -> Decision:
 
 
 def shared_store_problems(
-    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence], broker_pids: Mapping[str, int | None]
+    request: OperationDecisionRequest,
+    evidence: Mapping[str, StoreMarkerEvidence],
+    broker_pids: Mapping[str, int | None],
 ) -> list[str]:
     """Return the problems of shared stores: a line for each pair whose store cannot be used.
 
@@ -150,12 +152,14 @@ def shared_store_problems(
     return _problems(_stores_by_pair(_observed_stores(request, evidence, broker_pids)), _node_count_by_pair(request))
 
 
-def _node_count_by_pair(request: OperationRequest) -> Counter[str]:
+def _node_count_by_pair(request: OperationDecisionRequest) -> Counter[str]:
     return Counter(broker.pair for broker in request.broker_facts_by_host.values())
 
 
 def _observed_stores(
-    request: OperationRequest, evidence: Mapping[str, StoreMarkerEvidence], broker_pids: Mapping[str, int | None]
+    request: OperationDecisionRequest,
+    evidence: Mapping[str, StoreMarkerEvidence],
+    broker_pids: Mapping[str, int | None],
 ) -> list[ObservedSharedStore]:
     brokers = request.broker_facts_by_host
     return [

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
+from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.similar_names import most_similar_name
 
 
@@ -159,37 +159,37 @@ def _near(name: str, known: Collection[str]) -> str:
     return f"Did you mean {near}?" if near else f"Set, for example, one of {', '.join(sorted(known)[:4])}"
 
 
-def run_start_text_and_epoch(text: object, now: float) -> dict[str, Any]:
-    """Return the start time of an operation's run, as a dictionary of text (``since``) and seconds (``since_epoch``).
+def run_start_time(since: object, now: float) -> dict[str, Any]:
+    """Return the start time of an operation's run, as ``{"since": text, "since_epoch": seconds}``.
 
-    ``text`` is ``activemq_since``, the start of an interrupted run; if it is empty, the start is ``now``, in seconds
-    since the epoch. ``since`` is RFC 3339 in UTC with whole seconds, and ``since_epoch`` the same in seconds since the
-    epoch. Raises InputError for text that is no such time, or one that has yet to come.
+    It is ``since`` (``activemq_since``), the start of an interrupted run, or else ``now``, in seconds since the epoch.
+    The text is RFC 3339 in UTC with whole seconds. Raises InputError for text that is no such time, or one that has yet
+    to come.
     """
-    if not text:
+    if not since:
         moment = datetime.fromtimestamp(int(now), UTC)
     else:
         try:
-            moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+            moment = since if isinstance(since, datetime) else datetime.fromisoformat(str(since))
         except ValueError:
             raise InputError(
-                f"activemq_since is {text!r}, which is not a time. Set it to the time that the interrupted run "
+                f"activemq_since is {since!r}, which is not a time. Set it to the time that the interrupted run "
                 "of the playbook printed, such as 2026-11-21T13:45:00Z"
             ) from None
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     if moment.timestamp() > now + 1:
         raise InputError(
-            f"activemq_since is {text}, which is in the future. Set it to the time that the interrupted run of the "
+            f"activemq_since is {since}, which is in the future. Set it to the time that the interrupted run of the "
             "playbook printed"
         )
     return {"since": moment.strftime("%Y-%m-%dT%H:%M:%SZ"), "since_epoch": moment.timestamp()}
 
 
 @register_operation("target")
-def decide_target(request: OperationRequest) -> Decision:
-    """Return the target of an operation: the hosts and pairs that it acts on.
+def decide_target_hosts_and_pairs(request: OperationDecisionRequest) -> Decision:
+    """Return the target of an operation, the hosts and pairs that it acts on, as ``{"target": target}``.
 
-    The start of its run is returned, too. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the
+    The target has the start of the run, too. ``options``: ``name``, ``to``, ``since`` and ``reach``, the hosts of the
     play.
     """
     options = request.options
@@ -199,12 +199,12 @@ def decide_target(request: OperationRequest) -> Decision:
     ]
     target = resolve_target(fleet_hosts, options.get("name") or "", options.get("to") or "", options.get("reach"))
     needs_resync = [host for host in target.hosts if request.broker_facts_by_host[host].needs_resync]
-    since = run_start_text_and_epoch(options.get("since"), time.time())
+    since = run_start_time(options.get("since"), time.time())
     return {"target": {**target.to_dict(), **since, "needs_resync": needs_resync}}
 
 
 @register_operation("collect")
-def decide_log_collection_hosts_and_current_time(request: OperationRequest) -> Decision:
+def decide_log_collection_hosts_and_current_time(request: OperationDecisionRequest) -> Decision:
     """Return the hosts of brokers and agents whose logs the playbook ``collect`` collects, and the current time.
 
     The time is UTC in the form 20240131T235959Z; it names the directory of the collection. ``options["name"]`` is the

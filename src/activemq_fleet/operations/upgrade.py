@@ -15,15 +15,19 @@ from activemq_fleet.errors import ReleaseError, names_to_text
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.health import ObservedNode
-from activemq_fleet.operations.jumps import ReleaseChangeEffects, downgrade_possibility_of_store, release_change_effects
-from activemq_fleet.operations.requests import Decision, OperationRequest, register_operation
+from activemq_fleet.operations.release_changes import (
+    ReleaseChangeEffects,
+    release_change_effects,
+    store_downgrade_possibility,
+)
+from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, register_operation
 from activemq_fleet.operations.rolling import (
     RollingProgress,
     RollingStep,
     first_node_to_restart_or_upgrade,
     join_active_hosts,
     next_rolling_step,
-    nodes_and_rolling_progress,
+    observed_nodes_and_rolling_progress,
 )
 from activemq_fleet.releases import Release
 
@@ -31,10 +35,10 @@ _TRIES = 3  # of a switch over: the one that stopped may win the lock back
 
 
 @dataclass(frozen=True, slots=True)
-class StoreChange:
-    """A change of a broker's message store by an upgrade.
+class UpgradeStoreChange:
+    """The message store of a broker before an upgrade (``now``) and after it (``then``).
 
-    The stores are ``now`` and ``then``. ``install`` is how the release was installed.
+    ``install`` is how the release was installed.
     """
 
     now: StoreFacts = field(default_factory=StoreFacts)
@@ -43,7 +47,7 @@ class StoreChange:
 
 
 def upgrade_effects_by_pair(
-    nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress
+    nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
 ) -> dict[str, ReleaseChangeEffects]:
     """Return the effects of an upgrade's change of release and store, by pair.
 
@@ -76,7 +80,7 @@ def upgrade_effects_by_pair(
 
 
 def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: RollingProgress) -> RollingStep:
-    """Return the step ``wait`` until all pairs are healthy, which an upgrade requires, and then the step ``done``.
+    """Return the step ``wait`` while a pair is not healthy, which an upgrade requires, otherwise the step ``done``.
 
     The function is called before anything is installed, after ``upgrade_effects_by_pair`` has refused no pair. Raises
     RefusalError for a problem that does not resolve.
@@ -87,11 +91,11 @@ def wait_or_done_step_before_upgrade(nodes: Sequence[ObservedNode], run: Rolling
 
 def next_upgrade_step(
     nodes: Sequence[ObservedNode],
-    stores: Mapping[str, StoreChange],
+    stores: Mapping[str, UpgradeStoreChange],
     run: RollingProgress,
     switched: Mapping[str, int] | None = None,
 ) -> RollingStep:
-    """Decide from observed nodes and stores the next step of an upgrade to another ActiveMQ release, and return it.
+    """Return the next step of an upgrade to another ActiveMQ release, decided from the observed nodes and stores.
 
     ``switched`` counts the switchovers of each host in the run. ``act`` is ``upgrade`` (the host gets the inventory's
     release) or ``switch`` (the host stops, ``peer`` takes over, and the host starts again with its old release). Raises
@@ -107,7 +111,7 @@ def next_upgrade_step(
     )
 
 
-def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, StoreChange]) -> bool:
+def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange]) -> bool:
     """Return whether the broker of a host may roll back to its old release during an upgrade.
 
     This applies if the new release does not start. It may not when its peer has the store open as a release whose store
@@ -119,7 +123,7 @@ def may_roll_back(host: str, nodes: Sequence[ObservedNode], stores: Mapping[str,
     opener = node.wanted if peer is None else peer.release
     known = stores[host]
     return (
-        downgrade_possibility_of_store(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
+        store_downgrade_possibility(Release.of(node.release or ""), Release.of(opener or ""), known.now, known.then)
         != "closed"
     )
 
@@ -157,7 +161,9 @@ def _step(
     return RollingStep("upgrade", say, (node.host,), peer.host if peer else None, node.state)
 
 
-def _unfit(pair: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run: RollingProgress) -> Iterator[str]:
+def _unfit(
+    pair: Sequence[ObservedNode], stores: Mapping[str, UpgradeStoreChange], run: RollingProgress
+) -> Iterator[str]:
     """Yield the reasons that prevent any upgrade of a pair, whatever its releases are."""
     running = [node for node in pair if node.pid is not None]
     left_out = [node.host for node in pair if node.host not in run.chosen]
@@ -200,7 +206,7 @@ def _unfit(pair: Sequence[ObservedNode], stores: Mapping[str, StoreChange], run:
         )
 
 
-def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreChange) -> ReleaseChangeEffects:
+def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: UpgradeStoreChange) -> ReleaseChangeEffects:
     """Return the release change of a pair for which ``_unfit`` yields nothing: at most one release differs."""
     other = next(node.release for node in pair if node.release not in (None, node.wanted))
     old_release, wanted, holder = (Release.of(text or "") for text in (other, active.wanted, active.release))
@@ -208,7 +214,7 @@ def _jump(pair: Sequence[ObservedNode], active: ObservedNode, stores: StoreChang
 
 
 @register_operation("jumps", has_table=False)
-def decide_upgrade_changes(request: OperationRequest) -> Decision:
+def decide_upgrade_changes(request: OperationDecisionRequest) -> Decision:
     """Return what an upgrade to another ActiveMQ release changes for each pair, such as the required Java version.
 
     The result also has a step, which waits while a pair has a problem.
@@ -222,10 +228,10 @@ def decide_upgrade_changes(request: OperationRequest) -> Decision:
 
 
 @register_operation("upgrade")
-def decide_upgrade_step(request: OperationRequest) -> Decision:
-    """Return the step that ``next_upgrade_step`` decides for the request of the playbook upgrade, as JSON-ready data.
+def decide_upgrade_step(request: OperationDecisionRequest) -> Decision:
+    """Return the next step of an upgrade for the playbook, as ``{"step": step}``.
 
-    ``put_back`` in the result is whether the host may be rolled back when the new release does not start.
+    ``put_back`` in the step is whether the host may be rolled back when the new release does not start.
     """
     nodes, stores, run = _upgrade_of(request)
     switched = {host: record.acted.count("switch") for host, record in request.progress.hosts.items()}
@@ -240,10 +246,12 @@ def _running_store(evidence: BrokerEvidence) -> StoreFacts:
     return StoreFacts(**{"kind": None, **stated, "directory": evidence.store})
 
 
-def _upgrade_of(request: OperationRequest) -> tuple[list[ObservedNode], dict[str, StoreChange], RollingProgress]:
-    nodes, run = nodes_and_rolling_progress(request, "upgrade", done=set())
+def _upgrade_of(
+    request: OperationDecisionRequest,
+) -> tuple[list[ObservedNode], dict[str, UpgradeStoreChange], RollingProgress]:
+    nodes, run = observed_nodes_and_rolling_progress(request, "upgrade", done=set())
     stores = {
-        host: StoreChange(
+        host: UpgradeStoreChange(
             now=_running_store(evidence),
             then=broker.persistence or StoreFacts(kind=None),
             install=broker.install,

@@ -32,7 +32,7 @@ _REMOVED = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseChangeEffects:
-    """The effects of a change of a pair's ActiveMQ release: whether it is refused, what changes, and the rollback.
+    """The effects of a change of a pair's ActiveMQ release: why it is refused, what changes, and how to roll back.
 
     ``found`` and ``wanted`` are the releases before and after the change. ``refusal`` is one line with the reason why
     the upgrade is refused, and the remedy; it is empty if the upgrade is possible. The operator sees ``changes`` before
@@ -58,44 +58,44 @@ class ReleaseChangeEffects:
 
 def release_change_effects(
     old_release: Release,
-    wanted: Release,
+    new_release: Release,
     old_store: StoreFacts,
     new_store: StoreFacts,
     *,
     holder: Release | None = None,
 ) -> ReleaseChangeEffects:
-    """Return the changes that another ActiveMQ release brings to a pair, the reason for a refusal, and the rollback.
+    """Return the effects of a change of a pair's ActiveMQ release: why it is refused, what changes, how to roll back.
 
     ``old_store`` and ``new_store`` are the stores before and after the change. ``holder`` is the release that has the
     store open, which of the two nodes of a pair is the active one's (a standby has opened nothing); without it,
     ``old_release``.
     """
     holder = holder or old_release
-    back = downgrade_possibility_of_store(old_release, wanted, old_store, new_store)
+    back = store_downgrade_possibility(old_release, new_release, old_store, new_store)
     return ReleaseChangeEffects(
         old_release.text,
-        wanted.text,
-        next(_refusals(holder, wanted, old_store, new_store), ""),
-        tuple(_changes(old_release, wanted)),
+        new_release.text,
+        next(_refusals(holder, new_release, old_store, new_store), ""),
+        tuple(_changes(old_release, new_release)),
         back,
-        _rollback_text(old_release, wanted, back, is_closed=back == "closed" and holder is wanted),
+        _rollback_text(old_release, new_release, back, is_closed=back == "closed" and holder is new_release),
     )
 
 
-def downgrade_possibility_of_store(
-    old_release: Release, wanted: Release, old_store: StoreFacts, new_store: StoreFacts
+def store_downgrade_possibility(
+    old_release: Release, new_release: Release, old_store: StoreFacts, new_store: StoreFacts
 ) -> Back:
-    """Return the possibility of a downgrade: whether an old release can use a newer release's message store.
+    """Return whether the old release can use the message store again after the new release has written to it.
 
-    The result is ``open``, ``rebuilds`` or ``closed``. The store is used as it is (``open``), with a new index
-    (``rebuilds``), or not at all. A store of JDBC has no index: its rows are read as long as both use one OpenWire
-    version.
+    The result is ``open`` (the old release uses the store as it is), ``rebuilds`` (it uses the store with a new index)
+    or ``closed`` (it cannot use the store). A store of JDBC has no index: its rows are read as long as both use one
+    OpenWire version.
     """
     if old_store.kind == _JDBC:
-        return "open" if _openwire(old_release, old_store) == _openwire(wanted, new_store) else "closed"
-    if old_store.kind not in _KAHADB or old_release.kahadb_reads < wanted.kahadb_version:
+        return "open" if _openwire(old_release, old_store) == _openwire(new_release, new_store) else "closed"
+    if old_store.kind not in _KAHADB or old_release.kahadb_reads < new_release.kahadb_version:
         return "closed"
-    return "rebuilds" if old_release.kahadb_version < wanted.kahadb_version else "open"
+    return "rebuilds" if old_release.kahadb_version < new_release.kahadb_version else "open"
 
 
 def _refusals(holder: Release, wanted: Release, now: StoreFacts, then: StoreFacts) -> Iterator[str]:
