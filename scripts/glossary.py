@@ -63,7 +63,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "waiver",
             "the acceptance of a finding, with a reason: an entry of `activemq_waivers`",
-            "settings.broker:WaiverSettings",
+            "settings.host_settings:WaiverSettings",
         ),
         Word("bridge", "a running connection over which one broker forwards messages to another", "routes.bridges:*"),
         Word("route", "the path of a message across bridges", "routes:Routes"),

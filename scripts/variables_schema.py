@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from activemq_fleet.releases import describe_releases_with
 from activemq_fleet.settings import usage, xml_beans
-from activemq_fleet.settings.broker import NOT_SETTINGS, PREFIX, USERS_OWN, HostSettings
+from activemq_fleet.settings.host_settings import NOT_SETTINGS, PREFIX, USERS_OWN, HostSettings
 from activemq_fleet.settings.kahadb import DestinationStore
 from activemq_fleet.settings.plugins import RedeliveryPlugin
 

@@ -190,7 +190,7 @@ def fleet_from_inventory_data(data: InventoryData) -> Fleet:
     Raises SettingsError, ReleaseError and InputError. The lines of an error end with the file and line of the variable,
     if ``data`` has positions. An error also has the mistakes in the files, which may be its cause.
     """
-    from activemq_fleet.settings.broker import WaiverSettings
+    from activemq_fleet.settings.host_settings import WaiverSettings
     from activemq_fleet.topology.build import apply_waivers, build_fleet
 
     try:

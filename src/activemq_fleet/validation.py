@@ -35,7 +35,7 @@ from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document
 from activemq_fleet.render.service import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument
-from activemq_fleet.settings.broker import WaiverSettings
+from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.site_refusals import (
     ignored_archive_findings,
     missing_archive_findings,

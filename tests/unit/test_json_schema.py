@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from activemq_fleet.cli.main import main
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.reading import KNOWN
 from activemq_fleet.settings.schemas import read_json_schema_text
 from scripts import variables_schema

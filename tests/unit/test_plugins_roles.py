@@ -12,7 +12,7 @@ from pydantic import PlainSerializer
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from activemq_fleet.settings.broker import NOT_SETTINGS, HostSettings
+from activemq_fleet.settings.host_settings import NOT_SETTINGS, HostSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "activemq_"

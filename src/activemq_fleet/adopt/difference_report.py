@@ -19,7 +19,7 @@ from activemq_fleet.adopt.difference_groups import (
     limits_rendered_as_percentages,
 )
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.settings.host_settings import PREFIX
 
 _LONGEST = 400
 _LONGEST_ADDITION = 100

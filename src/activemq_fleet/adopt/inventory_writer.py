@@ -24,7 +24,7 @@ from activemq_fleet.inventory_yaml import STRING, TextWithNameAsExpression, scal
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.settings.broker import PREFIX, HostSettings
+from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import AGENTS, Fleet
 
 MARK = "# Adopted by activemq-fleet"

@@ -15,7 +15,7 @@ from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.naming import Naming
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
-from activemq_fleet.settings.broker import PREFIX, HostSettings
+from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 
 Variables = dict[str, Any]

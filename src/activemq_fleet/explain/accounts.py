@@ -8,7 +8,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.config.probe_account import PROBE_USER
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.settings.host_settings import PREFIX
 from activemq_fleet.topology import Account, Agent, Broker, Fleet, Pair, Permission
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP
 

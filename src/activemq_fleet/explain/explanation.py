@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from activemq_fleet.settings.broker import PREFIX, HostSettings
+from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Fleet
 
 Origin = Literal["inventory", "default"]

@@ -19,7 +19,7 @@ from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes import Routes
 from activemq_fleet.routes.bridges import has_network_connector_fragments
 from activemq_fleet.schema import XmlDocument
-from activemq_fleet.settings.broker import PREFIX
+from activemq_fleet.settings.host_settings import PREFIX
 from activemq_fleet.topology import Broker, Fleet, Link
 
 _KINDS = {

@@ -11,7 +11,7 @@ from activemq_fleet.render.service import (
     systemd_unit_relative_path,
     watchdog_unit_relative_path,
 )
-from activemq_fleet.settings.broker import PREFIX, HostSettings
+from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Connector, Fleet
 
 _PURPOSES = {

@@ -18,7 +18,7 @@ from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names
 from activemq_fleet.findings import Finding, merged_finding_lines
 from activemq_fleet.planning.host_facts import FleetDivisionHostFacts, InventoryProblemKind
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import WaiverSettings
+from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
 from activemq_fleet.topology import MOST_LISTED, GroupListing
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings

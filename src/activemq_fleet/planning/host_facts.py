@@ -14,7 +14,7 @@ from activemq_fleet.lint.fleet_stores import store_identity_key
 from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
 from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of

@@ -14,8 +14,8 @@ from typing import Any
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import PATTERN_VARIABLE, PREFIX
-from activemq_fleet.settings.broker import NOT_SETTINGS
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
+from activemq_fleet.settings.host_settings import NOT_SETTINGS
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 
 ERRORS_WITHOUT_HOST = ("a line of --hosts", "an entry of --hosts")

@@ -10,7 +10,7 @@ from lxml import etree
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.schema import BEANS, CORE, hardened_xml_parser
-from activemq_fleet.settings.broker import XmlFragmentSettings
+from activemq_fleet.settings.host_settings import XmlFragmentSettings
 from activemq_fleet.topology import Broker
 
 _BROKER = f"{{{CORE}}}broker"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 
 _MEBIBYTE = 1 << 20
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

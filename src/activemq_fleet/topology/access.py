@@ -18,8 +18,8 @@ from pydantic import SecretStr
 from activemq_fleet import agent_topics
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_PASSWORD_KEY, PROBE_TOPICS, PROBE_USER
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.links import PlannedNetwork
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Account, Broker, Permission

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.protocols import protocol_name_of_scheme
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.balancer_problems import balancer_findings
 from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker, Connector

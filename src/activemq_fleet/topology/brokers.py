@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.network import SplitTtl, TransportConnectorSettings, default_connector_options
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker, Connector, discovery_method_of, multicast_uri_of_group

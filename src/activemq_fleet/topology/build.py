@@ -13,7 +13,7 @@ from datetime import date
 from types import MappingProxyType
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.settings.broker import WaiverSettings
+from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.topology.access import add_links_and_accounts
 from activemq_fleet.topology.agents import agents_and_home_pair_findings
 from activemq_fleet.topology.balancers import build_balancers

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.addresses import Address, join_host_port
-from activemq_fleet.settings.broker import HostSettings
+from activemq_fleet.settings.host_settings import HostSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from activemq_fleet.naming import Identity, Role
 from activemq_fleet.node.protocols import is_encrypted, protocol_name_of_scheme
 from activemq_fleet.profiles import HighAvailabilityProfile
 from activemq_fleet.releases import Release
-from activemq_fleet.settings.broker import HostSettings
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
+from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.uris import is_openwire
 
 _CLIENT_AUTH = ("transport.needClientAuth", "needClientAuth")
