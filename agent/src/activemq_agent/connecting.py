@@ -1,7 +1,8 @@
 """Decide when to connect to which broker, and when to leave it: a state machine without sockets or clocks.
 
 A machine manages one connection at a time. Its caller reports events, each with the time in seconds of a monotonic
-clock, and carries out the returned actions in their order. ``due`` returns when the next ``Tick`` is required.
+clock, and carries out the returned actions in their order. ``next_tick_time`` is the time of the next required
+``TimePassedEvent``.
 
 Behavior
 - A *walk* tries the brokers in the order of the list. The first broker that accepts (CONNACK, code 0) within
@@ -27,14 +28,14 @@ Behavior
 
 Invariants
 1. There are never two connections: between two ``OpenConnection`` actions is the ``CloseConnection`` of the first
-   connection. Each connection gets exactly one ``CloseConnection``; ``ReportUp`` and ``ReportDown`` come in pairs
-   before it.
-2. A tick is always due, except before ``Started`` and after ``Stopped``. Once a ``Tick`` was processed,
-   ``next_tick_time`` is in the future, so the caller does not spin.
+   connection. Each connection gets exactly one ``CloseConnection``; ``ReportConnectionUpAction`` and
+   ``ReportConnectionDownAction`` come in pairs before it.
+2. A tick is always due, except before ``AgentStartedEvent`` and after ``AgentStoppingEvent``. Once a
+   ``TimePassedEvent`` was processed, ``next_tick_time`` is in the future, so the caller does not spin.
 3. A walk tries the brokers in the order of the list, each once. It begins with the first broker of the list. After a
    connection without an answer, or one that never worked, it begins after that broker; otherwise a broker that
    accepts connections but does not work would keep the agent from the others.
-4. Events of a closed connection have no effect, and nothing follows ``Stopped``.
+4. Events of a closed connection have no effect, and nothing follows ``AgentStoppingEvent``.
 5. The machine never gives up, and its memory does not grow.
 """
 
@@ -79,8 +80,8 @@ class ConnectionPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """Event for an agent's connection state machine: the agent has started.
+class AgentStartedEvent:
+    """Event for an agent's broker selection state machine: the agent has started.
 
     The state machine then begins to connect to brokers.
     """
@@ -88,7 +89,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class CanaryReceived:
-    """Event for an agent's connection state machine: a canary (test message of the agent to itself) was received.
+    """Event for an agent's broker selection state machine: a canary (test message of the agent to itself) was received.
 
     It is the canary ``number``, on connection ``conn``.
     """
@@ -98,23 +99,31 @@ class CanaryReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
-    """Event for an agent's connection state machine: time has passed, so that a timeout may be due.
+class TimePassedEvent:
+    """Event for an agent's broker selection state machine: time has passed, so that a timeout may be due.
 
-    Send it to the state machine at the time ``ConnectionStateMachine.next_tick_time``.
+    Send it to the state machine at the time ``BrokerSelectionStateMachine.next_tick_time``.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """Event for an agent's connection state machine: the agent stops.
+class AgentStoppingEvent:
+    """Event for an agent's broker selection state machine: the agent stops.
 
     The state machine then closes its connection permanently.
     """
 
 
-Event = Started | TransportUp | ConnackReceived | ConnectionEnded | CanaryReceived | Tick | Stopped
-"""An event for ``ConnectionStateMachine.process_event``; ``connection_events`` defines those of a connection."""
+Event = (
+    AgentStartedEvent
+    | TransportUp
+    | ConnackReceived
+    | ConnectionEnded
+    | CanaryReceived
+    | TimePassedEvent
+    | AgentStoppingEvent
+)
+"""An event for ``BrokerSelectionStateMachine.process_event``; ``connection_events`` defines those of a connection."""
 
 
 # -- what is to be done ---------------------------------------------------------------------------
@@ -122,7 +131,7 @@ Event = Started | TransportUp | ConnackReceived | ConnectionEnded | CanaryReceiv
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """Action of an agent's connection state machine: open a connection to a broker.
+    """Action of an agent's broker selection state machine: open a connection to a broker.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -133,7 +142,7 @@ class OpenConnection:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnection:
-    """Action of an agent's connection state machine: close a connection to a broker.
+    """Action of an agent's broker selection state machine: close a connection to a broker.
 
     The messages in flight on connection ``conn`` are dropped.
     """
@@ -144,7 +153,7 @@ class CloseConnection:
 
 @dataclass(frozen=True, slots=True)
 class SendCanary:
-    """Action of an agent's connection state machine: send a canary (test message of the agent to itself).
+    """Action of an agent's broker selection state machine: send a canary (test message of the agent to itself).
 
     ``number`` counts from 1 on each connection.
     """
@@ -154,8 +163,8 @@ class SendCanary:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportAlarm:
-    """Action of an agent's connection state machine: report an alarm about failed connections.
+class ReportConnectionAlarmAction:
+    """Action of an agent's broker selection state machine: report an alarm about failed connections.
 
     An operator must fix the cause. ``reason`` names the cause, such as refused credentials.
     """
@@ -164,8 +173,8 @@ class ReportAlarm:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportUp:
-    """Action of an agent's connection state machine: report that a connection to a broker is up.
+class ReportConnectionUpAction:
+    """Action of an agent's broker selection state machine: report that a connection to a broker is up.
 
     ``conn`` is the number of the connection, ``broker`` an index of the configured list.
     """
@@ -175,8 +184,8 @@ class ReportUp:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportDown:
-    """Action of an agent's connection state machine: report that a connection to a broker is down.
+class ReportConnectionDownAction:
+    """Action of an agent's broker selection state machine: report that a connection to a broker is down.
 
     Connection ``conn`` was up before.
     """
@@ -185,7 +194,14 @@ class ReportDown:
     reason: str
 
 
-Action = OpenConnection | CloseConnection | SendCanary | ReportAlarm | ReportUp | ReportDown
+Action = (
+    OpenConnection
+    | CloseConnection
+    | SendCanary
+    | ReportConnectionAlarmAction
+    | ReportConnectionUpAction
+    | ReportConnectionDownAction
+)
 
 
 # -- between --------------------------------------------------------------------------------------
@@ -193,7 +209,7 @@ Action = OpenConnection | CloseConnection | SendCanary | ReportAlarm | ReportUp 
 
 @dataclass(slots=True)
 class _Connection:
-    """The connection of a connection state machine, from its ``OpenConnection`` to its ``CloseConnection``."""
+    """The connection of a broker selection state machine, from its ``OpenConnection`` to its ``CloseConnection``."""
 
     broker: int
     conn: int
@@ -211,7 +227,7 @@ class _Connection:
 
 
 @dataclass(slots=True)
-class ConnectionStateMachine:
+class BrokerSelectionStateMachine:
     """The state machine of an agent's connections, which decides which broker to connect to, and when.
 
     It also decides when to leave a broker. It opens no sockets. ``brokers``: length of the list, at least 1;
@@ -239,9 +255,9 @@ class ConnectionStateMachine:
 
     @property
     def next_tick_time(self) -> float | None:
-        """The time at which the connection state machine needs its next ``Tick``, an event that time has passed.
+        """The time at which the broker selection state machine needs its next ``TimePassedEvent``, in seconds.
 
-        It is in seconds; None before the start and after the end.
+        It is None before the start and after the end.
         """
         if self._phase != "running":
             return None
@@ -253,15 +269,15 @@ class ConnectionStateMachine:
         ``now`` is the time of the event in seconds, which never goes back.
         """
         match event:
-            case Started() if self._phase == "new":
+            case AgentStartedEvent() if self._phase == "new":
                 self._phase = "running"
                 return self._start_walk(0, now)
-            case Stopped() if self._phase != "stopped":
+            case AgentStoppingEvent() if self._phase != "stopped":
                 self._phase = "stopped"
                 return self._close("stopped")
-            case Tick() if self._phase == "running":
+            case TimePassedEvent() if self._phase == "running":
                 return self._tick(now)
-            case Started() | Stopped() | Tick():
+            case AgentStartedEvent() | AgentStoppingEvent() | TimePassedEvent():
                 return ()
         connection = self._connection
         if connection is None or connection.conn != event.conn:
@@ -282,7 +298,7 @@ class ConnectionStateMachine:
                 return self._accepted(connection, now)
             case ConnackReceived(refused=str(reason), bad_credentials=True) if not is_up:
                 self._resume_at = now + self.policy.refused_pause
-                return (*self._close(reason), ReportAlarm(reason))
+                return (*self._close(reason), ReportConnectionAlarmAction(reason))
             case ConnackReceived(refused=str(reason)) | ConnectionEnded(reason=reason) if not is_up:
                 return (*self._close(reason), *self._next_attempt(now))
             case ConnectionEnded(reason=reason):
@@ -353,7 +369,7 @@ class ConnectionStateMachine:
 
     def _accepted(self, connection: _Connection, now: float) -> tuple[Action, ...]:
         connection.up_at = now
-        return (ReportUp(connection.broker, connection.conn), self._canary(connection, now))
+        return (ReportConnectionUpAction(connection.broker, connection.conn), self._canary(connection, now))
 
     def _canary(self, connection: _Connection, now: float) -> SendCanary:
         connection.number += 1
@@ -395,4 +411,4 @@ class ConnectionStateMachine:
         if connection is None:
             return ()
         close = CloseConnection(connection.conn, reason)
-        return (close,) if connection.up_at is None else (close, ReportDown(connection.conn, reason))
+        return (close,) if connection.up_at is None else (close, ReportConnectionDownAction(connection.conn, reason))

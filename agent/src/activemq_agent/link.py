@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from activemq_agent.agent_topics import LARGEST_CANARY, canary_topic
 from activemq_agent.connecting import (
     Action,
+    AgentStartedEvent,
+    AgentStoppingEvent,
+    BrokerSelectionStateMachine,
     CanaryReceived,
     CloseConnection,
-    ConnectionStateMachine,
     Event,
     OpenConnection,
-    ReportAlarm,
-    ReportDown,
-    ReportUp,
+    ReportConnectionAlarmAction,
+    ReportConnectionDownAction,
+    ReportConnectionUpAction,
     SendCanary,
-    Started,
-    Stopped,
-    Tick,
+    TimePassedEvent,
 )
 from activemq_agent.connection_events import (
     ConnackReceived,
@@ -118,7 +118,7 @@ class AgentConnection:
         self.dropped = DroppedMessageCounters(log, clock)
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = dependencies.get("draw", random.random), dependencies.get("numbers") or itertools.count(1)
-        self._machine = ConnectionStateMachine(len(config.urls), config.policy, draw, numbers)
+        self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
         self._open_session = dependencies.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
         self._login = config.login_text
@@ -128,7 +128,7 @@ class AgentConnection:
         self._log = log
         self._clock = clock
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._tell: list[ReportUp | ReportDown] = []  # what the caller has to know
+        self._tell: list[ReportConnectionUpAction | ReportConnectionDownAction] = []  # what the caller has to know
         self._dialled = 0  # the broker's index in names
         self._sent: dict[int, int] = {}  # canaries of this connection: number by packet number
         self._sent_at: dict[int, float] = {}
@@ -146,11 +146,11 @@ class AgentConnection:
 
     def start(self) -> None:
         """Start the agent's connection by connecting to the first broker of the list."""
-        self._step(Started())
+        self._step(AgentStartedEvent())
 
     def stop(self) -> None:
         """Stop the agent's connection: close it permanently."""
-        self._step(Stopped())
+        self._step(AgentStoppingEvent())
 
     def switch_to_next_broker(self, reason: str) -> None:
         """Switch to the next broker of the list, because the present broker does not answer.
@@ -178,8 +178,8 @@ class AgentConnection:
         """Run one iteration of the loop of the agent's connection; yield its state changes, events and queued objects.
 
         It waits at most ``wait`` s for activity. Queued objects were passed to ``put_in_queue``. State changes are
-        ``ReportUp`` and ``ReportDown``. The connection processes CONNACK, canaries and timeouts, and does not yield
-        them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        ``ReportConnectionUpAction`` and ``ReportConnectionDownAction``. The connection processes CONNACK, canaries and
+        timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
         """
         if self._tell:
             wait = 0.0
@@ -197,7 +197,7 @@ class AgentConnection:
             pass
         due = self._machine.next_tick_time
         if due is not None and due <= self._clock():
-            self._step(Tick())
+            self._step(TimePassedEvent())
             yield from self._state_changes()
 
     def handle_or_drop_on_error(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
@@ -296,7 +296,7 @@ class AgentConnection:
         for action in self._machine.process_event(event, self._clock()):
             self._do(action)
 
-    def _state_changes(self) -> Iterator[ReportUp | ReportDown]:
+    def _state_changes(self) -> Iterator[ReportConnectionUpAction | ReportConnectionDownAction]:
         changes, self._tell = self._tell, []
         yield from changes
 
@@ -308,13 +308,13 @@ class AgentConnection:
                 if self.session is not None:
                     self.session.close(orderly=action.reason == "stopped")
                 self.session = None
-            case ReportUp():
+            case ReportConnectionUpAction():
                 self._up(action)
-            case ReportDown():
+            case ReportConnectionDownAction():
                 self._down(action)
             case SendCanary():
                 self._send_canary(action)
-            case ReportAlarm():
+            case ReportConnectionAlarmAction():
                 self.alarm = action.reason
                 self._log.error(
                     "the agent cannot connect to its brokers until you correct the cause that the field `reason` of "
@@ -329,7 +329,7 @@ class AgentConnection:
         except Exception as error:  # noqa: BLE001 -- whatever a broker's entry is like, the walk goes on
             self._queue.put(ConnectionEnded(action.conn, str(error)))
 
-    def _up(self, action: ReportUp) -> None:
+    def _up(self, action: ReportConnectionUpAction) -> None:
         self.broker, self.alarm = self.names[action.broker], None
         self.failure_reasons.clear()
         self.connections += 1
@@ -343,7 +343,7 @@ class AgentConnection:
             self._canary_mid = self.session.subscribe(self._canary_topic, self._canary_qos)
         self._tell.append(action)
 
-    def _down(self, action: ReportDown) -> None:
+    def _down(self, action: ReportConnectionDownAction) -> None:
         if self._acknowledged and not self._came_back and not self._refused:
             self._fruitless += 1
         self.losses[action.reason] = self.losses.get(action.reason, 0) + 1

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
-from activemq_agent.connecting import ReportDown, ReportUp
+from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, PubackReceived, SubackReceived
 from activemq_agent.identity import add_event_id
 from activemq_agent.link import AgentConnection, ConnectionDependencies
@@ -197,11 +197,11 @@ class Publisher:
                 if prefix is not None and event.refused:
                     topic = canary_topic(prefix, self._config.agent)
                     self._give_up_on(prefix, f"the broker rejects the subscription to the agent's test topic {topic}")
-            case ReportUp():
+            case ReportConnectionUpAction():
                 self._wait_recorded()  # what is acknowledged must be gone before the outbox is read again
                 self._reset()
                 self._up = True
-            case ReportDown():
+            case ReportConnectionDownAction():
                 self._up = False
                 self._reset()
             case _ if event is _WAKE:

@@ -28,7 +28,7 @@ from activemq_agent.agent_topics import (
     is_barrier_topic_of,
     is_canary_topic,
 )
-from activemq_agent.connecting import ReportDown, ReportUp
+from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import AgentConnection, ConnectionDependencies
@@ -148,10 +148,10 @@ class Subscriber:
                 event()
             case SubackReceived():
                 self._answered(event)
-            case ReportUp():
+            case ReportConnectionUpAction():
                 self._up_at = self._clock()
                 self._subscribe_to_filters([*self._config.topics])
-            case ReportDown():
+            case ReportConnectionDownAction():
                 self._forget()
 
     def _forget(self) -> None:

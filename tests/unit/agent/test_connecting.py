@@ -10,19 +10,19 @@ import pytest
 
 from activemq_agent.connecting import (
     Action,
+    AgentStartedEvent,
+    AgentStoppingEvent,
+    BrokerSelectionStateMachine,
     CanaryReceived,
     CloseConnection,
     ConnectionPolicy,
-    ConnectionStateMachine,
     Event,
     OpenConnection,
-    ReportAlarm,
-    ReportDown,
-    ReportUp,
+    ReportConnectionAlarmAction,
+    ReportConnectionDownAction,
+    ReportConnectionUpAction,
     SendCanary,
-    Started,
-    Stopped,
-    Tick,
+    TimePassedEvent,
 )
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self, brokers: int = 2, draw: Callable[[], float] = lambda: 0.5) -> None:
         self.now = 1000.0
-        self.machine = ConnectionStateMachine(brokers, ConnectionPolicy(), draw)
+        self.machine = BrokerSelectionStateMachine(brokers, ConnectionPolicy(), draw)
 
     def tell(self, event: Event) -> list[Action]:
         return list(self.machine.process_event(event, self.now))
@@ -53,7 +53,7 @@ class Bench:
         done: list[Action] = []
         while (due := self.machine.next_tick_time) is not None and due <= end:
             self.now = max(self.now, due)
-            done += self.tell(Tick())
+            done += self.tell(TimePassedEvent())
             if seconds is None:
                 return done
         self.now = end
@@ -61,7 +61,7 @@ class Bench:
 
     def up(self, broker: int = 0) -> int:
         """A connection to a broker, the first dialled being the head of the list."""
-        done = self.tell(Started())
+        done = self.tell(AgentStartedEvent())
         for _ in range(broker):
             done = self.tell(ConnectionEnded(dialled(done)[0].conn, "refused"))
         conn = dialled(done)[0].conn
@@ -104,7 +104,7 @@ def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int
 
 def test_the_first_walk_dials_the_list_in_order_and_at_once() -> None:
     bench = Bench(3)
-    assert bench.tell(Started()) == [OpenConnection(0, 1)]
+    assert bench.tell(AgentStartedEvent()) == [OpenConnection(0, 1)]
     assert bench.tell(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
     assert bench.tell(ConnectionEnded(2, "refused")) == [CloseConnection(2, "refused"), OpenConnection(2, 3)]
     assert bench.tell(ConnectionEnded(3, "refused")) == [CloseConnection(3, "refused")]
@@ -113,14 +113,14 @@ def test_the_first_walk_dials_the_list_in_order_and_at_once() -> None:
 
 def test_the_first_broker_that_accepts_wins_and_gets_a_canary_at_once() -> None:
     bench = Bench()
-    bench.tell(Started())
+    bench.tell(AgentStartedEvent())
     bench.tell(ConnectionEnded(1, "refused"))
-    assert bench.tell(accepted(2)) == [ReportUp(1, 2), SendCanary(2, 1)]
+    assert bench.tell(accepted(2)) == [ReportConnectionUpAction(1, 2), SendCanary(2, 1)]
 
 
 def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     bench = Bench()
-    bench.tell(Started())
+    bench.tell(AgentStartedEvent())
     bench.tell(TransportUp(1))
     assert bench.machine.next_tick_time == bench.now + 5
     assert bench.wait() == [
@@ -135,15 +135,18 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
 
 def test_an_answer_after_the_attempt_was_given_up_changes_nothing() -> None:
     bench = Bench()
-    bench.tell(Started())
+    bench.tell(AgentStartedEvent())
     bench.wait()
     assert bench.tell(accepted(1)) == []
 
 
 def test_refused_credentials_raise_an_alarm_and_wait_a_minute() -> None:
     bench = Bench()
-    bench.tell(Started())
-    assert bench.tell(denied(1, "bad password")) == [CloseConnection(1, "bad password"), ReportAlarm("bad password")]
+    bench.tell(AgentStartedEvent())
+    assert bench.tell(denied(1, "bad password")) == [
+        CloseConnection(1, "bad password"),
+        ReportConnectionAlarmAction("bad password"),
+    ]
     assert bench.machine.next_tick_time == bench.now + 60
     assert bench.wait(59) == []
     assert bench.wait(1) == [OpenConnection(1, 2)]
@@ -155,7 +158,7 @@ def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_l
     bench.work(conn)
     assert bench.tell(ConnectionEnded(conn, "reset")) == [
         CloseConnection(conn, "reset"),
-        ReportDown(conn, "reset"),
+        ReportConnectionDownAction(conn, "reset"),
         OpenConnection(0, conn + 1),
     ]
 
@@ -186,7 +189,7 @@ def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
 
 def test_at_the_start_pauses_grow_from_half_a_second_to_thirty() -> None:
     bench = Bench(1, draw=lambda: 0.0)
-    bench.tell(Started())
+    bench.tell(AgentStartedEvent())
     seconds = [0.0, *(second for second, _ in refuse_for(bench, 200, 1))]
     pauses = [after - before for before, after in itertools.pairwise(seconds)]
     assert pauses[:8] == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 28.5])
@@ -210,7 +213,7 @@ def test_two_canaries_in_a_row_that_do_not_come_back_end_the_connection() -> Non
     done: list[Action] = []
     while not any(isinstance(action, CloseConnection) for action in done):
         done += bench.wait()
-    assert [action for action in done if isinstance(action, ReportDown)]
+    assert [action for action in done if isinstance(action, ReportConnectionDownAction)]
     assert bench.now - silent_since <= 15 + 15 + 5
 
 
@@ -346,12 +349,15 @@ def test_a_machine_that_is_powered_off_does_not_make_the_fast_phase_longer() -> 
 def test_stopping_closes_what_is_open_and_is_the_end() -> None:
     bench = Bench()
     conn = bench.up()
-    assert bench.tell(Stopped()) == [CloseConnection(conn, "stopped"), ReportDown(conn, "stopped")]
+    assert bench.tell(AgentStoppingEvent()) == [
+        CloseConnection(conn, "stopped"),
+        ReportConnectionDownAction(conn, "stopped"),
+    ]
     assert bench.machine.next_tick_time is None
     late: list[Event] = [
-        Started(),
-        Stopped(),
-        Tick(),
+        AgentStartedEvent(),
+        AgentStoppingEvent(),
+        TimePassedEvent(),
         accepted(conn),
         ConnectionEnded(conn, "reset"),
         CanaryReceived(conn, 1),
@@ -361,4 +367,4 @@ def test_stopping_closes_what_is_open_and_is_the_end() -> None:
 
 def test_a_machine_without_brokers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one broker"):
-        ConnectionStateMachine(0, ConnectionPolicy(), random.random)
+        BrokerSelectionStateMachine(0, ConnectionPolicy(), random.random)

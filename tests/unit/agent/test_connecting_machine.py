@@ -16,19 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from activemq_agent.connecting import (
     Action,
+    AgentStartedEvent,
+    AgentStoppingEvent,
+    BrokerSelectionStateMachine,
     CanaryReceived,
     CloseConnection,
     ConnectionPolicy,
-    ConnectionStateMachine,
     Event,
     OpenConnection,
-    ReportAlarm,
-    ReportDown,
-    ReportUp,
+    ReportConnectionAlarmAction,
+    ReportConnectionDownAction,
+    ReportConnectionUpAction,
     SendCanary,
-    Started,
-    Stopped,
-    Tick,
+    TimePassedEvent,
 )
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
@@ -46,7 +46,7 @@ def denied(conn: int, reason: str) -> ConnackReceived:
 class Watcher:
     """Carries a machine out in its head and holds it to its word after every step."""
 
-    def __init__(self, machine: ConnectionStateMachine) -> None:
+    def __init__(self, machine: BrokerSelectionStateMachine) -> None:
         self.machine = machine
         self.now = 0.0
         self.started = self.stopped = False
@@ -64,14 +64,14 @@ class Watcher:
         actions = self.machine.process_event(event, self.now)
         if before is not None:
             assert actions == ()
-            assert self.machine == before or isinstance(event, Stopped)
-        self.started = self.started or isinstance(event, Started)
-        self.stopped = self.stopped or isinstance(event, Stopped)
+            assert self.machine == before or isinstance(event, AgentStoppingEvent)
+        self.started = self.started or isinstance(event, AgentStartedEvent)
+        self.stopped = self.stopped or isinstance(event, AgentStoppingEvent)
         if isinstance(event, CanaryReceived) and event.conn == self.open and self.up and event.number == 1:
             self.answered = True
-        lost = was_up and any(isinstance(action, ReportDown) for action in actions)
+        lost = was_up and any(isinstance(action, ReportConnectionDownAction) for action in actions)
         if lost and broker is not None:
-            unanswered = isinstance(event, Tick) or (isinstance(event, ConnectionEnded) and event.silent)
+            unanswered = isinstance(event, TimePassedEvent) or (isinstance(event, ConnectionEnded) and event.silent)
             self.heads = frozenset({(broker + 1) % self.machine.brokers if unanswered or not was_answered else 0})
             self.walked = set()
         for action in actions:
@@ -81,7 +81,9 @@ class Watcher:
     def is_late(self, event: Event) -> bool:
         if self.stopped:
             return True
-        return not isinstance(event, Started | Stopped | Tick) and event.conn != self.open
+        return (
+            not isinstance(event, AgentStartedEvent | AgentStoppingEvent | TimePassedEvent) and event.conn != self.open
+        )
 
     def check(self, action: Action) -> None:
         match action:
@@ -95,16 +97,16 @@ class Watcher:
             case CloseConnection():
                 assert self.open == action.conn
                 self.open = None
-            case ReportUp():
+            case ReportConnectionUpAction():
                 assert (self.open, self.broker, self.up) == (action.conn, action.broker, False)
                 self.up = True
-            case ReportDown():
+            case ReportConnectionDownAction():
                 assert self.up
                 self.up = False
             case SendCanary():
                 assert self.up
                 assert self.open == action.conn
-            case ReportAlarm():
+            case ReportConnectionAlarmAction():
                 assert action.reason
 
     def check_order(self, broker: int) -> None:
@@ -134,14 +136,14 @@ class AnyHistory(RuleBasedStateMachine):
 
     @initialize(brokers=st.integers(1, 4), seed=st.integers(0, 2**16))
     def begin(self, brokers: int, seed: int) -> None:
-        self.watcher = Watcher(ConnectionStateMachine(brokers, POLICY, random.Random(seed).random))
+        self.watcher = Watcher(BrokerSelectionStateMachine(brokers, POLICY, random.Random(seed).random))
 
     def some_conn(self, back: int) -> int:
         return max(self.watcher.seen, default=1) - back
 
     @rule()
     def start(self) -> None:
-        self.watcher.tell(Started())
+        self.watcher.tell(AgentStartedEvent())
 
     @rule(seconds=st.floats(0, 70))
     def time_passes(self, seconds: float) -> None:
@@ -151,14 +153,14 @@ class AnyHistory(RuleBasedStateMachine):
             self.watcher.now = max(self.watcher.now, due)
             assert (self.watcher.now, len(self.watcher.seen)) != last, "it spins"
             last = (self.watcher.now, len(self.watcher.seen))
-            if not self.watcher.tell(Tick()):
+            if not self.watcher.tell(TimePassedEvent()):
                 assert self.watcher.machine.next_tick_time != due, "it spins"
         self.watcher.now = end
 
     @rule(seconds=st.floats(0, 300))
     def the_caller_oversleeps(self, seconds: float) -> None:
         self.watcher.now += seconds
-        self.watcher.tell(Tick())
+        self.watcher.tell(TimePassedEvent())
 
     @rule(back=st.sampled_from([0, 0, 0, 1, 2, -1]))
     def accept(self, back: int) -> None:
@@ -187,7 +189,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: len(self.watcher.seen) > 3)
     @rule()
     def stop(self) -> None:
-        self.watcher.tell(Stopped())
+        self.watcher.tell(AgentStoppingEvent())
 
     @invariant()
     def holds(self) -> None:
@@ -199,7 +201,7 @@ TestAnyHistory = AnyHistory.TestCase
 
 STORY: tuple[Event | float, ...] = (
     *(
-        Started(),
+        AgentStartedEvent(),
         ConnectionEnded(1, "refused"),
         TransportUp(2),
         5.0,
@@ -217,14 +219,14 @@ STORY: tuple[Event | float, ...] = (
 def told(watcher: Watcher, event: Event | float) -> None:
     if isinstance(event, float):
         watcher.now += event
-        event = Tick()
+        event = TimePassedEvent()
     watcher.tell(event)
     watcher.at_rest()
 
 
 def interruptions(watcher: Watcher) -> list[Event | float]:
     conn = max(watcher.seen, default=1)
-    found: list[Event | float] = [Started(), Stopped(), 0.0, 0.1, 31.0, 1000.0]
+    found: list[Event | float] = [AgentStartedEvent(), AgentStoppingEvent(), 0.0, 0.1, 31.0, 1000.0]
     for number in (conn, conn - 1, conn + 1):
         found += [
             TransportUp(number),
@@ -239,7 +241,7 @@ def interruptions(watcher: Watcher) -> list[Event | float]:
 
 def test_every_transition_may_be_interrupted_twice_by_anything() -> None:
     """At each point of a life, each two events that could come instead; then the machine connects again."""
-    watcher = Watcher(ConnectionStateMachine(2, POLICY, random.Random(1).random))
+    watcher = Watcher(BrokerSelectionStateMachine(2, POLICY, random.Random(1).random))
     replayed = 0
     for event in STORY:
         for first in interruptions(watcher):
@@ -256,7 +258,7 @@ def test_every_transition_may_be_interrupted_twice_by_anything() -> None:
 
 def connects(watcher: Watcher) -> bool:
     """Whether brokers that now accept are found: within a refusal's pause and a silent attempt each."""
-    watcher.tell(Started())
+    watcher.tell(AgentStartedEvent())
     end = watcher.now + 60 + 2 * 30 + 2 * 5
     while not watcher.up and watcher.now <= end:
         if watcher.open is not None:
@@ -264,7 +266,7 @@ def connects(watcher: Watcher) -> bool:
         else:
             assert watcher.machine.next_tick_time is not None
             watcher.now = max(watcher.now, watcher.machine.next_tick_time)
-            watcher.tell(Tick())
+            watcher.tell(TimePassedEvent())
     return watcher.up
 
 
@@ -276,8 +278,8 @@ def fleet_outage(
     queue: list[tuple[float, int]] = []
     machines = []
     for agent in range(agents):
-        machine = ConnectionStateMachine(2, policy, draw.random)
-        machine.process_event(Started(), -100.0)
+        machine = BrokerSelectionStateMachine(2, policy, draw.random)
+        machine.process_event(AgentStartedEvent(), -100.0)
         machine.process_event(accepted(1), -100.0)
         machine.process_event(CanaryReceived(1, 1), -100.0)
         machines.append(machine)
@@ -287,12 +289,12 @@ def fleet_outage(
     while queue[0][0] <= seconds:
         now, agent = heapq.heappop(queue)
         machine = machines[agent]
-        found += refuse(machine, deque(machine.process_event(Tick(), now)), now)
+        found += refuse(machine, deque(machine.process_event(TimePassedEvent(), now)), now)
         heapq.heappush(queue, (machine.next_tick_time or 0.0, agent))
     return found
 
 
-def refuse(machine: ConnectionStateMachine, pending: deque[Action], now: float) -> list[float]:
+def refuse(machine: BrokerSelectionStateMachine, pending: deque[Action], now: float) -> list[float]:
     found = []
     while pending:
         action = pending.popleft()
@@ -345,8 +347,8 @@ def test_full_jitter_between_rounds_would_break_the_bound() -> None:
 
 @pytest.mark.parametrize("hours", [24])
 def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
-    machine = ConnectionStateMachine(2, POLICY, random.Random(1).random, itertools.count(1))
-    machine.process_event(Started(), 0.0)
+    machine = BrokerSelectionStateMachine(2, POLICY, random.Random(1).random, itertools.count(1))
+    machine.process_event(AgentStartedEvent(), 0.0)
     now, conn = 0.0, 1
 
     def fail_until(end: float) -> int:
@@ -360,7 +362,7 @@ def test_a_day_without_brokers_takes_no_memory(hours: int) -> None:
                     conn, attempts = action.conn, attempts + 1
                     pending.extend(machine.process_event(ConnectionEnded(conn, "refused"), now))
             now = machine.next_tick_time or now
-            pending.extend(machine.process_event(Tick(), now))
+            pending.extend(machine.process_event(TimePassedEvent(), now))
         return attempts
 
     fail_until(3600)
