@@ -123,7 +123,7 @@ class _Run:
                 self.theirs.recv(1 << 20)
 
     def turn(self) -> None:
-        self.subscriber.link.put_in_queue(None)  # so that nothing waits
+        self.subscriber.link.queue_for_connection_loop(None)  # so that nothing waits
         self.subscriber.run_once()
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ def run(data: bytes) -> str:
             return f"a message raised {raised}"
         if client._in_messages or len(client._out_packet) > MOST_ANSWERS or len(client._in_packet["packet"]) > LARGEST:
             return "more is kept of what a broker sends than the bounds allow"
-        attack.intake.is_full()
+        attack.intake.is_memory_limit_reached()
         return f"{attack.intake._used} bytes are counted and gone" if attack.intake._used else ""
     finally:
         attack.close()

@@ -143,7 +143,7 @@ def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
         f"{len(sender.publisher._flying)} on the wire, and said of the first that was missing: {told}"
     )
     link = receiver.subscriber.link
-    link.put_in_queue(ConnectionEnded(link.conn, "the test connects again"))
+    link.queue_for_connection_loop(ConnectionEnded(link.conn, "the test connects again"))
     if kept or arrives(accepted, receiver):
         raise LateError(seen)
     raise AssertionError(f"{seen}; a new connection brought no more")

@@ -41,7 +41,7 @@ from activemq_agent.connection_events import (
     SubackReceived,
     TransportUp,
 )
-from activemq_agent.logs import DroppedMessageCounters, LogInterface
+from activemq_agent.logs import DroppedMqttMessageCounters, LogInterface
 from activemq_agent.packet_limits import ReceiveMemoryLimit
 from activemq_agent.session import Session
 from activemq_agent.tls import tls_context
@@ -66,7 +66,7 @@ Open = Callable[[int, int, Callable[[Any], None]], Session]
 
 
 class ConnectionDependencies(TypedDict, total=False):
-    """The dependencies of an agent's MQTT connection: random numbers, numbers of connections, and the network.
+    """What an agent's MQTT connection depends on: random numbers, the numbering of connections, and the network.
 
     ``draw`` returns the random numbers in [0, 1) that vary its pauses, and ``numbers`` yields the number of each
     connection in the journal. The connections of an agent share ``numbers``, because they write to one event journal.
@@ -115,7 +115,7 @@ class AgentConnection:
         """The reason why the last attempt failed, by broker as ``host:port``, since a connection was up."""
         self.round_trip: float | None = None
         """Seconds of the last canary's round trip; None before the first."""
-        self.dropped = DroppedMessageCounters(log, clock)
+        self.dropped = DroppedMqttMessageCounters(log, clock)
         """Messages from brokers that were discarded, by reason."""
         draw, numbers = dependencies.get("draw", random.random), dependencies.get("numbers") or itertools.count(1)
         self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
@@ -137,10 +137,11 @@ class AgentConnection:
         self._refused = self._came_back = self._acknowledged = False
         self._fruitless = 0  # connections in a row whose canaries were acknowledged, and never came
 
-    def put_in_queue(self, item: Any) -> None:
-        """Queue an object, such as a callback, which the next iteration of the agent's connection loop yields.
+    def queue_for_connection_loop(self, item: Any) -> None:
+        """Queue an object, such as a callback, for the next iteration of the agent's connection loop.
 
-        That is the next ``run_once_and_yield_events``. This method may be called from any thread.
+        That is the next ``run_once_and_yield_events``, which yields the object to its caller. This method may be called
+        from any thread.
         """
         self._queue.put(item)
 
@@ -177,9 +178,10 @@ class AgentConnection:
     def run_once_and_yield_events(self, wait: float) -> Iterator[Any]:
         """Run one iteration of the loop of the agent's connection; yield its state changes, events and queued objects.
 
-        It waits at most ``wait`` s for activity. Queued objects were passed to ``put_in_queue``. State changes are
-        ``ReportConnectionUpAction`` and ``ReportConnectionDownAction``. The connection processes CONNACK, canaries and
-        timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS`` events.
+        It waits at most ``wait`` s for activity. Queued objects were passed to ``queue_for_connection_loop``. State
+        changes are ``ReportConnectionUpAction`` and ``ReportConnectionDownAction``. The connection processes CONNACK,
+        canaries and timeouts, and does not yield them. Ends when the queue is empty or after about ``MOST_EVENTS``
+        events.
         """
         if self._tell:
             wait = 0.0
@@ -200,7 +202,7 @@ class AgentConnection:
             self._step(TimePassedEvent())
             yield from self._state_changes()
 
-    def handle_or_drop_on_error(self, event: Any, handle: Callable[[Any], bool | None]) -> bool:
+    def handle_or_drop_event(self, event: Any, handler: Callable[[Any], bool | None]) -> bool:
         """Handle a connection event by a function, or drop the event if the function fails.
 
         Return True if the event needs no more processing: it was dropped, or the function returned True. Only a packet
@@ -208,11 +210,11 @@ class AgentConnection:
         end the thread. Errors on other events are raised.
         """
         try:
-            return bool(handle(event))
+            return bool(handler(event))
         except Exception as error:
             if not isinstance(event, PubackReceived | MessageReceived | SubackReceived):
                 raise
-            self.dropped.count_drop(type(error).__name__, error=error, event_kind=type(event).__name__)
+            self.dropped.count_dropped_message(type(error).__name__, error=error, event_kind=type(event).__name__)
             return True
 
     # -- events of sessions -----------------------------------------------------------------------
@@ -222,12 +224,12 @@ class AgentConnection:
             case PubackReceived() | MessageReceived() | SubackReceived() if (
                 item.conn == self.conn and self.session is not None
             ):
-                if not self.handle_or_drop_on_error(item, self._process_canary_event):
+                if not self.handle_or_drop_event(item, self._process_canary_event):
                     yield item
             case PubackReceived() | MessageReceived() | SubackReceived():
                 pass  # of a connection that is over
             case OversizedMessageReceived():
-                self.dropped.count_drop("larger than packet.bytes", broker=self.broker)
+                self.dropped.count_dropped_message("larger than packet.bytes", broker=self.broker)
             case TransportUp() | ConnackReceived() | ConnectionEnded():
                 if not isinstance(item, TransportUp):
                     self._note_failure(item)
@@ -259,7 +261,7 @@ class AgentConnection:
             self.acknowledge(item)
             number = self._canaries.get(item.payload) if len(item.payload) <= LARGEST_CANARY else None
             if number is None:
-                self.dropped.count_drop("test message (canary) of another sender", topic=item.topic)
+                self.dropped.count_dropped_message("test message (canary) of another sender", topic=item.topic)
                 return True
             self._came_back, self._fruitless = True, 0
             self._canary_came_back(number)

@@ -76,7 +76,7 @@ def _word(value: Any) -> str:
     return text if text and text.isprintable() and not set(text) & set(" =\"'") else repr(text)
 
 
-class DroppedMessageCounters:
+class DroppedMqttMessageCounters:
     """Counters of the received MQTT messages that an agent dropped, by reason.
 
     A reason is one of the texts in this program, and never a text from a message.
@@ -87,7 +87,7 @@ class DroppedMessageCounters:
         self._log, self._clock = log, clock
         self._logged_at: dict[str, float] = {}
 
-    def count_drop(self, reason: str, **fields: Any) -> None:
+    def count_dropped_message(self, reason: str, **fields: Any) -> None:
         """Count a received message that the agent dropped, by its reason.
 
         Log it with ``fields`` unless ``reason`` was logged within the last minute.

@@ -48,8 +48,8 @@ class ProtocolViolationError(ConnectionError):
 class ReceiveMemoryLimit:
     """A budget of received bytes: a limit on the bytes of received MQTT messages in memory.
 
-    All connections of the publisher or of the subscriber share it. The receiver of a message keeps the object that
-    ``hold_bytes`` returns with the message; when the last reference to that object goes, its bytes no longer count.
+    All connections of the publisher or of the subscriber share it. The receiver of a message keeps the reservation that
+    ``reserve_message_memory`` returns with the message; when the last reference to it goes, its bytes no longer count.
     """
 
     def __init__(self, limit: int = MOST_RECEIVED) -> None:
@@ -58,15 +58,16 @@ class ReceiveMemoryLimit:
         self._lock = threading.Lock()  # of connections' threads: an old one may still read while a new one begins
         self._released: deque[int] = deque()  # filled by any thread at any time: an append needs no lock
 
-    def hold_bytes(self, size: int) -> HeldBytes:
-        """Count bytes toward the budget of received messages, and return a ``HeldBytes`` object.
+    def reserve_message_memory(self, size: int) -> MessageMemoryReservation:
+        """Reserve ``size`` bytes of the memory for received messages for one message, and return the reservation.
 
-        They count as long as this object is referenced, also beyond the limit: ``is_full`` then returns True.
+        The bytes count as long as the reservation is referenced. This method also reserves bytes beyond the limit, and
+        ``is_memory_limit_reached`` then returns True.
         """
         self._released.append(-size)
-        return HeldBytes(size, self._released)
+        return MessageMemoryReservation(size, self._released)
 
-    def is_full(self) -> bool:
+    def is_memory_limit_reached(self) -> bool:
         """Return whether the received messages that an agent holds in memory have reached their limit of bytes.
 
         Reading must then pause.
@@ -77,10 +78,10 @@ class ReceiveMemoryLimit:
             return self._used >= self._limit
 
 
-class HeldBytes:
-    """The bytes of one received message in memory, which count toward the limit of a ``ReceiveMemoryLimit``.
+class MessageMemoryReservation:
+    """A reservation of memory for one received message, whose bytes count toward a ``ReceiveMemoryLimit``.
 
-    They count as long as this object is referenced.
+    They count as long as the reservation is referenced.
     """
 
     __slots__ = ("_released", "_size")
@@ -92,7 +93,7 @@ class HeldBytes:
         self._released.append(self._size)
 
 
-class PacketFilter:
+class ReceivedMqttPacketFilter:
     """A filter of received MQTT packets, which skips oversized messages and refuses packets that no broker may send.
 
     It is between a socket and the MQTT client. ``on_oversized_message`` is called for each message above ``limit``
@@ -186,7 +187,7 @@ class PacketFilter:
 class BoundedClient(Client):
     """An MQTT client (paho) with bounds on the packets that it receives, such as their size.
 
-    ``violation`` is the reason why its ``PacketFilter`` ended the connection, or None.
+    ``violation`` is the reason why its ``ReceivedMqttPacketFilter`` ended the connection, or None.
     """
 
     def __init__(
@@ -208,10 +209,10 @@ class BoundedClient(Client):
         self.closing = False
         """Set when the connection ends: the client then reads the remaining data of the socket without limits."""
         self._intake = intake
-        self._filter = PacketFilter(limit, on_oversized_message)
+        self._filter = ReceivedMqttPacketFilter(limit, on_oversized_message)
 
     def _may_read(self) -> bool:
-        return self.closing or (not self._intake.is_full() and len(self._out_packet) < MOST_ANSWERS)
+        return self.closing or (not self._intake.is_memory_limit_reached() and len(self._out_packet) < MOST_ANSWERS)
 
     def _sock_recv(self, bufsize: int) -> bytes:
         try:

@@ -139,9 +139,9 @@ class Publisher:
         """
         if not self._woken:
             self._woken = True
-            self.link.put_in_queue(_WAKE)
+            self.link.queue_for_connection_loop(_WAKE)
 
-    def add_barriers(self) -> list[str]:
+    def add_barriers_to_outbox(self) -> list[str]:
         """Add barriers (messages that mark the end of all earlier events) to the agent's outbox.
 
         There is one for each topic prefix. Returns their event ids. Raises OutboxFullError when the outbox is full.
@@ -173,7 +173,7 @@ class Publisher:
         It processes connection events, sends events of the outbox, and records what was sent.
         """
         for event in self.link.run_once_and_yield_events(FLUSH if any(self._unrecorded.values()) else POLL):
-            self.link.handle_or_drop_on_error(event, self._handle)
+            self.link.handle_or_drop_event(event, self._handle)
         now = self.last_loop_start = self._clock()
         if self._up and self._is_answered(now):
             self._ask_again(now)
@@ -182,7 +182,7 @@ class Publisher:
         if self._config.barrier and now >= self._barrier_at:
             self._barrier_at = now + BARRIER_EVERY
             with contextlib.suppress(AgentError):  # a full outbox: its events are what matters
-                self.add_barriers()
+                self.add_barriers_to_outbox()
 
     # -- what happened ----------------------------------------------------------------------------
 
@@ -225,10 +225,10 @@ class Publisher:
         name = self._prefix_of_canary.get(message.topic)
         prefix = self._prefixes.get(name) if name is not None else None
         if name is None or prefix is None:
-            self.link.dropped.count_drop("topic without subscription", topic=message.topic)
+            self.link.dropped.count_dropped_message("topic without subscription", topic=message.topic)
             return
         if len(message.payload) > LARGEST_CANARY or message.payload != prefix.canary:
-            self.link.dropped.count_drop("test message (canary) of another sender", topic=message.topic)
+            self.link.dropped.count_dropped_message("test message (canary) of another sender", topic=message.topic)
             return
         if prefix.state == "unproved":
             self._record(force=True)

@@ -323,7 +323,7 @@ class Service:
         self.control.stopping = True
         self._subscriber_stop.set()
         with suppress(AgentError):
-            self.publisher.add_barriers()
+            self.publisher.add_barriers_to_outbox()
         while (
             self.store.row_and_byte_counts().outbox_rows
             and time.monotonic() < deadline

@@ -224,5 +224,5 @@ class Session:
             topic = message.topic
         except UnicodeDecodeError:  # the sender chose the topic, so this is no fault of the broker
             topic = "\ufffd"
-        held = self._intake.hold_bytes(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
+        held = self._intake.reserve_message_memory(len(message.payload) + TOPIC_COPIES * len(topic) + OVERHEAD)
         self._put(MessageReceived(self._conn, topic, bytes(message.payload), message.qos, message.mid, held))

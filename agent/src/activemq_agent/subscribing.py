@@ -123,7 +123,7 @@ class Subscriber:
         It processes connection events, stores messages, and subscribes again to refused topics.
         """
         for event in self.link.run_once_and_yield_events(IDLE):
-            self.link.handle_or_drop_on_error(event, self._handle)
+            self.link.handle_or_drop_event(event, self._handle)
         now = self.last_loop_start = self._clock()
         for lane in self._lanes.values():
             if lane.full and lane.offered == 0 and now >= lane.try_at:
@@ -213,12 +213,12 @@ class Subscriber:
         name = lane_of(message.topic, self._config.topics)
         if name not in self._config.topics:
             # Not acknowledged, so that a subscription that is no longer configured keeps its messages at the broker.
-            self.link.dropped.count_drop("topic without subscription", topic=message.topic)
+            self.link.dropped.count_dropped_message("topic without subscription", topic=message.topic)
             return
         lane = self._lanes.setdefault(name, _Lane())
         if lane.has_left or (lane.full and lane.size >= WAITING_BYTES // len(self._config.topics)):
             lane.has_left = True
-            self.link.dropped.count_drop("no room in memory", topic=message.topic)
+            self.link.dropped.count_dropped_message("no room in memory", topic=message.topic)
             return
         lane.size += len(message.payload)
         lane.waiting.append(message)
@@ -228,7 +228,7 @@ class Subscriber:
     def _barrier_arrived(self, message: MessageReceived) -> None:
         event_id = event_id_in(message.payload) if len(message.payload) <= LARGEST_BARRIER else None
         if event_id is None or not is_barrier_topic_of(message.topic, event_id.rsplit(":", 2)[0]):
-            self.link.dropped.count_drop("barrier (test message) of another sender", topic=message.topic)
+            self.link.dropped.count_dropped_message("barrier (test message) of another sender", topic=message.topic)
             self.link.acknowledge(message)
             return
         noted = self._store.queue_journal_record(
@@ -253,7 +253,7 @@ class Subscriber:
         self, future: Future[Any], handle: Callable[[MessageReceived, Future[Any]], None], message: MessageReceived
     ) -> None:
         """Call ``handle`` in the subscriber's thread when the store has answered."""
-        future.add_done_callback(lambda done: self.link.put_in_queue(partial(handle, message, done)))
+        future.add_done_callback(lambda done: self.link.queue_for_connection_loop(partial(handle, message, done)))
 
     def _stored(self, message: MessageReceived, future: Future[InboxReceipt]) -> None:
         """Process the store's answer for a received message.

@@ -282,7 +282,7 @@ def test_barriers_go_out_on_every_prefix_after_what_was_accepted_before(bench: B
     bench.accept(2)
     bench.accept(2, topic="c/E")
     bench.turn()
-    ids = bench.publisher.add_barriers()
+    ids = bench.publisher.add_barriers_to_outbox()
     bench.turn()
     topics = [topic for _, topic, _ in bench.broker.last.published]
     assert topics[4:] == ["a/b/__barrier__/host-1", "c/__barrier__/host-1"]

@@ -42,7 +42,7 @@ class Bench:
         """Let the loop turn until the store has answered."""
         for _ in range(3):
             self.store.expire_events()
-            self.subscriber.link.put_in_queue(None)
+            self.subscriber.link.queue_for_connection_loop(None)
             self.subscriber.run_once()
             self.clock.now += seconds
 
