@@ -17,7 +17,7 @@ from activemq_agent.connection_events import SessionEvent, TransportUp
 from activemq_agent.identity import event_id_in
 from activemq_agent.packet_limits import MOST_ANSWERS, ReceiveMemoryLimit
 from activemq_agent.session import Session
-from activemq_agent.store import InboxReceipt, Store
+from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.node.protocols import encode_varint
 
@@ -64,8 +64,8 @@ def generate(random: Random, samples: Sequence[bytes]) -> bytes:
 class _Store:
     """Takes everything at once; the payload is looked at as the inbox would."""
 
-    def queue_received_message(self, topic: str, payload: bytes, **_: Any) -> Future[InboxReceipt]:
-        return _done(InboxReceipt(1, event_id_in(payload)))
+    def queue_message_for_inbox(self, topic: str, payload: bytes, **_: Any) -> Future[InboxStorageOutcome]:
+        return _done(InboxStorageOutcome(1, event_id_in(payload)))
 
     def queue_journal_record(self, kind: str, **fields: Any) -> Future[None]:
         return _done(None)

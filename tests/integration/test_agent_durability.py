@@ -161,7 +161,8 @@ def test_nothing_that_was_accepted_is_lost_by_kill_9(tmp_path: Path, capsys: pyt
             assert not handled & {message.event_id for message in store.pending_messages("in", 10**6)}
             jseq, seq, promised = jseq + len(records), seq + len(accepted), promised + len(returned)
             kinds += [record["kind"] for record in records]
-            store.queue_acknowledgements([SentEvent(event.seq, 1, 1, "b") for event in outgoing], proved=True).result()
+            sent_events = [SentEvent(event.seq, 1, 1, "b") for event in outgoing]
+            store.queue_removal_of_acknowledged_events(sent_events, is_delivery_proved=True).result()
             last = store.oldest_journal_records(10**6)[-1]
             jseq = json.loads(last.line)["jseq"]
             store.delete_exported_journal_records(last.position)

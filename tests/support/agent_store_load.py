@@ -37,20 +37,20 @@ def send(store: Store) -> None:
         if events:
             after = events[-1].seq
             wire = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]
-            store.queue_sent_records(wire).result()
-            store.queue_acknowledgements(wire[::2], proved=True).result()
+            store.queue_journal_records_for_sent_events(wire).result()
+            store.queue_removal_of_acknowledged_events(wire[::2], is_delivery_proved=True).result()
 
 
 def handle(store: Store) -> None:
     """As a subscriber does, with ids that no earlier run has used."""
     run = os.getpid()
     for number in itertools.count():
-        receipt = store.queue_received_message(
+        outcome = store.queue_message_for_inbox(
             "in", b'{"eventId":"%d-%d"}' % (run, number), broker="b", conn=1
         ).result()
-        store.begin_attempt(receipt.rx)
-        store.record_handled(receipt.rx)
-        say(f"handled {receipt.event_id}")
+        store.begin_handling_attempt(outcome.rx)
+        store.record_handled(outcome.rx)
+        say(f"handled {outcome.event_id}")
 
 
 def main(directory: str, synchronous: str, count: str) -> None:

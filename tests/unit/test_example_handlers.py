@@ -129,7 +129,7 @@ def test_a_count_is_committed_with_its_event(tmp_path: Path) -> None:
     store = Store.open(tmp_path, agent="kiosk", limits=StoreLimits(filters=("#",)))
     try:
         for handler in (handlers.count_member, handlers.count_member, handlers.discount_member):
-            receipt = store.queue_received_message(
+            receipt = store.queue_message_for_inbox(
                 "topology/x", b'{"clusterId": "web"}', broker="b:1883", conn=1
             ).result()
             event = Event(None, "r", "topology/x", b'{"clusterId": "web"}', 1)

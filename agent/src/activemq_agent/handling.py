@@ -222,7 +222,7 @@ class HandlerWorker:
             if not handlers:
                 self._pass(message)
                 return
-            attempt = store.begin_attempt(message.rx)
+            attempt = store.begin_handling_attempt(message.rx)
             event = HandlerEvent(message.event_id, message.rx_id, message.topic, message.payload, attempt)
             try:
                 self._run_all(handlers, event)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.store import MachineClocks, Store
-from activemq_agent.store.state_directory import sync_to_disk
+from activemq_agent.store.state_directory import sync_paths_to_disk
 
 DIRECTORY = "agent"
 """Name of the journal's directory below the state directory."""
@@ -41,7 +41,7 @@ class ExportedJournalFiles:
         self._clock = clock or MachineClocks()
         self._mended = False
 
-    def append_new_records(self) -> int:
+    def export_new_journal_records(self) -> int:
         """Export new records of the agent's event journal from the store to its journal files; return their number.
 
         Raises AgentError if the disk refuses them.
@@ -77,7 +77,7 @@ class ExportedJournalFiles:
                 file.truncate(before)  # half a line would hide the next one
                 raise
         if is_new:
-            sync_to_disk(self._directory)
+            sync_paths_to_disk(self._directory)
 
     def _current(self) -> tuple[Path, bool]:
         """Return the file to append to, and whether that file has yet to be created."""

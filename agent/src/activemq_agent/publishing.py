@@ -232,7 +232,7 @@ class Publisher:
             return
         if prefix.state == "unproved":
             self._record(force=True)
-            self._store.confirm_events_below_prefix(name, self.link.conn)
+            self._store.confirm_events_below_topic_prefix(name, self.link.conn)
         self._decide(prefix, "proved")
 
     def _give_up_on(self, name: str, reason: str, remedy: str = "") -> None:
@@ -388,9 +388,9 @@ class Publisher:
                 self._unrecorded[fate] = []
                 store = self._store
                 future = (
-                    store.queue_sent_records(events)
+                    store.queue_journal_records_for_sent_events(events)
                     if fate == "sent"
-                    else store.queue_acknowledgements(events, fate == "proved")
+                    else store.queue_removal_of_acknowledged_events(events, fate == "proved")
                 )
                 self._recording.append((future, fate, events))
 

@@ -211,7 +211,7 @@ class Service:
         while True:
             is_last = self._journal_stop.wait(EXPORT)
             try:
-                self._journal.append_new_records()
+                self._journal.export_new_journal_records()
                 is_failing = False
             except AgentError as error:
                 if not is_failing:

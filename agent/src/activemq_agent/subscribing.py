@@ -33,7 +33,7 @@ from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.identity import event_id_in
 from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
-from activemq_agent.store import InboxReceipt
+from activemq_agent.store import InboxStorageOutcome
 from activemq_agent.store.inbox import lane_of
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Subscriber:
         for message in itertools.islice(lane.waiting, lane.offered, None):
             head, lane.offered = lane.offered == 0, lane.offered + 1
             try:
-                future = self._store.queue_received_message(
+                future = self._store.queue_message_for_inbox(
                     message.topic, message.payload, broker=self.link.broker or "", conn=message.conn, head=head
                 )
             except AgentError as error:
@@ -255,7 +255,7 @@ class Subscriber:
         """Call ``handle`` in the subscriber's thread when the store has answered."""
         future.add_done_callback(lambda done: self.link.queue_for_connection_loop(partial(handle, message, done)))
 
-    def _stored(self, message: MessageReceived, future: Future[InboxReceipt]) -> None:
+    def _stored(self, message: MessageReceived, future: Future[InboxStorageOutcome]) -> None:
         """Process the store's answer for a received message.
 
         Answers come in the order in which messages were offered.
@@ -264,11 +264,11 @@ class Subscriber:
         lane = self._lanes.get(name)
         if message.conn != self.link.conn or lane is None:
             return  # its connection is over, and the message comes again
-        receipt = self._receipt(future)
+        outcome = self._storage_outcome(future)
         lane.offered -= 1
-        if receipt is None or receipt.full:
+        if outcome is None or outcome.full:
             if not lane.full:
-                if receipt is None:
+                if outcome is None:
                     reason, remedy = "the disk rejects writes", "check the disk of state.directory"
                 else:
                     reason, remedy = "the limit of the inbox is reached", "check the handlers of these messages"
@@ -282,14 +282,14 @@ class Subscriber:
         lane.size -= len(message.payload)
         lane.waiting.remove(message)  # the first one, unless the disk failed for those before it
         self.link.acknowledge(message)
-        if receipt.duplicate:
+        if outcome.duplicate:
             self.duplicates += 1
         else:
             self.received += 1
             self._on_stored(name)
 
-    def _receipt(self, future: Future[InboxReceipt]) -> InboxReceipt | None:
-        """Return the store's receipt for a message, or None if the store could not write."""
+    def _storage_outcome(self, future: Future[InboxStorageOutcome]) -> InboxStorageOutcome | None:
+        """Return the outcome of storing a message, or None if the store could not write."""
         try:
             return future.result()
         except AgentError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from activemq_agent.store import InboxReceipt, IncomingMessage, MachineClocks, SentEvent, Store, StoreLimits
+from activemq_agent.store import InboxStorageOutcome, IncomingMessage, MachineClocks, SentEvent, Store, StoreLimits
 
 
 @dataclass
@@ -50,12 +50,12 @@ def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
 
 def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
     """Record that events of the outbox were acknowledged, by their places."""
-    store.queue_acknowledgements([SentEvent(place, conn, mid, "b") for place in places], proved).result()
+    store.queue_removal_of_acknowledged_events([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
-def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> InboxReceipt:
-    """Store a message and return its receipt."""
-    return store.queue_received_message(topic, payload, broker="b", conn=conn).result()
+def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> InboxStorageOutcome:
+    """Store a message and return the outcome."""
+    return store.queue_message_for_inbox(topic, payload, broker="b", conn=conn).result()
 
 
 def everything_pending(store: Store) -> list[IncomingMessage]:

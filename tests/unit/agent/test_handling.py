@@ -240,7 +240,7 @@ def test_an_event_recorded_as_handled_never_runs_again(rig: Rig) -> None:
 
 def test_a_run_that_ended_with_the_agent_runs_again_with_its_attempt(rig: Rig) -> None:
     rx = rig.receive("a/E")
-    assert rig.store.begin_attempt(rx) == 1
+    assert rig.store.begin_handling_attempt(rx) == 1
     seen: list[int] = []
     rig.start({"E": [lambda event: seen.append(event.attempt)]})
     rig.wait_empty()
@@ -250,7 +250,7 @@ def test_a_run_that_ended_with_the_agent_runs_again_with_its_attempt(rig: Rig) -
 def test_one_that_ends_the_agent_every_time_goes_into_quarantine_unrun(rig: Rig) -> None:
     rx = rig.receive("a/E")
     for _ in range(6):
-        rig.store.begin_attempt(rx)
+        rig.store.begin_handling_attempt(rx)
     rig.start({"E": [lambda _: pytest.fail("ran")]})
     rig.wait_empty()
     assert rig.journal("quarantined")[0]["reason"].startswith(

@@ -27,8 +27,8 @@ def test_every_record_is_written_once_and_forgotten_by_the_store(tmp_path: Path)
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 500)
-        assert files.append_new_records() == 500
-        assert files.append_new_records() == 0
+        assert files.export_new_journal_records() == 500
+        assert files.export_new_journal_records() == 0
         assert numbers(files) == list(range(1, 501))
         assert store.row_and_byte_counts().journal_rows == 0
 
@@ -38,7 +38,7 @@ def test_files_are_rolled_by_size(tmp_path: Path) -> None:
         files = ExportedJournalFiles(store, tmp_path / "agent", size=1000)
         for _ in range(20):
             notes(store, 3)
-            files.append_new_records()
+            files.export_new_journal_records()
         assert len(files.files()) > 5
         assert all(path.stat().st_size < 2000 for path in files.files())
         assert numbers(files) == list(range(1, 61))
@@ -50,11 +50,11 @@ def test_a_file_is_kept_for_seven_days_after_its_last_record(tmp_path: Path) -> 
         files = ExportedJournalFiles(store, tmp_path / "agent", size=1, clock=clock)
         for _ in range(3):
             notes(store, 1)
-            files.append_new_records()
+            files.export_new_journal_records()
         now = clock.utc_now().timestamp()
         for path, days in zip(files.files(), (7.1, 6.9, 30), strict=True):
             os.utime(path, (now, now - days * 86400))
-        files.append_new_records()
+        files.export_new_journal_records()
         assert numbers(files) == [2, 3], "the current file stays, however old"
 
 
@@ -67,8 +67,8 @@ def test_records_that_were_written_but_not_forgotten_come_again(tmp_path: Path) 
                 store, "delete_exported_journal_records", lambda _: (_ for _ in ()).throw(AgentError("killed here"))
             )
             with pytest.raises(AgentError):
-                files.append_new_records()
-        ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
+                files.export_new_journal_records()
+        ExportedJournalFiles(store, tmp_path / "agent").export_new_journal_records()
         assert sorted(set(numbers(files))) == [1, 2]
 
 
@@ -76,11 +76,11 @@ def test_half_a_line_of_a_crash_goes_before_more_is_written(tmp_path: Path) -> N
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 1)
-        files.append_new_records()
+        files.export_new_journal_records()
         with files.files()[0].open("a") as file:
             file.write('{"v":1,' + "x" * 100_000)
         notes(store, 1)
-        ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
+        ExportedJournalFiles(store, tmp_path / "agent").export_new_journal_records()
         assert numbers(files) == [1, 2]
 
 
@@ -89,7 +89,7 @@ def test_a_disk_that_fails_is_an_error_and_loses_nothing(tmp_path: Path) -> None
         (tmp_path / "agent").write_text("in the way")
         notes(store, 1)
         with pytest.raises(AgentError, match="cannot be written"):
-            ExportedJournalFiles(store, tmp_path / "agent").append_new_records()
+            ExportedJournalFiles(store, tmp_path / "agent").export_new_journal_records()
         assert store.row_and_byte_counts().journal_rows == 1
 
 
@@ -97,7 +97,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeyp
     with open_store(tmp_path) as store:
         files = ExportedJournalFiles(store, tmp_path / "agent")
         notes(store, 1)
-        files.append_new_records()
+        files.export_new_journal_records()
         notes(store, 1)
 
         def fails(_: int) -> None:
@@ -106,7 +106,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(tmp_path: Path, monkeyp
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fails)
             with pytest.raises(AgentError, match="No space left"):
-                files.append_new_records()
+                files.export_new_journal_records()
         assert numbers(files) == [1]
-        files.append_new_records()
+        files.export_new_journal_records()
         assert numbers(files) == [1, 2]

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from activemq_agent.agent_errors import AgentError, RequestRefusedError
-from activemq_agent.store import InboxReceipt, Store, StoreLimits
+from activemq_agent.store import InboxStorageOutcome, Store, StoreLimits
 from activemq_agent.store.inbox import filter_matches
 from tests.unit.agent.store_clock import open_store
 from tests.unit.agent.store_clock import receive as receive_payload
 
 
-def receive(store: Store, topic: str, event_id: str | None = None) -> InboxReceipt:
+def receive(store: Store, topic: str, event_id: str | None = None) -> InboxStorageOutcome:
     payload = json.dumps({"eventId": event_id} if event_id else {"x": 1}).encode()
     return receive_payload(store, topic, payload)
 
@@ -34,8 +34,8 @@ def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
 
 def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
-        assert receive(store, "t", "e") == InboxReceipt(1, "e")
-        assert receive(store, "t", "e") == InboxReceipt(0, "e", duplicate=True)
+        assert receive(store, "t", "e") == InboxStorageOutcome(1, "e")
+        assert receive(store, "t", "e") == InboxStorageOutcome(0, "e", duplicate=True)
         store.record_handled(1)
         assert receive(store, "t", "e").duplicate
     with open_store(tmp_path) as store:
@@ -54,7 +54,7 @@ def test_messages_without_id_are_never_taken_for_duplicates(tmp_path: Path) -> N
 def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(topic_rows=2, filters=("slow/#", "fast/#"))) as store:
         assert not any(receive(store, f"slow/{n}").full for n in range(2))
-        assert receive(store, "slow/3") == InboxReceipt(0, None, full=True)
+        assert receive(store, "slow/3") == InboxStorageOutcome(0, None, full=True)
         assert not receive(store, "fast/1").full
         assert not receive(store, "elsewhere").full
         store.record_handled(1)
@@ -80,10 +80,10 @@ def test_a_duplicate_is_a_duplicate_even_if_there_is_no_room(tmp_path: Path) -> 
 def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        assert store.begin_attempt(1) == 1
+        assert store.begin_handling_attempt(1) == 1
         store.record_handled(1)
         assert store.pending_messages("t") == []
-        for again in (store.begin_attempt, store.record_handled):
+        for again in (store.begin_handling_attempt, store.record_handled):
             with pytest.raises(RequestRefusedError, match="no longer contains the message"):
                 again(1)
 
@@ -91,10 +91,10 @@ def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
 def test_a_message_that_was_being_handled_runs_again_and_says_which_attempt(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
-        store.begin_attempt(1)
+        store.begin_handling_attempt(1)
     with open_store(tmp_path) as store:
         assert [message.attempts for message in store.pending_messages("t")] == [1]
-        assert store.begin_attempt(1) == 2
+        assert store.begin_handling_attempt(1) == 2
 
 
 def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ def test_the_way_of_an_event_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         event_id = store.accept_event("t", b"x")
         wire = SentEvent(1, 3, 77, "h:1883")
-        store.queue_sent_records([wire]).result()
-        store.queue_acknowledgements([wire], proved=True).result()
+        store.queue_journal_records_for_sent_events([wire]).result()
+        store.queue_removal_of_acknowledged_events([wire], is_delivery_proved=True).result()
         assert [record["kind"] for record in journal(store)] == ["accepted", "sent", "acknowledged"]
         common = {"v": 1, "agent": "a1", "epoch": store.epoch, "event_id": event_id, "topic": "t"}
         told = {"broker": "h:1883", "conn": 3, "mid": 77}
@@ -33,7 +33,7 @@ def test_the_way_of_messages_is_told(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         for payload in (b'{"eventId":"e"}', b"text", b'{"eventId":"e"}'):
             receive(store, "t", payload, conn=2)
-        store.begin_attempt(1)
+        store.begin_handling_attempt(1)
         store.record_handled(1)
         store.quarantine(2, "poison")
         told = [(record["kind"], record.get("event_id"), record.get("rx_id")) for record in journal(store)]
@@ -50,7 +50,7 @@ def test_unconfirmed_expired_and_requeued_events_are_told(tmp_path: Path) -> Non
     with open_store(tmp_path, clock, StoreLimits(timeout=5)) as store:
         accept_all(store, [("a", b"x"), ("b", b"x")])
         acknowledge(store, 1, proved=False, conn=1)
-        store.confirm_events_below_prefix("a", 1)
+        store.confirm_events_below_topic_prefix("a", 1)
         clock.pass_time(5)
         store.expire_events()
         store.requeue_expired_events()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
-from activemq_agent.store import InboxReceipt, SentEvent, Store, StoreLimits
+from activemq_agent.store import InboxStorageOutcome, SentEvent, Store, StoreLimits
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 
 # Small, so that each bound is met within a few calls.
@@ -108,7 +108,8 @@ class StoreMachine(RuleBasedStateMachine):
         model = self.model
         alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
         chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
-        self.store.queue_sent_records([SentEvent(event.place, self.conn, 1, "b") for event in chosen]).result()
+        sent_events = [SentEvent(event.place, self.conn, 1, "b") for event in chosen]
+        self.store.queue_journal_records_for_sent_events(sent_events).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
         model.jseq += 2 * len(chosen)
         for event in chosen:
@@ -130,7 +131,7 @@ class StoreMachine(RuleBasedStateMachine):
             for event in self.model.unconfirmed
             if event.conn == self.conn and (event.topic == prefix or event.topic.startswith(prefix + "/"))
         ]
-        assert self.store.confirm_events_below_prefix(prefix, self.conn) == len(proved)
+        assert self.store.confirm_events_below_topic_prefix(prefix, self.conn) == len(proved)
         self.model.unconfirmed = [event for event in self.model.unconfirmed if event not in proved]
         self.model.jseq += len(proved)
 
@@ -166,16 +167,16 @@ class StoreMachine(RuleBasedStateMachine):
     def receive(self, topic: str, event_id: str | None) -> None:
         model = self.model
         payload = json.dumps({"eventId": event_id} if event_id else {}).encode()
-        receipt = receive(self.store, topic, payload, conn=self.conn)
+        outcome = receive(self.store, topic, payload, conn=self.conn)
         full = len(model.inbox) + model.quarantined >= LIMITS.inbox_rows or len(model.lane(topic)) >= LIMITS.topic_rows
         if event_id in model.known:
-            assert receipt == InboxReceipt(0, event_id, duplicate=True)
+            assert outcome == InboxStorageOutcome(0, event_id, duplicate=True)
         elif full:
-            assert receipt == InboxReceipt(0, event_id, full=True)
+            assert outcome == InboxStorageOutcome(0, event_id, full=True)
             return
         else:
             model.rx += 1
-            assert receipt == InboxReceipt(model.rx, event_id)
+            assert outcome == InboxStorageOutcome(model.rx, event_id)
             model.inbox.append((model.rx, event_id, topic))
             model.known |= {event_id} if event_id else set()
         model.jseq += 1
@@ -187,7 +188,7 @@ class StoreMachine(RuleBasedStateMachine):
         message = data.draw(st.sampled_from(model.inbox))
         rx = message[0]
         model.attempts[rx] = model.attempts.get(rx, 0) + 1
-        assert self.store.begin_attempt(rx) == model.attempts[rx]
+        assert self.store.begin_handling_attempt(rx) == model.attempts[rx]
         model.jseq += 1
         if end == "crash":
             self.crash()
@@ -206,7 +207,7 @@ class StoreMachine(RuleBasedStateMachine):
     def what_was_handled_never_runs_again(self, data: st.DataObject) -> None:
         rx = data.draw(st.sampled_from(sorted(self.model.handled)))
         try:
-            self.store.begin_attempt(rx)
+            self.store.begin_handling_attempt(rx)
         except RequestRefusedError:
             return
         raise AssertionError(f"message {rx} runs again")

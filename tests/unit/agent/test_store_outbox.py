@@ -132,7 +132,7 @@ def test_an_unproved_acknowledgement_keeps_the_event_until_its_prefix_is_proved(
         acknowledge(store, 1, 2, 3, proved=False, conn=7)
         acknowledge(store, 4, proved=False, conn=6)
         assert (store.outgoing_events(9), store.row_and_byte_counts().unconfirmed) == ([], 4)
-        assert store.confirm_events_below_prefix("a", 7) == 2
+        assert store.confirm_events_below_topic_prefix("a", 7) == 2
         assert store.row_and_byte_counts().unconfirmed == 2
 
 
@@ -258,7 +258,7 @@ def test_what_is_not_yet_on_the_disk_is_not_counted(tmp_path: Path, monkeypatch:
     with open_store(tmp_path) as store:
         store.accept_event("instance/status/E", b"{}")
         monkeypatch.setattr(outbox, "remove_acknowledged_events", hold)
-        future = store.queue_acknowledgements([SentEvent(1, 1, 1, "b")], proved=False)
+        future = store.queue_removal_of_acknowledged_events([SentEvent(1, 1, 1, "b")], is_delivery_proved=False)
         assert deleted.wait(10)
         during = store.row_and_byte_counts()
         go_on.set()

@@ -13,7 +13,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.connection_events import MessageReceived
-from activemq_agent.store import InboxReceipt, Store
+from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
 from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
@@ -126,12 +126,12 @@ def test_messages_are_stored_then_acknowledged_in_their_order(bench: Bench) -> N
 
 
 def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise: Future[InboxReceipt] = Future()
-    monkeypatch.setattr(bench.store, "queue_received_message", lambda *_, **__: promise)
+    promise: Future[InboxStorageOutcome] = Future()
+    monkeypatch.setattr(bench.store, "queue_message_for_inbox", lambda *_, **__: promise)
     bench.come(1)
     bench.turn()
     assert bench.conn.acked == []
-    promise.set_result(InboxReceipt(1, None))
+    promise.set_result(InboxStorageOutcome(1, None))
     bench.turn()
     assert bench.conn.acked == [1]
 
@@ -139,13 +139,13 @@ def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: py
 def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> Future[InboxReceipt]:
-        failed: Future[InboxReceipt] = Future()
+    def fail(*_: object, **__: object) -> Future[InboxStorageOutcome]:
+        failed: Future[InboxStorageOutcome] = Future()
         failed.set_exception(AgentError("the store cannot be written: disk full"))
         return failed
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.store, "queue_received_message", fail)
+        patch.setattr(bench.store, "queue_message_for_inbox", fail)
         bench.come(1)
         bench.turn()
         assert bench.conn.acked == []
@@ -195,15 +195,15 @@ def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
     bench = bench_of(topic_rows=1)
     bench.come(1, b"1")
     bench.turn()
-    take = bench.store.queue_received_message
+    take = bench.store.queue_message_for_inbox
 
-    def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[InboxReceipt]:
+    def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[InboxStorageOutcome]:
         future = take(topic, payload, **rest)
         if payload == b"2" and future.result().full:
             bench.handle_first()
         return future
 
-    monkeypatch.setattr(bench.store, "queue_received_message", make_room_after)
+    monkeypatch.setattr(bench.store, "queue_message_for_inbox", make_room_after)
     bench.come(2, b"2")
     bench.come(3, b"3")
     bench.turn()

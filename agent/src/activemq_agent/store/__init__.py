@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from activemq_agent.store.clock import MachineClocks
-from activemq_agent.store.rows import InboxReceipt, IncomingMessage, OutgoingEvent, SentEvent, StoreLimits
+from activemq_agent.store.rows import InboxStorageOutcome, IncomingMessage, OutgoingEvent, SentEvent, StoreLimits
 from activemq_agent.store.store import Store
 
-__all__ = ["InboxReceipt", "IncomingMessage", "MachineClocks", "OutgoingEvent", "SentEvent", "Store", "StoreLimits"]
+__all__ = [
+    "InboxStorageOutcome",
+    "IncomingMessage",
+    "MachineClocks",
+    "OutgoingEvent",
+    "SentEvent",
+    "Store",
+    "StoreLimits",
+]

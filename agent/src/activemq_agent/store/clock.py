@@ -87,10 +87,10 @@ class ElapsedTimeCounter:
         """
         return abs(self._step(self._moment(0.0))) > STEP
 
-    def read_clocks(self) -> ClockReading:
+    def read_machine_clocks(self) -> ClockReading:
         """Read the machine's monotonic and wall clocks for an agent's store, and return the reading.
 
-        The reading is kept as the new anchor. Logs a jump of the wall clock since the last one.
+        The reading is kept as the new anchor. A jump of the wall clock since the last reading is logged.
         """
         at = self._moment(self.seconds_since_outbox_creation())
         step = self._step(at)

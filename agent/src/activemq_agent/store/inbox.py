@@ -8,7 +8,7 @@ from typing import Any
 
 from activemq_agent.agent_errors import RequestRefusedError
 from activemq_agent.identity import event_id_in
-from activemq_agent.store.rows import InboxReceipt, has_valid_checksum, size_in_bytes
+from activemq_agent.store.rows import InboxStorageOutcome, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import ID_TABLES
 from activemq_agent.store.transaction import Transaction
 
@@ -50,10 +50,10 @@ def lane_of(topic: str, filters: tuple[str, ...]) -> str:
     return next((topic_filter for topic_filter in filters if filter_matches(topic_filter, topic)), topic)
 
 
-def store_message_and_return_receipt(
+def store_message_and_return_outcome(
     transaction: Transaction, topic: str, payload: bytes, broker: str, conn: int, head: bool = True
-) -> InboxReceipt:
-    """Store a received message in an agent's inbox, and return the receipt: stored, duplicate or full (not stored).
+) -> InboxStorageOutcome:
+    """Store a received message in an agent's inbox, and return the outcome: stored, duplicate or full (not stored).
 
     ``head`` is true if no older message of the same lane is still being stored. A lane that was full accepts no message
     until its oldest message that was not stored is offered again with ``head``: otherwise a later one of several
@@ -64,7 +64,7 @@ def store_message_and_return_receipt(
     if event_id is not None and _is_known(transaction, event_id):
         transaction.add_journal_record("duplicate", event_id=event_id, topic=topic, broker=broker, conn=conn)
         counters.duplicates += 1
-        return InboxReceipt(0, event_id, duplicate=True)
+        return InboxStorageOutcome(0, event_id, duplicate=True)
     size, lane = size_in_bytes(topic, payload), lane_of(topic, limits.filters)
     if head:
         counters.barred.discard(lane)
@@ -75,12 +75,12 @@ def store_message_and_return_receipt(
         or counters.lanes[lane] >= limits.topic_rows
     ):
         counters.barred.add(lane)
-        return InboxReceipt(0, event_id, full=True)
+        return InboxStorageOutcome(0, event_id, full=True)
     counters.rx += 1
     transaction.insert_and_count_row("inbox", (counters.rx, event_id, topic, payload, transaction.now), 0, lane)
     counters.lanes[lane] += 1
     _record(transaction, "received", counters.rx, event_id, topic, broker=broker, conn=conn)
-    return InboxReceipt(counters.rx, event_id)
+    return InboxStorageOutcome(counters.rx, event_id)
 
 
 def _is_known(transaction: Transaction, event_id: str) -> bool:
@@ -94,17 +94,17 @@ def _record(transaction: Transaction, kind: str, rx: int, event_id: str | None, 
     transaction.add_journal_record(kind, topic=topic, **fields, event_id=event_id, rx_id=rx_id)
 
 
-def begin_attempt(transaction: Transaction, rx: int) -> int:
+def begin_handling_attempt(transaction: Transaction, inbox_position: int) -> int:
     """Begin an attempt to handle a message of an agent's inbox, and return the attempt's number.
 
     The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
     """
     row = transaction.db.execute(
-        "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (rx,)
+        "UPDATE inbox SET attempts = attempts + 1 WHERE rx = ? RETURNING attempts, event_id, topic", (inbox_position,)
     ).fetchone()
     if row is None:
-        raise _absent(rx)
-    _record(transaction, "handling", rx, row[1], row[2])
+        raise _absent(inbox_position)
+    _record(transaction, "handling", inbox_position, row[1], row[2])
     return int(row[0])
 
 

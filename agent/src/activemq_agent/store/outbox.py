@@ -107,10 +107,10 @@ def journal_sent_events(transaction: Transaction, events: Sequence[SentEvent]) -
 
 
 def remove_acknowledged_events(transaction: Transaction, events: Sequence[SentEvent], is_delivery_proved: bool) -> None:
-    """Remove the events that a broker acknowledged from an agent's outbox: delete them, or keep them as unconfirmed.
+    """Remove acknowledged events from an agent's outbox; delete them if delivery is proved, else keep them unconfirmed.
 
-    They are deleted if ``is_delivery_proved``: a canary (a test message) proved that their topic prefix works. Others
-    are kept as unconfirmed, within the limits of unconfirmed events.
+    Delivery is proved if a canary (a test message) of their topic prefix came back to the agent. Unconfirmed events are
+    kept separately, within their limits.
     """
     for event in events:
         row = transaction.take_row("outbox", event.seq) or transaction.take_row("expired", event.seq)
@@ -141,7 +141,7 @@ def _bound_unconfirmed(transaction: Transaction) -> None:
         counters.unconfirmed_dropped += 1
 
 
-def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int) -> int:
+def confirm_events_below_topic_prefix(transaction: Transaction, topic_prefix: str, conn: int) -> int:
     """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
 
     They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it rejects.
@@ -150,7 +150,7 @@ def confirm_events_below_prefix(transaction: Transaction, prefix: str, conn: int
     confirmed = 0
     rows = transaction.db.execute("SELECT place, event_id, topic FROM unconfirmed WHERE conn = ?", (conn,)).fetchall()
     for place, event_id, topic in rows:
-        below = topic == prefix or topic.startswith(prefix.rstrip("/") + "/") or prefix == ""
+        below = topic == topic_prefix or topic.startswith(topic_prefix.rstrip("/") + "/") or topic_prefix == ""
         if below and transaction.take_row("unconfirmed", place) is not None:
             transaction.add_journal_record("acknowledged", event_id=event_id, topic=topic, conn=conn)
             confirmed += 1

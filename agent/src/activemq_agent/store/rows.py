@@ -79,8 +79,8 @@ class SentEvent(NamedTuple):
     broker: str
 
 
-class InboxReceipt(NamedTuple):
-    """The receipt for a received message: an agent stored it in its inbox, had stored it before, or had no room for it.
+class InboxStorageOutcome(NamedTuple):
+    """The outcome of storing a received message in an agent's inbox: stored, stored before, or no room for it.
 
     ``rx`` is its position in the inbox, 0 if it was not stored. A ``duplicate`` was stored before and may be
     acknowledged; a message that found the inbox ``full`` must not be.
@@ -92,7 +92,7 @@ class InboxReceipt(NamedTuple):
     full: bool = False
 
 
-class JournalRecord(NamedTuple):
+class JsonJournalRecord(NamedTuple):
     """A record of an agent's event journal: one line of JSON about an event or a connection.
 
     The record has a position, and is exported to a file. The position only grows.
@@ -129,13 +129,13 @@ class StoreCounts:
     lanes: dict[str, int] = field(default_factory=dict)
 
 
-def checksum_of_row_values(table: str, *values: str | bytes | float | None) -> bytes:
-    """Return the checksum of one row in an agent's store, over the row's given values: eight bytes (BLAKE2b).
+def compute_row_checksum(table_name: str, *row_values: str | bytes | float | None) -> bytes:
+    """Compute the checksum of one row in an agent's store from the row's given values: eight bytes (BLAKE2b).
 
     It is also over the name of the table, and over the type and length of each value.
     """
-    digest = hashlib.blake2b(table.encode(), digest_size=8)
-    for value in values:
+    digest = hashlib.blake2b(table_name.encode(), digest_size=8)
+    for value in row_values:
         if isinstance(value, bytes):
             data, mark = value, b"b"
         elif isinstance(value, str):
@@ -153,7 +153,7 @@ def has_valid_checksum(table: str, row: Sequence[Any]) -> bool:
     ``row`` has all its columns.
     """
     checked = CHECKED[table]
-    return bool(checksum_of_row_values(table, *row[checked]) == row[checked.stop])
+    return bool(compute_row_checksum(table, *row[checked]) == row[checked.stop])
 
 
 def size_in_bytes(topic: str, payload: bytes) -> int:

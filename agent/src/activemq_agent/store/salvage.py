@@ -32,8 +32,8 @@ from activemq_agent.store.schema import (
     create_tables,
     is_machine_failure,
 )
-from activemq_agent.store.state_directory import sync_to_disk
-from activemq_agent.store.transaction import insert_row, write_counters
+from activemq_agent.store.state_directory import sync_paths_to_disk
+from activemq_agent.store.transaction import insert_row_with_checksum, write_counters
 
 NEW = "store.db.salvaged"
 COPY = f"{NEW}.copy"
@@ -137,7 +137,7 @@ def salvage_store(directory: Path, *, agent: str, reasons: list[str], now: datet
     aside = _new_directory(directory, now)
     damage = StoreDamage(tuple(reasons), aside, *losses)
     (aside / REPORT).write_text(json.dumps(asdict(damage), indent=1, default=str) + "\n")
-    sync_to_disk(directory / NEW, aside / REPORT, aside)
+    sync_paths_to_disk(directory / NEW, aside / REPORT, aside)
     _swap(directory, aside)
     return damage
 
@@ -334,7 +334,7 @@ def _end_epochs(new: sqlite3.Connection, position: int) -> int:
         end = {name: record[name] for name in ("v", "agent", "epoch", "ts")}
         end |= {"jseq": record["jseq"] + JSEQ_GAP, "kind": "stopped", "reason": _INCOMPLETE}
         position += 1
-        insert_row(new, "journal", (position, json.dumps(end, separators=(",", ":"))))
+        insert_row_with_checksum(new, "journal", (position, json.dumps(end, separators=(",", ":"))))
     return position
 
 
@@ -355,6 +355,6 @@ def _swap(directory: Path, aside: Path) -> None:
         path = directory / f"{FILE}{suffix}"
         if path.exists():
             path.rename(aside / path.name)
-    sync_to_disk(aside, directory)
+    sync_paths_to_disk(aside, directory)
     (directory / NEW).rename(directory / FILE)
-    sync_to_disk(directory)
+    sync_paths_to_disk(directory)

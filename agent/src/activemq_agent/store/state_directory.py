@@ -11,7 +11,7 @@ from activemq_agent.agent_errors import AgentError
 LOCK_FILE = "agent.lock"
 
 
-def sync_to_disk(*paths: Path) -> None:
+def sync_paths_to_disk(*paths: Path) -> None:
     """Sync files and directories to the disk.
 
     Calls fsync, so that their contents and entries are on the disk.
@@ -34,7 +34,7 @@ def lock_state_directory(directory: Path) -> int:
     try:
         if not directory.is_dir():
             directory.mkdir(mode=0o750, parents=True, exist_ok=True)
-            sync_to_disk(directory.parent)
+            sync_paths_to_disk(directory.parent)
         descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
     except OSError as error:
         raise AgentError(

@@ -16,9 +16,9 @@ from activemq_agent.store.damage import store_damage_descriptions
 from activemq_agent.store.opening import open_database
 from activemq_agent.store.reader import StoreReader
 from activemq_agent.store.rows import (
-    InboxReceipt,
+    InboxStorageOutcome,
     IncomingMessage,
-    JournalRecord,
+    JsonJournalRecord,
     OutgoingEvent,
     SentEvent,
     StoreCounts,
@@ -164,29 +164,33 @@ class Store:
         )
         return [OutgoingEvent(*row[:4]) for row in rows]
 
-    def queue_sent_records(self, events: Sequence[SentEvent]) -> Future[None]:
-        """Queue records for the agent's event journal that events were sent.
+    def queue_journal_records_for_sent_events(self, sent_events: Sequence[SentEvent]) -> Future[None]:
+        """Queue one record ``sent`` per event, to be written to the agent's event journal, and return a future.
 
-        Returns a future. It is done after the commit.
+        The future is done after the commit.
         """
-        return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, events))
+        return self._writer.submit(lambda transaction: outbox.journal_sent_events(transaction, sent_events))
 
-    def queue_acknowledgements(self, events: Sequence[SentEvent], proved: bool) -> Future[None]:
-        """Queue the removal of acknowledged events from the outbox by the store's writer thread, and return a future.
+    def queue_removal_of_acknowledged_events(
+        self, events: Sequence[SentEvent], is_delivery_proved: bool
+    ) -> Future[None]:
+        """Queue acknowledged events for the store's writer thread, which removes them from the outbox; return a future.
 
-        It is done after the commit. The events are deleted if delivery below their topic prefix is ``proved`` by a
-        canary, else kept as unconfirmed, within limits.
+        The future is done after the commit. The events are deleted if ``is_delivery_proved``: a canary (a test message)
+        proved that their topic prefix works. Others are kept as unconfirmed, within limits.
         """
-        return self._writer.submit(lambda transaction: outbox.remove_acknowledged_events(transaction, events, proved))
+        return self._writer.submit(
+            lambda transaction: outbox.remove_acknowledged_events(transaction, events, is_delivery_proved)
+        )
 
-    def confirm_events_below_prefix(self, prefix: str, conn: int) -> int:
+    def confirm_events_below_topic_prefix(self, topic_prefix: str, conn: int) -> int:
         """Confirm the delivery of an agent's sent events with topics below a prefix: delete them; return their number.
 
         They were acknowledged on connection ``conn``, but unconfirmed: ActiveMQ also acknowledges messages that it
         rejects. Called when the prefix's canary (a test message of the agent to itself) came back, which confirms them.
         """
         return self._writer.submit(
-            lambda transaction: outbox.confirm_events_below_prefix(transaction, prefix, conn)
+            lambda transaction: outbox.confirm_events_below_topic_prefix(transaction, topic_prefix, conn)
         ).result()
 
     def expire_events(self) -> int:
@@ -212,16 +216,16 @@ class Store:
 
     # The subscriber's side
 
-    def queue_received_message(
+    def queue_message_for_inbox(
         self, topic: str, payload: bytes, *, broker: str, conn: int, head: bool = True
-    ) -> Future[InboxReceipt]:
-        """Queue a received message for storing in an agent's inbox, and return a future of its receipt.
+    ) -> Future[InboxStorageOutcome]:
+        """Queue a received message, to be stored in an agent's inbox, and return a future of the outcome.
 
-        The store's writer thread stores it. Acknowledge the message to the broker unless the receipt is ``full``.
+        The store's writer thread stores the message. Acknowledge it to the broker unless the outcome is ``full``.
         ``head`` is false while an older message of the same topic filter is still being stored.
         """
         return self._writer.submit(
-            lambda transaction: inbox.store_message_and_return_receipt(transaction, topic, payload, broker, conn, head)
+            lambda transaction: inbox.store_message_and_return_outcome(transaction, topic, payload, broker, conn, head)
         )
 
     def pending_messages(
@@ -239,12 +243,14 @@ class Store:
         rx_id = self._writer.committed_counters.make_received_message_id
         return [IncomingMessage(row[0], row[1], rx_id(row[0]), row[2], row[3], row[6]) for row in rows]
 
-    def begin_attempt(self, rx: int) -> int:
+    def begin_handling_attempt(self, inbox_position: int) -> int:
         """Begin an attempt to handle a message of an agent's inbox, and return the attempt's number.
 
         The number is recorded. The first is 1. Raises RequestRefusedError if the message is not in the inbox.
         """
-        return self._writer.submit(lambda transaction: inbox.begin_attempt(transaction, rx)).result()
+        return self._writer.submit(
+            lambda transaction: inbox.begin_handling_attempt(transaction, inbox_position)
+        ).result()
 
     def record_handled(self, rx: int) -> None:
         """Record that a message of an agent's inbox was handled.
@@ -287,14 +293,14 @@ class Store:
         """
         return self._writer.submit(lambda transaction: transaction.add_journal_record(kind, **fields))
 
-    def oldest_journal_records(self, limit: int) -> list[JournalRecord]:
+    def oldest_journal_records(self, limit: int) -> list[JsonJournalRecord]:
         """Return the oldest records of the agent's event journal in the store.
 
         They are not yet exported to files. These are the records of at most ``limit`` rows of the store. Records of a
         damaged row are left out, which shows as a gap in jseq.
         """
         rows = self._reader.undamaged_rows("journal", "true", limit=limit, most_bytes=MOST_JOURNAL_BYTES)
-        return [JournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
+        return [JsonJournalRecord(row[0], line) for row in rows for line in row[1].split("\n")]
 
     def delete_exported_journal_records(self, position: int) -> None:
         """Delete the exported records of the agent's event journal, up to a position.

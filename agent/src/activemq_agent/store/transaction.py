@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from activemq_agent.store.clock import ElapsedTimeCounter, MachineClocks
-from activemq_agent.store.rows import StoreLimits, checksum_of_row_values, has_valid_checksum, size_in_bytes
+from activemq_agent.store.rows import StoreLimits, compute_row_checksum, has_valid_checksum, size_in_bytes
 from activemq_agent.store.schema import EVENT_TABLES, ID_TABLES, MESSAGE_TABLES
 
 JOURNAL_LINES = 64
@@ -75,13 +75,13 @@ class Transaction:
         self._clock = clock
         self._lines: list[str] = []
 
-    def insert_and_count_row(self, table: str, checked: Sequence[Any], *others: Any) -> None:
+    def insert_and_count_row(self, table: str, checksummed_values: Sequence[Any], *others: Any) -> None:
         """Insert a row into a table of an agent's store, and add it to the store's counters.
 
         It has the columns under the checksum, the checksum, and other columns.
         """
-        insert_row(self.db, table, checked, *others)
-        self._count(table, checked, 1)
+        insert_row_with_checksum(self.db, table, checksummed_values, *others)
+        self._count(table, checksummed_values, 1)
 
     def take_row(self, table: str, key: int) -> tuple[Any, ...] | None:
         """Take a row from a table of an agent's store: delete the row with a key, and return its columns.
@@ -128,7 +128,7 @@ class Transaction:
         The clocks are written, too: the present moment on all of them.
         """
         self._write_lines()
-        counters, at = self.counters, self.elapsed.read_clocks()
+        counters, at = self.counters, self.elapsed.read_machine_clocks()
         oldest = self.db.execute("SELECT min(place) FROM outbox").fetchone()[0]
         rows = sum(counters.rows[table] for table in EVENT_TABLES)
         values = (
@@ -145,13 +145,15 @@ class Transaction:
             self._lines.clear()
 
 
-def insert_row(db: sqlite3.Connection, table: str, checked: Sequence[Any], *others: Any) -> None:
+def insert_row_with_checksum(
+    db: sqlite3.Connection, table: str, checksummed_values: Sequence[Any], *others: Any
+) -> None:
     """Insert a row into a table of an agent's store, together with the row's checksum.
 
-    The columns are those under its checksum (``checked``), the checksum, and others. A row of the tables of ids has no
-    key in ``checked``, and is ignored if its id is there already.
+    The columns are those under its checksum (``checksummed_values``), the checksum, and others. A row of the tables of
+    ids has no key in ``checksummed_values``, and is ignored if its id is there already.
     """
-    row = (*checked, checksum_of_row_values(table, *checked), *others)
+    row = (*checksummed_values, compute_row_checksum(table, *checksummed_values), *others)
     into = f"OR IGNORE INTO {table} (event_id, at, sum)" if table in ID_TABLES else f"INTO {table}"
     db.execute(f"INSERT {into} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 -- names of the schema
 
@@ -162,4 +164,4 @@ def write_counters(db: sqlite3.Connection, values: Sequence[Any]) -> None:
     These are the columns ``COUNTERS`` and ``ANCHOR`` of the table ``counters``, which has one row.
     """
     marks = ", ?" * (len(values) + 1)
-    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, checksum_of_row_values("counters", *values)))  # noqa: S608
+    db.execute(f"REPLACE INTO counters VALUES (1{marks})", (*values, compute_row_checksum("counters", *values)))  # noqa: S608
