@@ -53,10 +53,11 @@ class CardStyle:
     radius: float
 
     @classmethod
-    def for_detail_level(cls, usual_release: str, domain: str | None, *, detailed: bool) -> CardStyle:
+    def card_style_for_detail_level(cls, usual_release: str, domain: str | None, *, detailed: bool) -> CardStyle:
         """Return the style of the cards of broker pairs for a level of detail.
 
-        Cards are detailed if ``detailed`` is true, else compact.
+        Cards are detailed if ``detailed`` is true, else compact. They do not repeat
+        ``usual_release`` and ``domain``, which the group's heading shows.
         """
         if detailed:
             return cls(detailed, usual_release, domain, 228.0, "pair-name", "host", 32.0, 10.0, 30.0, 19.0, 6.0)
@@ -175,7 +176,7 @@ class Card:
         elif text:
             room -= 24
             _draw_agent(canvas, right + 2, baseline - 12, text, _agents_tooltip(pair), "badge", 16.0)
-        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.digits_in_name)
+        name = cut_host_name_in_middle(pair.name, style.title, room - 10 if text else room, pair.pair_number_digits)
         canvas.add_text(f"{style.title} ink", style.pad + 2, baseline, name)
 
     def _draw_node(self, canvas: Canvas, y: float, node: BrokerView) -> float:
@@ -214,7 +215,9 @@ class Card:
                     right = x + width - badge_width(text) - 5
             room = right - x - indent
             needed = text_width(aside, style.right_text_font_name) + 8 if node.state or style.detailed else 0.0
-            label = cut_host_name_in_middle(node.short_host_name, style.name, room - needed, self.pair.digits_in_name)
+            label = cut_host_name_in_middle(
+                node.short_host_name, style.name, room - needed, self.pair.pair_number_digits
+            )
             canvas.add_text(f"{style.name} ink", x + indent, baseline, label)
             room -= text_width(label, style.name) + 8
             if aside and room > 24:
@@ -283,7 +286,7 @@ def _agents_tooltip(pair: PairView) -> str:
 def _corner_text(pair: PairView, style: CardStyle) -> str:
     """Return the text in a card's corner: releases, or the number of agents where the agents are not drawn."""
     if style.detailed:
-        return pair.releases_text
+        return pair.pair_releases_text
     return str(len(pair.agents)) if pair.agents else ""
 
 

@@ -73,22 +73,22 @@ def dns_domain_of_broker(broker_view: BrokerView) -> str:
     return broker_view.broker.identity.domain
 
 
-def heading_texts(view: GroupView, *, with_ports: bool = False) -> list[str]:
-    """Return the texts of a group's heading in a picture, such as its numbers of pairs and its releases.
+def group_heading_texts(group: GroupView, *, with_ports: bool = False) -> list[str]:
+    """Return the texts of a group's heading in a picture, such as its number of pairs and its releases.
 
     The other texts are about brokers, profiles, shape, domain and ports.
     """
-    kinds = dict.fromkeys(node.broker.ha_profile.plural for node in view.nodes_of_all_pairs)
-    brokers = [node.broker for node in view.nodes_of_all_pairs]
+    kinds = dict.fromkeys(node.broker.ha_profile.plural for node in group.nodes_of_all_pairs)
+    brokers = [node.broker for node in group.nodes_of_all_pairs]
     facts = [join_words(pair_and_single_broker_count_texts(brokers)), _releases_phrase(brokers), join_words(kinds)]
-    if shape := _network_shape_phrase(view):
+    if shape := _network_shape_phrase(group):
         facts.append(shape)
-    if any(pair.links and pair.high_availability_profile.has_peer for pair in view.pairs):
+    if any(pair.links and pair.high_availability_profile.has_peer for pair in group.pairs):
         facts.append("nodes of each pair linked to each other")
-    if domain := common_result(view.nodes_of_all_pairs, dns_domain_of_broker):
+    if domain := common_result(group.nodes_of_all_pairs, dns_domain_of_broker):
         facts.append(f"in {domain}")
     if with_ports:
-        ports = common_result([node for node in view.nodes_of_all_pairs if node.broker.connectors], port_texts)
+        ports = common_result([node for node in group.nodes_of_all_pairs if node.broker.connectors], port_texts)
         facts += ports or ["ports differ"]
     return facts
 
@@ -101,7 +101,7 @@ def shared_heading_texts(views: Sequence[GroupView]) -> list[str]:
     if len(views) < 2:
         return []
     # The number of pairs of a group belongs to its name.
-    first, *others = [heading_texts(view, with_ports=True)[1:] for view in views]
+    first, *others = [group_heading_texts(view, with_ports=True)[1:] for view in views]
     return [fact for fact in first if all(fact in facts for facts in others)]
 
 
@@ -256,7 +256,7 @@ def describe_fleet(scene: PictureContent, findings: Sequence[Finding], connectio
     sentences = [", ".join(fleet_summary_texts(scene)) + "."]
     few = len(scene.pairs) <= MOST_FULL
     for group in scene.groups:
-        sentences.append(f"Group {group.name}: {', '.join(heading_texts(group))}.")
+        sentences.append(f"Group {group.name}: {', '.join(group_heading_texts(group))}.")
         sentences += map(_describe_pair, group.pairs if few else ())
         sentences += [f"{view.tooltip[0].upper()}{view.tooltip[1:]}." for view in group.balancers]
     sentences += [

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 from activemq_fleet.canvas import Point, text_width, wrap_words
-from activemq_fleet.diagram.placement import LINE_HEIGHT, Caption, Captions, DrawableBox, Placement, Rectangle
+from activemq_fleet.diagram.placement import LINE_HEIGHT, Caption, Captions, DiagramLayout, DrawableBox, Rectangle
 from activemq_fleet.diagram.scene import DrawnConnection
 
 # Room for a straight line, around lanes, for a lane along the left edge, and from the corner of a box to a line.
@@ -32,7 +32,7 @@ def place_in_grid(
     captions: Captions = lambda _: [],
     *,
     alternating: bool = False,
-) -> Placement:
+) -> DiagramLayout:
     """Place the boxes of a picture in a grid, and return the placement.
 
     ``columns`` is the number of columns of the grid. Boxes are placed row by row, with a line for each connection. The
@@ -46,8 +46,8 @@ def place_in_grid(
         spots[box.name] = (row, columns - 1 - column if alternating and row % 2 else column)
     grid = _Grid(spots, connections, captions)
     grid.place_boxes(boxes, gap)
-    grid.add_straight_lines()
-    grid.add_routed_lines()
+    grid.connect_neighboring_boxes()
+    grid.connect_distant_boxes()
     return grid.placement
 
 
@@ -62,7 +62,7 @@ class _Grid:
     def __init__(
         self, spots: dict[str, tuple[int, int]], connections: Sequence[DrawnConnection], captions: Captions
     ) -> None:
-        self.placement = Placement()
+        self.placement = DiagramLayout()
         self._spots, self._captions = spots, captions
         self._straight: dict[tuple[str, str], list[DrawnConnection]] = defaultdict(list)
         self._routed: list[DrawnConnection] = []
@@ -139,7 +139,7 @@ class _Grid:
             part for line in self._captions(connection) for part in wrap_words(line.split(), "label", _CAPTION_WIDTH)
         ]
 
-    def add_straight_lines(self) -> None:
+    def connect_neighboring_boxes(self) -> None:
         """Add to a picture's grid the straight lines that connect neighboring boxes.
 
         The captions of the lines are also added.
@@ -161,7 +161,7 @@ class _Grid:
                     points = [(x, first.lower_edge), (x, second.y)]
                 self.placement.lines.append((connection, points if first is areas[a] else points[::-1]))
 
-    def add_routed_lines(self) -> None:
+    def connect_distant_boxes(self) -> None:
         """Add to a picture's grid the lines that connect boxes that are not neighbors.
 
         The lines run in channels between the boxes. Their captions are also added.

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from activemq_fleet.canvas import Canvas, format_decimal, shorten_to_width, text_width, wrap_words
 from activemq_fleet.diagram.card import Card, CardStyle
-from activemq_fleet.diagram.descriptions import common_result, dns_domain_of_broker, heading_texts, usual_release
+from activemq_fleet.diagram.descriptions import common_result, dns_domain_of_broker, group_heading_texts, usual_release
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.lines import draw_arrow_head
-from activemq_fleet.diagram.placement import DrawableBox, PaperSheet, Placement, most_readable_placement
+from activemq_fleet.diagram.placement import DiagramLayout, DrawableBox, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, Flow, GroupView
 from activemq_fleet.diagram.star import place_star
 from activemq_fleet.node.printable import count_with_noun
@@ -49,7 +49,7 @@ class FramedPairs:
     The frame represents a full mesh in place of n² lines, or shows to which pairs load balancers connect clients.
     """
 
-    def __init__(self, css: str, caption: str, inside: Placement | FramedPairs) -> None:
+    def __init__(self, css: str, caption: str, inside: DiagramLayout | FramedPairs) -> None:
         self._css, self._caption, self._inside = css, caption, inside
         self._top = _FRAME_PAD + (18 if caption else 0)
         self.width: float = max(inside.width, text_width(caption, "label")) + 2 * _FRAME_PAD
@@ -77,7 +77,7 @@ class GroupBox:
 
     def __init__(self, view: GroupView, *, detailed: bool, known: Sequence[str] = ()) -> None:
         self.view, self.name, self._detailed = view, view.name, detailed
-        style = CardStyle.for_detail_level(
+        style = CardStyle.card_style_for_detail_level(
             usual_release(view), common_result(view.nodes_of_all_pairs, dns_domain_of_broker), detailed=detailed
         )
         width = max(style.card_width_for(pair) for pair in view.pairs)
@@ -95,7 +95,7 @@ class GroupBox:
         )
         if detailed:
             self.drawn += [connection for pair in view.pairs for connection in pair.links[:1]]
-        self._inside: Placement | FramedPairs = placement
+        self._inside: DiagramLayout | FramedPairs = placement
         if self.meshed:
             total = count_with_noun(sum(connection.represented_link_count for connection in view.connections), "link")
             size = view.pair_count_with_noun
@@ -113,7 +113,7 @@ class GroupBox:
         self.width = (
             max(widest, min(text_width(view.name, "group-name"), 420.0), 250.0 if detailed else 190.0) + 2 * _PAD
         )
-        facts = [fact for fact in heading_texts(view, with_ports=not detailed) if fact not in known]
+        facts = [fact for fact in group_heading_texts(view, with_ports=not detailed) if fact not in known]
         self._facts = wrap_words(facts, "facts", self.width - 2 * _PAD, " · ")
         self._notes = wrap_words(notes, "small", self.width - 2 * _PAD, ", ")
         if (hidden := len(self._notes) - _MOST_NOTES) > 0:
@@ -124,7 +124,7 @@ class GroupBox:
         if self._notes:
             self.height += 16 * len(self._notes) + 12
 
-    def _place_pairs(self, cards: Sequence[DrawableBox]) -> Placement:
+    def _place_pairs(self, cards: Sequence[DrawableBox]) -> DiagramLayout:
         """Place the cards of the pairs by the shape of their network: as a star, or in a grid."""
         view, shape = self.view, self.view.shape.name
         if view.multicast is not None:
@@ -145,7 +145,7 @@ class GroupBox:
             gap = (52, 40) if self._detailed else (28, 24)
         if drawn and not is_line:
             return place_in_grid(cards, len(cards), gap, drawn)
-        return most_readable_placement(
+        return most_readable_layout(
             len(cards), lambda columns: place_in_grid(cards, columns, gap, drawn, alternating=is_line), _SHEET
         )
 

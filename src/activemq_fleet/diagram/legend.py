@@ -17,7 +17,7 @@ from activemq_fleet.diagram.card import (
 )
 from activemq_fleet.diagram.descriptions import join_words
 from activemq_fleet.diagram.lines import draw_arrow_head, draw_connection
-from activemq_fleet.diagram.scene import DrawnConnection, Flow, GroupedFinding, PictureContent, severity_or_waived
+from activemq_fleet.diagram.scene import DrawnConnection, FindingWithHosts, Flow, PictureContent, severity_or_waived
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.profiles import PROFILES
@@ -90,7 +90,7 @@ def draw_findings(canvas: Canvas, scene: PictureContent, x: float, y: float, wid
     return y - top + 14
 
 
-def _hosts_phrase(grouped: GroupedFinding) -> str:
+def _hosts_phrase(grouped: FindingWithHosts) -> str:
     if grouped.everywhere:
         return f"all {count_with_noun(len(grouped.hosts), 'broker')}"
     hidden = len(grouped.hosts) - _MOST_HOSTS

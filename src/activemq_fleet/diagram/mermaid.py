@@ -7,7 +7,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from activemq_fleet.diagram.card import NAMED_AGENTS
-from activemq_fleet.diagram.descriptions import connection_caption_lines, heading_texts, worst_rule_and_others_text
+from activemq_fleet.diagram.descriptions import (
+    connection_caption_lines,
+    group_heading_texts,
+    worst_rule_and_others_text,
+)
 from activemq_fleet.diagram.group_box import MOST_MESHED
 from activemq_fleet.diagram.scene import (
     BrokerView,
@@ -61,7 +65,7 @@ def _pair_level_lines(scene: PictureContent) -> Iterator[str]:
     yield "flowchart LR"
     for group in scene.groups:
         # One line: Mermaid leaves room for no more.
-        title = f"{group.name} ({', '.join(heading_texts(group)[:4])})"
+        title = f"{group.name} ({', '.join(group_heading_texts(group)[:4])})"
         yield f"  subgraph {groups[group.name]}[{_mermaid_label(title)}]"
         for pair in group.pairs:
             yield f"    {names[pair.name]}[{_mermaid_label(*_pair_lines(pair))}]"
@@ -82,7 +86,7 @@ def _group_level_lines(scene: PictureContent) -> Iterator[str]:
     groups = {group.name: f"g{position}" for position, group in enumerate(scene.groups)}
     yield "flowchart LR"
     for group in scene.groups:
-        yield f"  {groups[group.name]}[{_mermaid_label(group.name, *heading_texts(group))}]"
+        yield f"  {groups[group.name]}[{_mermaid_label(group.name, *group_heading_texts(group))}]"
     edges = [*_group_edge_lines(scene, groups), *_balancer_lines(scene, groups)]
     yield from [line for line in edges if not _is_edge(line)]
     yield from [line for line in edges if _is_edge(line)][:MOST_EDGES]
@@ -112,7 +116,7 @@ def _common_finding_lines(scene: PictureContent) -> Iterator[str]:
 def _pair_lines(pair: PairView) -> list[str]:
     few = len(pair.agents) <= NAMED_AGENTS
     agents = [f"agent {name}" for name in pair.agents] if few else [count_with_noun(len(pair.agents), "agent")]
-    return [f"{pair.name} · {pair.releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
+    return [f"{pair.name} · {pair.pair_releases_text}", *(_node_line(node) for node in pair.nodes), *agents]
 
 
 def _node_line(node: BrokerView) -> str:

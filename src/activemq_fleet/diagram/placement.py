@@ -60,8 +60,8 @@ class Caption(NamedTuple):
 
 
 @dataclass(slots=True)
-class Placement:
-    """The placement of boxes, lines and captions in a picture.
+class DiagramLayout:
+    """The layout of a picture: all its boxes, lines and captions, with their positions.
 
     Positions are in pixels, counted from the upper left corner (0, 0).
     """
@@ -105,7 +105,7 @@ class PaperSheet(NamedTuple):
     reserved: float = 0.0
 
 
-def most_readable_placement(boxes: int, place: Callable[[int], Placement], sheet: PaperSheet) -> Placement:
+def most_readable_layout(boxes: int, place: Callable[[int], DiagramLayout], sheet: PaperSheet) -> DiagramLayout:
     """Return the most readable placement of boxes on a sheet of paper.
 
     The most readable placement stays largest when it is scaled to fit the sheet; of equally large ones it is the first.

@@ -125,7 +125,7 @@ class PairView:
     links: tuple[DrawnConnection, ...]
 
     @property
-    def releases_text(self) -> str:
+    def pair_releases_text(self) -> str:
         """The ActiveMQ releases of the pair's brokers, as text.
 
         The text contains each different release once.
@@ -141,7 +141,7 @@ class PairView:
         return self.nodes[0].broker.ha_profile
 
     @property
-    def digits_in_name(self) -> str:
+    def pair_number_digits(self) -> str:
         """The digits of the number in the pair's name, such as ``01``.
 
         The text is empty where the name has no number.
@@ -201,9 +201,9 @@ class GroupView:
 
     @property
     def pair_count_with_noun(self) -> GroupPairCount:
-        """The group's number of broker pairs with the noun for one of them, as a GroupPairCount.
+        """The group's number of broker pairs together with the noun ``pair``, as a GroupPairCount.
 
-        A group without pairs of two brokers counts its brokers.
+        A group without pairs of two brokers counts its brokers, with the noun ``broker``.
         """
         return GroupPairCount(
             len(self.pairs), "pair" if any(pair.high_availability_profile.has_peer for pair in self.pairs) else "broker"
@@ -211,7 +211,7 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedFinding:
+class FindingWithHosts:
     """A finding together with all hosts that have it.
 
     ``everywhere``: every broker of a fleet of more than two brokers has it. ``marked``: the picture marks each of the
@@ -234,7 +234,7 @@ class PictureContent:
 
     groups: tuple[GroupView, ...]
     between: tuple[DrawnConnection, ...]
-    findings: tuple[GroupedFinding, ...]
+    findings: tuple[FindingWithHosts, ...]
     balancers: tuple[str, ...]
     idle_balancers: tuple[str, ...]
 
@@ -245,9 +245,10 @@ class PictureContent:
 
     @property
     def pair_counts_by_group(self) -> dict[str, GroupPairCount]:
-        """A dictionary from the name of each group in the picture to its number of broker pairs, as a GroupPairCount.
+        """A dictionary from the name of each group in the picture to its GroupPairCount.
 
-        The noun for one of them is included.
+        A GroupPairCount is the number of the group's broker pairs and the noun ``pair``, or the number of its brokers
+        and the noun ``broker``.
         """
         return {group.name: group.pair_count_with_noun for group in self.groups}
 
@@ -262,7 +263,7 @@ def picture_content(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({
 
     Groups are in the order in which messages flow. ``states`` are those of brokers at run time, by host.
     """
-    findings = _grouped_findings(sorted(fleet.findings, key=_worst_first), {broker.host for broker in fleet.brokers})
+    findings = _findings_with_hosts(sorted(fleet.findings, key=_worst_first), {broker.host for broker in fleet.brokers})
     marks: dict[str, list[Finding]] = defaultdict(list)
     for grouped in findings:
         for host in grouped.hosts if grouped.marked else ():
@@ -322,7 +323,7 @@ def _balancers_of(group: str, balancers: Iterable[Balancer]) -> tuple[BalancerVi
     return tuple(view for *_, view in sorted(views, key=lambda ranked: ranked[:2]))
 
 
-def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[GroupedFinding, ...]:
+def _findings_with_hosts(findings: Iterable[Finding], brokers: AbstractSet[str]) -> tuple[FindingWithHosts, ...]:
     """Return findings that differ in nothing but their host as one, in the order of the first."""
     findings_by_text: dict[tuple[str, str, str | None, str], list[Finding]] = defaultdict(list)
     hosts_by_rule: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -334,7 +335,7 @@ def _grouped_findings(findings: Iterable[Finding], brokers: AbstractSet[str]) ->
     for first, *others in findings_by_text.values():
         hosts = tuple(dict.fromkeys(finding.host for finding in (first, *others)))
         marked = not many or hosts_by_rule[first.rule, severity_or_waived(first)] != brokers
-        grouped.append(GroupedFinding(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
+        grouped.append(FindingWithHosts(first, hosts, everywhere=many and set(hosts) == brokers, marked=marked))
     return tuple(grouped)
 
 

@@ -14,11 +14,11 @@ from activemq_fleet.diagram.placement import (
     LINE_HEIGHT,
     Caption,
     Captions,
+    DiagramLayout,
     DrawableBox,
     PaperSheet,
-    Placement,
     Rectangle,
-    most_readable_placement,
+    most_readable_layout,
 )
 from activemq_fleet.diagram.scene import DrawnConnection
 
@@ -50,7 +50,7 @@ def place_star(
     gap: Point,
     sheet: PaperSheet,
     captions: Captions = lambda _: [],
-) -> Placement:
+) -> DiagramLayout:
     """Place the boxes of a picture as a star (a hub and its spokes), and return the placement.
 
     The hub is next to rows of the other boxes, each joined to the hub. ``gap`` is the room (pixels) between columns and
@@ -61,7 +61,7 @@ def place_star(
     texts = [wrap_words(captions(connection), "label", room, " · ") for connection in connections]
     channel = gap[1] + LINE_HEIGHT * max(map(len, texts))
     left = hub.width + 2 * _TRUNK
-    placement = most_readable_placement(
+    placement = most_readable_layout(
         len(spokes), lambda columns: place_in_grid(spokes, columns, (gap[0], channel)), sheet
     )
     placement.boxes = [(box, area._replace(x=area.x + left, y=area.y + channel)) for box, area in placement.boxes]

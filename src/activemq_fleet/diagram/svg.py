@@ -20,7 +20,7 @@ from activemq_fleet.diagram.descriptions import (
 from activemq_fleet.diagram.grid import place_in_grid
 from activemq_fleet.diagram.group_box import GroupBox, balancer_box
 from activemq_fleet.diagram.legend import draw_findings, draw_legend, legend_entries
-from activemq_fleet.diagram.placement import PaperSheet, Placement, most_readable_placement
+from activemq_fleet.diagram.placement import DiagramLayout, PaperSheet, most_readable_layout
 from activemq_fleet.diagram.scene import BalancerView, DrawnConnection, GroupPairCount, PictureContent, picture_content
 from activemq_fleet.diagram.star import hub_name, place_star
 from activemq_fleet.diagram.style import style_sheet
@@ -75,7 +75,7 @@ def to_svg(fleet: Fleet, states: Mapping[str, str] = MappingProxyType({})) -> st
     )
 
 
-def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement:
+def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> DiagramLayout:
     """Return the most readable positions of group boxes on a sheet of paper, and the lines between them.
 
     More connections than ``MOST_DRAWN`` are not drawn, unless they all lead to one group.
@@ -85,7 +85,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement
         return connection_caption_lines(connection, scene.pair_counts_by_group)
 
     if not boxes:
-        return Placement()
+        return DiagramLayout()
     hub = hub_name(scene.between)
     if hub is not None:
         spokes = [box for box in boxes if box.name != hub]
@@ -93,9 +93,7 @@ def _place_groups(boxes: Sequence[GroupBox], scene: PictureContent) -> Placement
         return place_star(middle, spokes, scene.between, (26, 37), _PAPER, captions)
     drawn = scene.between if len(scene.between) <= MOST_DRAWN else ()
     gap = (60.0, 40.0) if drawn else (26.0, 26.0)
-    return most_readable_placement(
-        len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER
-    )
+    return most_readable_layout(len(boxes), lambda columns: place_in_grid(boxes, columns, gap, drawn, captions), _PAPER)
 
 
 def _draw_heading(canvas: Canvas, scene: PictureContent, fleet: Fleet, known: Sequence[str], width: float) -> float:
