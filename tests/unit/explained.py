@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from activemq_fleet.explain import Explanation, ExplanationEntry, explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import ExplanationEntry, HostExplanation, explain_host_by_name, explanation_to_text
 from activemq_fleet.topology import AGENTS, Fleet, build_fleet
 from tests.unit.fleets import fleet, hosts
 
@@ -27,16 +27,16 @@ def with_agents(count: int = 1, **variables: Any) -> Fleet:
     return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
 
 
-def entries(story: Explanation, section: str, label: str) -> list[ExplanationEntry]:
+def entries(story: HostExplanation, section: str, label: str) -> list[ExplanationEntry]:
     return [entry for entry in story.section(section).entries if entry.label == label]
 
 
-def entry(story: Explanation, section: str, label: str) -> ExplanationEntry:
+def entry(story: HostExplanation, section: str, label: str) -> ExplanationEntry:
     (found,) = entries(story, section, label)
     return found
 
 
-def labels(story: Explanation, section: str) -> list[str]:
+def labels(story: HostExplanation, section: str) -> list[str]:
     return [entry.label for entry in story.section(section).entries]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain import Explanation, explain_host_by_name, explanation_to_text
+from activemq_fleet.explain import HostExplanation, explain_host_by_name, explanation_to_text
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.routes import routes_without_refused_links
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet, build_fleet
@@ -18,19 +18,19 @@ from tests.work import count_lines
 AGENT = {"activemq_agent_username": "till", "activemq_agent_password": "a secret"}
 
 
-def story(examined: Fleet, source: str, target: str, destination: str | None = None) -> Explanation:
+def story(examined: Fleet, source: str, target: str, destination: str | None = None) -> HostExplanation:
     return explain_route(examined, routes_without_refused_links(examined), source, target, destination)
 
 
-def outcome(explanation: Explanation, section: str = "way") -> str:
+def outcome(explanation: HostExplanation, section: str = "way") -> str:
     return str(explanation.section(section).entries[0].data["outcome"])
 
 
-def bridges(explanation: Explanation, section: str = "way") -> list[tuple[str, str]]:
+def bridges(explanation: HostExplanation, section: str = "way") -> list[tuple[str, str]]:
     return [(entry.data["source"], entry.data["target"]) for entry in explanation.section(section).entries[1:]]
 
 
-def cut_by(explanation: Explanation) -> list[str]:
+def cut_by(explanation: HostExplanation) -> list[str]:
     """The brokers without any one of which it does not arrive, in the order in which they are explanation."""
     return [host for entry in explanation.section("failures").entries for host in entry.data.get("down", ())]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.explain import Explanation, explain_host
+from activemq_fleet.explain import HostExplanation, explain_host
 from activemq_fleet.topology import Fleet, build_fleet
 
 SINGLE = {
@@ -28,7 +28,7 @@ def fleet(*hosts: str, **variables: Any) -> Fleet:
     return build_fleet({host: {**SINGLE, **changes} for host in hosts}, {})
 
 
-def entries(explanation: Explanation, section: str) -> dict[str, str]:
+def entries(explanation: HostExplanation, section: str) -> dict[str, str]:
     """Return the texts of a section's entries by label, with the reason."""
     return {e.label: f"{e.text} ({e.why})" if e.why else e.text for e in explanation.section(section).entries}
 

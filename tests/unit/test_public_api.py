@@ -171,7 +171,7 @@ def test_every_function_works_after_import_of_every_submodule(tmp_path: Path) ->
         "lint_file": "tuple",
         "lint_links_between_files": "tuple",
         "repair_file": "FileRepair",
-        "explain_host": "Explanation",
+        "explain_host": "HostExplanation",
         "find_routes": "Routes",
         "fleet_status": "FleetStatus",
         "adopt_files": "AdoptedInventory",

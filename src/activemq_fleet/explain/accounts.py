@@ -129,7 +129,7 @@ def mqtt_urls_for_agent_conf(pair: Pair) -> str:
     )
 
 
-def agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
+def failover_agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
     """Return the failover agents of a broker's pair: the agents whose home pair is this pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
@@ -140,7 +140,7 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
     The result is None without any.
     """
     entries = []
-    agents = agents_of_pair(fleet, broker)
+    agents = failover_agents_of_pair(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
         why = "" if variable else "a stable hash of the agent's host name selects the pair"

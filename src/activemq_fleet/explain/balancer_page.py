@@ -7,7 +7,7 @@ from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSection]:
-    """Return the sections of a host's explanation about a load balancer.
+    """Return the sections about a load balancer on the page that explains its host.
 
     They show its virtual addresses, and the brokers that accept clients.
     """

@@ -54,8 +54,8 @@ class ExplanationSection:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
-    """The explanation of one host: what the host is, and why, in sections of statements.
+class HostExplanation:
+    """The explanation of one host, or of a route from it: statements with their reasons, in sections.
 
     ``kinds`` are broker, agent and balancer, of which a host may be several.
     """
@@ -101,8 +101,11 @@ def variable_entry(settings: HostSettings, name: str, label: str, text: str, **m
     return ExplanationEntry(label, text, variable=PREFIX + name, origin=origin, **more)
 
 
-def is_alone_in_group(fleet: Fleet, broker: Broker) -> bool:
-    """Return whether a broker, or its pair, is alone in its group."""
+def is_only_pair_in_group(fleet: Fleet, broker: Broker) -> bool:
+    """Return whether the pair of a broker is the only pair in its group.
+
+    A broker without a peer counts as a pair.
+    """
     return all(other.link_end_name == broker.link_end_name for other in fleet.brokers if other.group == broker.group)
 
 

@@ -8,7 +8,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, client_addresses_section
 from activemq_fleet.explain.agent_page import agent_explanation_title, agent_sections
 from activemq_fleet.explain.balancer_page import balancer_sections
-from activemq_fleet.explain.explanation import Explanation, ExplanationSection
+from activemq_fleet.explain.explanation import ExplanationSection, HostExplanation
 from activemq_fleet.explain.finding_sections import findings_section
 from activemq_fleet.explain.link_sections import incoming_links_section, outgoing_links_section
 from activemq_fleet.explain.ports_and_files import files_section, ports_section
@@ -26,13 +26,13 @@ from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.validation import fleet_with_lint_findings
 
 
-def explain_host(fleet: Fleet, host: str) -> Explanation:
+def explain_host(fleet: Fleet, host: str) -> HostExplanation:
     """Return the explanation of a host: what the host is, and why.
 
     The sections are role, release, ports, store, links, routes, takeover, accounts, files and findings. ``host`` is an
     inventory name, or its first label where only one host has it. The findings are those of ``check_fleet`` without
-    those of the schemas. ``Explanation.section(name)`` returns one section, ``Explanation.to_dict()`` the whole page
-    for JSON.
+    those of the schemas. ``HostExplanation.section(name)`` returns one section,
+    ``HostExplanation.to_dict()`` the whole page for JSON.
 
     Raises InputError for an unknown name, and SettingsError for settings that cannot be rendered.
 
@@ -51,7 +51,7 @@ def explain_host(fleet: Fleet, host: str) -> Explanation:
 
 def explain_host_by_name(
     fleet: Fleet, name: str, routes: Routes | None = None, documents: Mapping[str, XmlDocument] | None = None
-) -> Explanation:
+) -> HostExplanation:
     """Return the explanation of the host with the given name.
 
     The name is an inventory name, or a first label that only this host has. With ``routes`` the page also shows which
@@ -80,7 +80,7 @@ def explain_host_by_name(
     if not kinds:
         titles.append("nothing is deployed to this host, for the reason in the findings below")
     sections.append(findings_section(fleet, host, broker))
-    return Explanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
+    return HostExplanation(host, tuple(kinds), f"{host}: {', and '.join(titles)}", tuple(sections))
 
 
 def _broker_sections(

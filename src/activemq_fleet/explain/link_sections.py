@@ -12,7 +12,7 @@ from activemq_fleet.explain.explanation import (
     ExplanationSection,
     Origin,
     broker_or_pair_noun,
-    is_alone_in_group,
+    is_only_pair_in_group,
 )
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.printable import count_with_noun
@@ -84,7 +84,7 @@ def _outgoing_connector_entry(connector: NetworkConnector, peers: Sequence[Broke
 
 def _no_links_reason(fleet: Fleet, broker: Broker) -> str:
     name = broker.link_end_name
-    if is_alone_in_group(fleet, broker):
+    if is_only_pair_in_group(fleet, broker):
         noun = broker_or_pair_noun(broker)
         return f"{name} is the only {noun} of group {broker.group}, and activemq_links has no link from {name}"
     return f"activemq_topology is {broker.settings.topology}, and activemq_links has no link from {name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 
-from activemq_fleet.explain.explanation import NONE, Explanation, ExplanationEntry, ExplanationSection
+from activemq_fleet.explain.explanation import NONE, ExplanationEntry, ExplanationSection, HostExplanation
 from activemq_fleet.node.printable import escape_unprintable
 
 MOST_LABEL = 30
@@ -18,7 +18,7 @@ Emphasis = Callable[[str, str], str]
 
 
 def explanation_to_text(
-    explanation: Explanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text
+    explanation: HostExplanation, *, width: int = 88, emphasis: Emphasis = lambda text, kind: text
 ) -> str:
     """Return the explanation of a host as plain text.
 

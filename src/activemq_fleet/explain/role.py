@@ -6,7 +6,7 @@ from activemq_fleet.explain.explanation import (
     ExplanationEntry,
     ExplanationSection,
     broker_or_pair_noun,
-    is_alone_in_group,
+    is_only_pair_in_group,
     pair_count,
     variable_entry,
 )
@@ -103,7 +103,7 @@ def _group_entry(fleet: Fleet, broker: Broker) -> ExplanationEntry:
     if any(link.kind == "multicast" for link in broker.links):
         shape = "linked by multicast discovery"
         return variable_entry(broker.settings, "discovery", "group", f"{broker.group}, {units} {shape}", data=data)
-    if is_alone_in_group(fleet, broker):
+    if is_only_pair_in_group(fleet, broker):
         return ExplanationEntry("group", f"{broker.group}, with no other {broker_or_pair_noun(broker)}", data=data)
     if broker.settings.topology != "none":
         shape = f"linked as a {broker.settings.topology}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from activemq_fleet.errors import InputError, names_to_text
-from activemq_fleet.explain.explanation import Explanation, ExplanationEntry, ExplanationSection
+from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, HostExplanation
 from activemq_fleet.explain.host_pages import inventory_name_of
 from activemq_fleet.explain.link_sections import ttl_in_words
 from activemq_fleet.routes import MessageReachAnswer, Routes
@@ -18,7 +18,7 @@ _MOST_NAMED = 20
 
 def explain_route(
     fleet: Fleet, routes: Routes, source: str, target: str, destination: str | None = None
-) -> Explanation:
+) -> HostExplanation:
     """Return the explanation of the route of messages from one broker to another.
 
     It contains the bridges, the route in the opposite direction, and the broker failures that interrupt it. ``source``
@@ -47,7 +47,7 @@ def explain_route(
         ),
     )
     host, other = inventory_name_of(fleet, source), inventory_name_of(fleet, target)
-    return Explanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
+    return HostExplanation(host, ("way",), f"{host} to {other}{what}: {answer.outcome}", sections)
 
 
 def _broker_host_of(fleet: Fleet, name: str) -> str:
