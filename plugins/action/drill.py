@@ -53,7 +53,7 @@ class ActionModule(FleetAction):
         running = import_library_module("lab.drill_run")
         run = running.DrillRun(Path(arguments["directory"]))
         if arguments["step"] == "status":
-            due = run.next_fault_pair_and_number(
+            due = run.next_drill_fault(
                 {host: host_evidence["state"] for host, host_evidence in arguments["evidence"].items()}
             )
             drill = {"due": due.pair, "number": due.number, "faulted": list(due.faulted_hosts), "what": run.plan.what}
@@ -75,7 +75,7 @@ class ActionModule(FleetAction):
         }
         directory = Path(tempfile.mkdtemp(prefix="activemq-drill-"))
         try:
-            drill = import_library_module("lab.drill_hosts").begin_drill_and_return_order(
+            drill = import_library_module("lab.drill_hosts").begin_drill_and_return_fault_sequence(
                 fleet, arguments["pairs"], allowed, arguments["options"], directory
             )
         except BaseException:

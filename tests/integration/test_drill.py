@@ -24,7 +24,7 @@ from activemq_fleet.audit.scraped_availability import read_availability
 from activemq_fleet.drills.judging import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator, TwoAgentLoadSpec
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadGenerator, TwoAgentLoadSpec
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.drill_run import METRICS
@@ -143,7 +143,7 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     sockets = tmp_path / "s"
     sockets.mkdir()
     spec = agent_spec(fleet, fleet.pairs_by_name[PAIR], RATE)
-    with AgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
+    with TwoAgentLoadGenerator(spec, tmp_path / "load", sockets) as generator:
         generator.start_load(120)
         until(
             lambda: generator.last_handled_time() > 0,
@@ -195,7 +195,7 @@ def bring_back(lab: Lab, host: str) -> None:
 class frozen:  # noqa: N801 -- reads as what it does
     """The subscriber's processes stand still inside the block."""
 
-    def __init__(self, generator: AgentLoadGenerator) -> None:
+    def __init__(self, generator: TwoAgentLoadGenerator) -> None:
         here = str(generator.subscriber.config)
         self._processes = [p for p in psutil.process_iter() if here in cmdline_of(p)]
         assert self._processes
@@ -216,9 +216,10 @@ def cmdline_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def waiting(generator: AgentLoadGenerator, since: float) -> int:
+def waiting(generator: TwoAgentLoadGenerator, since: float) -> int:
     """How many events were acknowledged since the subscriber stands still."""
-    return generator.publisher.tail.update_counts().count_records_between("acknowledged", since, time.time())
+    tail = generator.publisher.tail.count_new_journal_records()
+    return tail.count_records_between("acknowledged", since, time.time())
 
 
 @in_every_situation

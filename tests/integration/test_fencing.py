@@ -17,7 +17,7 @@ import pytest
 from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.freeze import freeze_active_broker
+from activemq_fleet.lab.freeze import freeze_and_resume_active_broker
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompPublisher
 from activemq_fleet.releases import Release
@@ -119,7 +119,7 @@ def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again
     assert processes_of(lab.directory) == running, "a second run leaves guards and brokers alone"
     frozen = lab.wait_active(PAIR)
     with sending(lab, frozen) as senders:
-        freeze_result = freeze_active_broker(lab, frozen, steal_lock=True, thaw_after=3)
+        freeze_result = freeze_and_resume_active_broker(lab, frozen, steal_lock=True, thaw_after=3)
         assert freeze_result.served_after is not None
         assert freeze_result.ended_after is not None
         assert not freeze_result.two_masters

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.drill_files import state_changes
+from activemq_fleet.lab.drill_files import broker_state_changes_since
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
 from tests.integration.java_clients import compiled
@@ -44,7 +44,7 @@ def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Pat
         blocked += [int(line.split()[1]) for line in client.stdout]
     assert client.returncode == 0
 
-    changes = state_changes(lab.log(B).read_text(errors="replace"), killed)
+    changes = broker_state_changes_since(lab.log(B).read_text(errors="replace"), killed)
     takeover = next(at for at, state in changes if state == "active") - killed
     got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/sent", credentials, expected=COUNT, timeout=120)
     assert set(got) == {f"message {number}" for number in range(COUNT)}

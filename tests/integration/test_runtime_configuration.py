@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.artifacts import fetch_distribution_directory
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.preparation import install_broker_configuration
-from activemq_fleet.lab.state import InstalledSoftware
+from activemq_fleet.lab.state import InstalledRelease
 from activemq_fleet.lab.stomp import Credentials, StompError
 from activemq_fleet.node.config import pending_restart
 from activemq_fleet.node.config.versions import ConfigurationPaths
@@ -53,7 +53,7 @@ class Running:
         self.lab, self.directory = lab, directory
         home = fetch_distribution_directory(Release.of("5.18.3"))
         assert home is not None
-        self.software = InstalledSoftware(str(home), whole=True)
+        self.software = InstalledRelease(str(home), whole=True)
         self.pids = self.processes()
 
     def processes(self) -> list[int | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
-from activemq_fleet.lab.state import InstalledSoftware, LabState
+from activemq_fleet.lab.state import InstalledRelease, LabState
 from activemq_fleet.topology import Fleet, build_fleet
 
 BLOCK = 77
@@ -31,6 +31,6 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
 
 def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> tuple[LabLayout, LabState]:
     """Where a lab of the fleet lies, and its state before it has variables."""
-    software = {broker.release.text: InstalledSoftware("/software", whole) for broker in fleet.brokers}
+    software = {broker.release.text: InstalledRelease("/software", whole) for broker in fleet.brokers}
     addresses = assign_loopback_addresses(fleet, BLOCK)
     return LabLayout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})

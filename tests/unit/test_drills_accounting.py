@@ -40,7 +40,7 @@ def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
 def journal_of(owner: str, records: Sequence[Record]) -> AgentJournal:
     """The journal that is read where these records are written; ``at`` is in seconds since the epoch."""
     lines = [{**record, "ts": datetime.fromtimestamp(record["at"], UTC).isoformat()} for record in records]
-    return AgentJournal.from_parsed_lines(
+    return AgentJournal.from_parsed_journal_lines(
         owner, [parse_journal_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)]
     )
 

@@ -153,7 +153,7 @@ def test_the_lab_tells_what_the_judge_concludes(
     hosts = make_lab_hosts(tmp_path, whole=False, **profile)
     deployed = DeployedConfiguration(store="/store", pure=case.pure)
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
-    monkeypatch.setattr(processes, "last_process_run", lambda *_: run)
+    monkeypatch.setattr(processes, "last_broker_process_run", lambda *_: run)
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
     monkeypatch.setattr(hosts, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))

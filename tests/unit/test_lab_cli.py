@@ -14,14 +14,14 @@ from activemq_fleet.cli.main import main
 from activemq_fleet.errors import LabError
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.lab.loopback_overlay import VariableSubstitution
+from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.status import HostStatus
 
 STATUS = (
     HostStatus("orders-mq01-a", "127.77.1.1", {"openwire": 61616}, "master", "active", 4711, 12, ()),
     HostStatus("orders-mq01-b", "127.77.1.2", {"openwire": 61616}, "slave", "stopped", None, None, ()),
 )
-CHANGES = (VariableSubstitution("orders-mq01-a", "activemq_bind", None, "127.77.1.1"),)
+CHANGES = (ReplacedHostVariable("orders-mq01-a", "activemq_bind", None, "127.77.1.1"),)
 
 
 class Calls(list[Any]):

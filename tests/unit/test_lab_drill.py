@@ -12,7 +12,7 @@ from activemq_fleet.drills.accounting import AgentJournal, count_event_outcomes
 from activemq_fleet.drills.model import StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
-from activemq_fleet.lab.drill_files import read_agent_journal, state_changes, state_spans
+from activemq_fleet.lab.drill_files import broker_state_changes_since, read_agent_journal, state_spans
 from activemq_fleet.lab.load_process import specs_from_json, specs_to_json
 from activemq_fleet.lab.load_spec import make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
@@ -133,11 +133,11 @@ waiting a lock to be acquired | org.apache.activemq.store.SharedFileLocker | mai
 
 
 def test_a_log_tells_when_a_broker_came_into_which_state() -> None:
-    found = state_changes(LOG, 0.0)
+    found = broker_state_changes_since(LOG, 0.0)
 
     assert [state for _, state in found] == ["starting", "standby", "starting", "active"]
     assert found[3][0] - found[1][0] == pytest.approx(9.25)
-    assert state_changes(LOG, found[2][0] + 0.1) == found[3:]
+    assert broker_state_changes_since(LOG, found[2][0] + 0.1) == found[3:]
 
 
 def line(jseq: int, kind: str, **more: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab import drill_hosts, drill_run
-from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextFaultPairAndNumber, fault_from_mapping
+from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, NextDrillFault, fault_from_mapping
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.topology import Fleet
 from tests.support.drilled_pair import A, B
@@ -20,7 +20,7 @@ PAIR = "orders-mq01"
 
 
 def begin(found: Fleet, directory: Path, allowed: object = True, **options: Any) -> dict[str, Any]:
-    return drill_hosts.begin_drill_and_return_order(
+    return drill_hosts.begin_drill_and_return_fault_sequence(
         found, list(found.pairs_by_name), {"orders": allowed}, options, directory
     )
 
@@ -103,22 +103,22 @@ def record(run: DrillRun, **fields: str) -> str | None:
 
 
 def test_faults_are_due_until_enough_of_them_count(begun: DrillRun) -> None:
-    assert begun.next_fault_pair_and_number(STATES) == NextFaultPairAndNumber(PAIR, 1, ())
+    assert begun.next_drill_fault(STATES) == NextDrillFault(PAIR, 1, ())
     record(begun)
-    assert begun.next_fault_pair_and_number(STATES).number == 2
+    assert begun.next_drill_fault(STATES).number == 2
     record(begun, number="2", host=B)
 
-    assert begun.next_fault_pair_and_number(STATES) == NextFaultPairAndNumber(None, 2, (A, B))
+    assert begun.next_drill_fault(STATES) == NextDrillFault(None, 2, (A, B))
 
 
 def test_a_fault_under_too_little_load_is_void_and_repeated_twice_at_most(begun: DrillRun) -> None:
     assert record(begun, rate_handled="12") == (
         "the test load was 12 events per second before the fault, but the drill requires 50"
     )
-    assert begun.next_fault_pair_and_number(STATES).number == 1
+    assert begun.next_drill_fault(STATES).number == 1
     record(begun, rate_handled="12")
     record(begun, rate_handled="12")
-    assert begun.next_fault_pair_and_number(STATES).number == 2
+    assert begun.next_drill_fault(STATES).number == 2
 
 
 def test_a_void_fault_of_a_pair_whose_node_does_not_come_back_is_not_repeated(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_void_fault_of_a_pair_whose_node_does_not_come_back_is_not_repeated(tm
     run = DrillRun.begin(plan, fleet_of(), tmp_path, 1)
     record(run, rate_handled="12")
 
-    assert run.next_fault_pair_and_number(STATES).pair is None
+    assert run.next_drill_fault(STATES).pair is None
     assert run.plan == plan
 
 
@@ -134,13 +134,13 @@ def test_a_fault_that_went_wrong_is_the_last(begun: DrillRun) -> None:
     record(begun)
     begun.record_problem_of_last_fault("orders-mq01 is not whole")
 
-    assert begun.next_fault_pair_and_number(STATES).pair is None
+    assert begun.next_drill_fault(STATES).pair is None
     assert [fault.problem for fault in begun.injected_faults] == ["orders-mq01 is not whole"]
 
 
 def test_the_fleet_is_remembered_as_it_was_found_first(begun: DrillRun) -> None:
-    begun.next_fault_pair_and_number(STATES)
-    begun.next_fault_pair_and_number({A: "stopped", B: "active"})
+    begun.next_drill_fault(STATES)
+    begun.next_drill_fault({A: "stopped", B: "active"})
 
     assert json.loads((begun.directory / "drill.json").read_text())["first"] == {A: "active", B: "standby"}
 
@@ -151,7 +151,7 @@ def test_a_load_that_has_ended_ends_the_drill(begun: DrillRun) -> None:
     with pytest.raises(
         LabError, match=r"stopped \(the publisher of orders-mq01 stopped unexpectedly\)\. Correct this error"
     ):
-        begun.next_fault_pair_and_number(STATES)
+        begun.next_drill_fault(STATES)
 
 
 def test_without_an_event_after_the_fault_the_load_has_not_gone_on(begun: DrillRun) -> None:
@@ -163,7 +163,7 @@ def test_without_an_event_after_the_fault_the_load_has_not_gone_on(begun: DrillR
 
 
 def test_without_journals_the_end_is_never_clean(begun: DrillRun) -> None:
-    begun.next_fault_pair_and_number(STATES)
+    begun.next_drill_fault(STATES)
     for number in ("1", "2"):
         record(begun, number=number)
     (begun.directory / "done").touch()

@@ -139,7 +139,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
         return {}
 
     monkeypatch.setattr(
-        processes, "last_process_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version)
+        processes, "last_broker_process_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version)
     )
     monkeypatch.setattr(processes, "find_process", lambda *_: SimpleNamespace(pid=os.getpid()))
     monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: probe)
@@ -152,5 +152,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
 
 def test_lab_shows_stopped_broker_whose_configuration_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
-    monkeypatch.setattr(processes, "last_process_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone"))
+    monkeypatch.setattr(
+        processes, "last_broker_process_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone")
+    )
     assert hosts.observe_broker(hosts.fleet.broker(A)).state == "stopped"

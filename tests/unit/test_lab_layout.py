@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, lab_layout_for, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, lab_layout_for, write_lab_file
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +72,8 @@ def test_two_commands_do_not_work_on_one_lab_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_is_replaced_whole_and_private(tmp_path: Path) -> None:
-    write_file_atomically(tmp_path / "d" / "f", "one")
-    write_file_atomically(tmp_path / "d" / "f", b"two")
+    write_lab_file(tmp_path / "d" / "f", "one")
+    write_lab_file(tmp_path / "d" / "f", b"two")
     assert (tmp_path / "d" / "f").read_text() == "two"
     assert stat.S_IMODE((tmp_path / "d" / "f").stat().st_mode) == 0o600
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["f"]

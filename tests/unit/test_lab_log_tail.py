@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.lab.log_tail import LogTail, explain_failed_run, log_records_of_run
+from activemq_fleet.lab.log_tail import LogTail, explain_failed_run, log_records_of_broker_run
 from activemq_fleet.lab.processes import ProcessRun
 from tests.log_reading import logger_of
 
@@ -85,7 +85,7 @@ def test_a_failure_is_explained_by_the_last_error_of_the_run(log: Path) -> None:
     run = run_from(log)
     append(log, line("new", "ERROR") + "Caused by: java.net.BindException: Address already in use\n")
     assert explain_failed_run(log.parent, run) == "new: java.net.BindException: Address already in use"
-    assert len(log_records_of_run(log.parent, run)) == 1
+    assert len(log_records_of_broker_run(log.parent, run)) == 1
 
 
 def test_a_failure_before_the_first_line_is_explained_by_what_was_printed(log: Path) -> None:

@@ -10,7 +10,7 @@ from activemq_fleet.lab.loopback_overlay import (
     assign_loopback_addresses,
     fleet_for_clients,
     jvm_hosts_file_content,
-    list_variable_substitutions,
+    list_replaced_host_variables,
     loopback_variables,
     variables_with_overlay,
 )
@@ -169,7 +169,7 @@ def test_a_database_of_the_labs_takes_the_place_of_the_fleets(url: str, options:
     assert "p4ssw0rt" not in str(overlay)
     [shown, _] = [
         substitution
-        for substitution in list_variable_substitutions(hosts, overlay)
+        for substitution in list_replaced_host_variables(hosts, overlay)
         if substitution.variable == "activemq_jdbc"
     ]
     assert "password: ********" in shown.after
@@ -239,13 +239,13 @@ def test_the_difference_shows_no_secret() -> None:
         users=[{"name": "app", "password": "p4ssw0rt-app", "groups": ["g"]}],
     )
     hosts[A]["activemq_network_password"] = hosts[B]["activemq_network_password"] = UndecryptedVaultValue("x")
-    shown = str(list_variable_substitutions(hosts, overlaid(hosts)))
+    shown = str(list_replaced_host_variables(hosts, overlaid(hosts)))
     assert "p4ssw0rt-app" not in shown
     assert "activemq_network_password" in shown
 
 
 def test_the_difference_holds_only_what_differs() -> None:
     hosts = variables(bind="127.77.1.1")
-    changed = {(item.host, item.variable) for item in list_variable_substitutions(hosts, overlaid(hosts))}
+    changed = {(item.host, item.variable) for item in list_replaced_host_variables(hosts, overlaid(hosts))}
     assert (A, "activemq_bind") not in changed
     assert (B, "activemq_bind") in changed

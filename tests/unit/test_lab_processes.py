@@ -47,7 +47,7 @@ def living(layout: LabLayout, run: ProcessRun) -> psutil.Process:
 
 def test_what_was_started_is_found_again_from_the_disk(layout: LabLayout) -> None:
     run = launch(layout)
-    again = processes.last_process_run(layout, "a")
+    again = processes.last_broker_process_run(layout, "a")
     assert again == run
     assert living(layout, again).pid == run.pid
 
@@ -173,7 +173,7 @@ def test_a_frozen_process_is_killed_without_waiting_for_the_grace_period(
 
 def test_strays_are_found_by_their_mark_alone(layout: LabLayout) -> None:
     run = launch(layout)
-    processes.delete_run_record(layout, "a")
+    processes.delete_broker_run_record(layout, "a")
     assert [process.pid for process in processes.lab_processes(layout)] == [run.pid]
 
 
@@ -194,7 +194,7 @@ def test_a_program_that_is_not_there_is_one_line(layout: LabLayout) -> None:
 def test_a_record_that_cannot_be_read_is_none(layout: LabLayout, content: str) -> None:
     layout.runs.mkdir()
     (layout.runs / "a.json").write_text(content)
-    assert processes.last_process_run(layout, "a") is None
+    assert processes.last_broker_process_run(layout, "a") is None
 
 
 def test_options_of_the_users_environment_do_not_reach_a_broker(

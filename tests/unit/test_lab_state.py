@@ -15,7 +15,7 @@ from activemq_fleet.errors import ArtifactError, LabError
 from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import Lab, preparation, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.state import LabState, load_lab_state
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
@@ -126,7 +126,7 @@ def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> Non
 def test_a_full_disk_is_named(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     with pytest.raises(LabError, match=rf"{small_disk}/state cannot be written \(No space left on device\)"):
-        write_file_atomically(small_disk / "state", b"x" * 20_000)
+        write_lab_file(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.topology import Fleet
@@ -85,7 +85,7 @@ def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> N
 
 def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
     fleet = bridged()
-    status = status_from_snapshot(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
+    status = broker_status_from_snapshot(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
     assert status.to_dict() == {
         "host": HUB,
         "address": "127.77.1.1",

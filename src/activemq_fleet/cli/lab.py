@@ -19,7 +19,7 @@ from activemq_fleet.node.printable import count_with_noun
 
 if TYPE_CHECKING:
     from activemq_fleet.lab import Lab
-    from activemq_fleet.lab.loopback_overlay import VariableSubstitution
+    from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
     from activemq_fleet.lab.status import HostStatus
 
 _difference = click.option("--show-difference", is_flag=True, help="Show the inventory settings that the lab replaces.")
@@ -182,10 +182,10 @@ def freeze_command(host: str, lab: Lab, steal_lock: bool, thaw_after: float) -> 
     store when it resumes: use --steal-lock only with test data. Exit code 1: with --steal-lock, both nodes serve
     clients at the end.
     """
-    from activemq_fleet.lab.freeze import freeze_active_broker
+    from activemq_fleet.lab.freeze import freeze_and_resume_active_broker
 
     with sigterm_as_interrupt():
-        freeze_result = freeze_active_broker(
+        freeze_result = freeze_and_resume_active_broker(
             lab, host, steal_lock=steal_lock, thaw_after=thaw_after, progress=print_escaped_to_stderr
         )
     for sentence in freeze_result.freeze_effect_sentences():
@@ -221,7 +221,7 @@ def _describe_bridges(host: HostStatus) -> str:
     return ", ".join([*lasting, *(f"{peer} (breaks repeatedly)" for peer in host.breaking)]) or "-"
 
 
-def _print_difference(substitutions: Sequence[VariableSubstitution]) -> None:
+def _print_difference(substitutions: Sequence[ReplacedHostVariable]) -> None:
     rows = [(s.host, s.variable, "(default)" if s.before is None else s.before, s.after) for s in substitutions]
     print_table(("host", "variable", "of the inventory", "in the lab"), rows)
 

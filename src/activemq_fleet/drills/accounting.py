@@ -36,13 +36,13 @@ class AgentJournal:
     connections: list[tuple[int, JournalLine]] = field(default_factory=list)
 
     @classmethod
-    def from_parsed_lines(cls, owner: str, parsed: Iterable[ParsedJournalLine]) -> AgentJournal:
-        """Return the agent's journal made from parsed lines of its files.
+    def from_parsed_journal_lines(cls, owner: str, lines: Iterable[ParsedJournalLine]) -> AgentJournal:
+        """Return the event journal of an agent, made from the parsed lines of the journal's files.
 
         Lines without an agent or a time are left out.
         """
         journal = cls(owner)
-        for _, record, _, _, conn in parsed:
+        for _, record, _, _, conn in lines:
             if record is not None and record.ts is not None:
                 journal.lines.append(record)
                 if conn is not None:
@@ -50,7 +50,7 @@ class AgentJournal:
         return journal
 
     @property
-    def agent_name(self) -> str:
+    def journal_agent_name(self) -> str:
         """The name of the agent that wrote the journal.
 
         The name is the description ``owner`` if the journal has no records.
@@ -58,7 +58,7 @@ class AgentJournal:
         return self.lines[0].agent if self.lines else self.owner
 
     @property
-    def store_epochs_without_stop_record(self) -> set[EpochKey]:
+    def agent_epochs_without_stop_record(self) -> set[EpochKey]:
         """The epochs (lifetimes of an agent's store) in the journal that have no stop record at their end.
 
         Each epoch is a key (agent, epoch). Later records may be missing.
@@ -69,19 +69,16 @@ class AgentJournal:
             last[key] = max(line, last.get(key, line), key=lambda record: record.jseq)
         return {key for key, line in last.items() if line.kind != "stopped"}
 
-    def event_ids(self, *kinds: str) -> set[str]:
-        """Return the ids of the events in the agent's journal.
-
-        Only records of the given kinds are used.
-        """
+    def journal_event_ids(self, *kinds: str) -> set[str]:
+        """Return the ids of the events about which the agent's journal has a record of one of the given kinds."""
         return {line.event_id for line in self.lines if line.kind in kinds and line.event_id}
 
-    def journal_record_times(self, kind: str, ids: Collection[str]) -> list[float]:
-        """Return a sorted list of the times of the event journal's records of a kind about events with given ids.
+    def event_journal_record_times(self, kind: str, event_ids: Collection[str]) -> list[float]:
+        """Return the sorted times of those event journal records that have the given kind and one of the event ids.
 
-        The times are in epoch seconds; a kind is such as ``handled``; ``ids`` are the event ids.
+        The times are in epoch seconds; a kind is such as ``handled``.
         """
-        of_kind = (line for line in self.lines if line.kind == kind and line.event_id in ids)
+        of_kind = (line for line in self.lines if line.kind == kind and line.event_id in event_ids)
         return sorted(line.ts.timestamp() for line in of_kind if line.ts is not None)
 
 
@@ -95,17 +92,17 @@ def count_event_outcomes(
     """
     judged = evaluate_journals(
         [*publisher.lines, *subscriber.lines],
-        truncated_epochs=publisher.store_epochs_without_stop_record | subscriber.store_epochs_without_stop_record,
-        subscribed_before_events=[subscriber.agent_name],
+        truncated_epochs=publisher.agent_epochs_without_stop_record | subscriber.agent_epochs_without_stop_record,
+        subscribed_before_events=[subscriber.journal_agent_name],
     )
-    owners = {journal.agent_name: journal.owner for journal in (publisher, subscriber)}
+    owners = {journal.journal_agent_name: journal.owner for journal in (publisher, subscriber)}
     gaps = [
         f"the event journal of {journal.owner} is missing" for journal in (publisher, subscriber) if not journal.lines
     ]
     gaps += [_sentence(owners[gap.agent], gap) for gap in judged.gaps]
-    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.agent_name for gap in judged.gaps)
-    barriers = publisher.event_ids("barrier")  # accepted like any other, and no event
-    known = publisher.event_ids("accepted")
+    publisher_has_gaps = not publisher.lines or any(gap.agent == publisher.journal_agent_name for gap in judged.gaps)
+    barriers = publisher.journal_event_ids("barrier")  # accepted like any other, and no event
+    known = publisher.journal_event_ids("accepted")
     accepted = dict.fromkeys(i for i in (*promised, *sorted(known)) if i not in barriers)
     outcomes = {outcome.event_id: outcome for outcome in judged.outcomes}
     counts: Counter[EventVerdict] = Counter()
@@ -120,8 +117,8 @@ def count_event_outcomes(
         pair=pair,
         protocol=protocol,
         accepted=len(accepted),
-        acknowledged=len(publisher.event_ids("acknowledged", "unconfirmed") & accepted.keys()),
-        handled=len(subscriber.event_ids("handled") & accepted.keys()),
+        acknowledged=len(publisher.journal_event_ids("acknowledged", "unconfirmed") & accepted.keys()),
+        handled=len(subscriber.journal_event_ids("handled") & accepted.keys()),
         lost=counts["lost"],
         duplicate=counts["duplicate"],
         stuck=counts["stuck"],

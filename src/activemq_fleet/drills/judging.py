@@ -13,12 +13,12 @@ ATTEMPTS = 3
 """Largest number of attempts to inject a fault with enough events in flight."""
 
 
-def minimum_event_rate(rate: float) -> float:
-    """Return the events per second below which a load is too slow for a fault of a drill to count.
+def minimum_event_rate(intended_rate: float) -> float:
+    """Return the lowest rate of a drill's load, in events per second, at which a fault counts.
 
-    It is 50, or half of the load's rate ``rate`` if that is lower.
+    It is 50, or half of the intended rate if that is lower.
     """
-    return min(LOWEST_RATE, rate / 2)
+    return min(LOWEST_RATE, intended_rate / 2)
 
 
 def fault_void_reason(accepted: float, handled: float, rate: float) -> str | None:

@@ -39,11 +39,8 @@ class TwoAgentLoadSpec:
     subscriber: Mapping[str, str] = field(repr=False)
 
 
-class AgentLoadGenerator(LoadGenerator):
-    """A load generator that consists of two failover agents.
-
-    One agent publishes events steadily, the other agent receives them.
-    """
+class TwoAgentLoadGenerator(LoadGenerator):
+    """A load generator that publishes events through one failover agent and receives them through another one."""
 
     def __init__(self, spec: TwoAgentLoadSpec, directory: Path, sockets: Path) -> None:
         super().__init__(spec.name, directory)

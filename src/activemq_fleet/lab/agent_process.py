@@ -50,7 +50,7 @@ class JournalTail:
         """The event ids of barriers, sent or received."""
         self._moments: dict[str, deque[float]] = {}
 
-    def update_counts(self) -> JournalTail:
+    def count_new_journal_records(self) -> JournalTail:
         """Count, by kind, the records added to the agent's event journal since the last call; return this JournalTail.
 
         The method also stores the times of the records and the event ids of barriers.
@@ -189,11 +189,11 @@ class AgentProcess:
         Raises AgentError when the process has ended.
         """
         self.raise_if_ended()
-        return self.tail.update_counts().counts[kind]
+        return self.tail.count_new_journal_records().counts[kind]
 
     def seconds_connected(self) -> float:
         """Return for how many seconds the failover agent has been connected to a broker; 0 without a connection."""
-        since = self.tail.update_counts().connected_since
+        since = self.tail.count_new_journal_records().connected_since
         return 0.0 if since is None else time.time() - since
 
     def delete_durable_session(self) -> None:

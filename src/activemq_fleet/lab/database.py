@@ -15,7 +15,7 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import (
     DATABASE_PORT,
     DATABASE_USER,
@@ -119,7 +119,7 @@ class LabDatabase:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.rmtree(self._data, ignore_errors=True)
         secret = self.directory / "password"
-        write_file_atomically(secret, self._password)
+        write_lab_file(secret, self._password)
         try:
             options = ["--auth=scram-sha-256", f"--pwfile={secret}", f"--username={_OWNER}", "--encoding=UTF8"]
             where = ["--locale=C", "--pgdata", str(self._data)]

@@ -169,7 +169,7 @@ class _LabDrill:
                         f"the drill stops, because pair {pair} has two masters: {both}. Stop the lab (`lab down`), and "
                         "read the logs of both nodes"
                     )
-            due = run.next_fault_pair_and_number(states)
+            due = run.next_drill_fault(states)
             whole = {
                 pair: nodes
                 for pair, nodes in by_pair.items()

@@ -44,7 +44,7 @@ def read_agent_journal(directory: Path, agent_description: str) -> AgentJournal:
     A line that cannot be read becomes a gap. ``agent_description`` names the agent in texts.
     """
     files = sorted((directory / "agent").glob("*.jsonl"))
-    return AgentJournal.from_parsed_lines(
+    return AgentJournal.from_parsed_journal_lines(
         agent_description, (line for path in files for line in parsed_journal_lines(memoryview(path.read_bytes())))
     )
 
@@ -65,10 +65,10 @@ def pair_outcomes_and_faults(
     subscriber = read_agent_journal(where / "subscriber", f"the subscriber of the test load on {pair}")
     promised = _promised(where / "promised")
     account = count_event_outcomes(pair, protocol, publisher, subscriber, promised)
-    event_ids = publisher.event_ids("accepted") | set(promised)
+    event_ids = publisher.journal_event_ids("accepted") | set(promised)
     handled, acknowledged = (
-        subscriber.journal_record_times("handled", event_ids),
-        publisher.journal_record_times("acknowledged", event_ids),
+        subscriber.event_journal_record_times("handled", event_ids),
+        publisher.event_journal_record_times("acknowledged", event_ids),
     )
     return account, [_measured(fault, publisher, handled, acknowledged, skew) for fault in faults]
 
@@ -108,17 +108,21 @@ def _until(fault: Fault) -> float:
     return fault.at + (_LONGEST if fault.takeover is None else fault.takeover) + _AFTER
 
 
-def state_changes(log: str, began: float) -> list[tuple[float, ObservedState]]:
-    """Return a list of the changes of a broker's state that its log shows from ``began`` (epoch seconds) on.
+def broker_state_changes_since(log_text: str, start_time: float) -> list[tuple[float, ObservedState]]:
+    """Return the changes of a broker's state that its log shows from ``start_time`` (epoch seconds) on.
 
     Each change is a tuple of its time in epoch seconds and the new state, such as ``active``. The list is in order of
     time.
     """
     story, changes = BrokerRun(), list[tuple[float, ObservedState]]()
-    for record in parse_log(log):
+    for record in parse_log(log_text):
         story.apply_records([record])
         state = _STATES[story.phase]
-        if story.since is not None and story.since.timestamp() >= began and (not changes or changes[-1][1] != state):
+        if (
+            story.since is not None
+            and story.since.timestamp() >= start_time
+            and (not changes or changes[-1][1] != state)
+        ):
             changes.append((story.since.timestamp(), state))
     return changes
 

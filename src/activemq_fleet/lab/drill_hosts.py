@@ -34,14 +34,14 @@ def _require_drill_packages() -> None:
         )
 
 
-def begin_drill_and_return_order(
+def begin_drill_and_return_fault_sequence(
     fleet: Fleet,
     pairs: Sequence[str],
     allowed_by_group: Mapping[str, Any],
     options: Mapping[str, Any],
     directory: Path,
 ) -> dict[str, Any]:
-    """Begin a drill (faults injected under load) on pairs, and return the order in which the pairs get their faults.
+    """Begin a drill (faults injected under load) on pairs, and return the sequence of the faults by their pairs.
 
     Returns a dictionary: ``order`` (the name of the pair of each fault), ``seed`` (of the random choice), and
     ``where`` (``lab`` or ``hosts``). The function rejects pairs on which drills are forbidden, chooses the order of

@@ -26,10 +26,10 @@ from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKin
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
+    broker_state_changes_since,
     describe_machine,
     fault_with_scraped_downtime,
     pair_outcomes_and_faults,
-    state_changes,
     state_spans,
 )
 from activemq_fleet.lab.drill_reach import require_reachable_nodes
@@ -72,11 +72,10 @@ class DrillPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NextFaultPairAndNumber:
-    """The name of the pair into which a drill injects its next fault (None after the last), and the fault's number.
+class NextDrillFault:
+    """The next fault of a drill: its number, and the name of the pair that gets it (None after the last fault).
 
-    Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in
-    this drill.
+    Numbers begin at 1. ``faulted_hosts`` are the hosts that have had a fault in this drill.
     """
 
     pair: str | None
@@ -144,8 +143,8 @@ class DrillRun:
         path = self.directory / "faults.json"
         return TypeAdapter(list[Fault]).validate_json(path.read_bytes()) if path.exists() else []
 
-    def next_fault_pair_and_number(self, broker_states: Mapping[str, str]) -> NextFaultPairAndNumber:
-        """Return the pair of the next fault and the fault's number; the pair is None if the drill has no further fault.
+    def next_drill_fault(self, broker_states: Mapping[str, str]) -> NextDrillFault:
+        """Return the drill's next fault: its pair and number; the pair is None if the drill has no further fault.
 
         A void fault (too few events flowed) is repeated, at most twice. After a failed fault, no further fault follows.
         The first call stores ``broker_states``, by host, as the initial states of the fleet. Later calls do not use
@@ -161,8 +160,8 @@ class DrillRun:
                 tries = [fault for fault in faults if fault.number == number]
                 most = 1 if pair in plan.single_fault_pairs else ATTEMPTS
                 if not any(fault.void is None for fault in tries) and len(tries) < most:
-                    return NextFaultPairAndNumber(pair, number, faulted)
-        return NextFaultPairAndNumber(None, len(plan.order), faulted)
+                    return NextDrillFault(pair, number, faulted)
+        return NextDrillFault(None, len(plan.order), faulted)
 
     def wait_for_steady_load_rates(self, pair: str, patience: float) -> tuple[float, float]:
         """Wait until the load on a pair is steady, and return its rates of accepted and of handled events per second.
@@ -190,20 +189,20 @@ class DrillRun:
         wanted.touch()
         poll_until_true(lambda: not wanted.exists(), 5, 0.01)
 
-    def wait_until_event_handled_after(self, pair: str, moment: float, patience: float) -> None:
-        """Wait until the subscriber of a pair handles an event later than a moment, in epoch seconds.
+    def wait_until_event_handled_after(self, pair: str, moment: float, timeout: float) -> None:
+        """Wait until the subscriber of a pair has handled any event after a moment, which is in epoch seconds.
 
-        The event itself may be older than the moment. Raises LabError if the subscriber handles no event within
-        ``patience`` seconds, or when the load has ended.
+        The event may have been published before the moment. Raises LabError if the subscriber handles no event within
+        ``timeout`` seconds, or when the load has ended.
         """
 
         def is_handled() -> bool:
             self._raise_if_ended()
             return bool(self._status(pair).get("last", 0.0) > moment)
 
-        if not poll_until_true(is_handled, patience, _POLL):
+        if not poll_until_true(is_handled, timeout, _POLL):
             raise LabError(
-                f"pair {pair}: the test load handled no event in the {patience:g} s after the fault: check the logs of "
+                f"pair {pair}: the test load handled no event in the {timeout:g} s after the fault: check the logs of "
                 "both nodes of the pair"
             )
 
@@ -378,4 +377,4 @@ def _spans(
 
 def _logged(broker: Broker, began: float) -> list[tuple[float, ObservedState]]:
     log = Path(broker_directory_paths(broker).data, LOG)
-    return state_changes(log.read_text(errors="replace"), began) if log.exists() else []
+    return broker_state_changes_since(log.read_text(errors="replace"), began) if log.exists() else []

@@ -63,14 +63,14 @@ class FreezeResult:
         return (taken, thawed, *([f"after {self.host} resumed: {self.two_masters}"] if self.two_masters else []))
 
 
-def freeze_active_broker(
+def freeze_and_resume_active_broker(
     lab: Lab, host: str, *, steal_lock: bool, thaw_after: float, progress: Callable[[str], None] = lambda _line: None
 ) -> FreezeResult:
-    """Freeze an active broker like a paused virtual machine, and resume it later.
+    """Freeze an active broker like a paused virtual machine, resume it after a time, and return the result.
 
-    The function returns the result. The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s
-    after the takeover by its peer. Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not
-    take over. Raises LabError for a broker that shares no store, or does not serve.
+    The guard of the broker is also frozen. The broker is resumed ``thaw_after`` s after the takeover by its peer.
+    Without ``steal_lock`` the frozen broker keeps its lock, and the other node does not take over. Raises LabError for
+    a broker that shares no store, or does not serve.
     """
     broker = lab.fleet.broker(host)
     if broker.shared_store_directory is None or broker.peer is None:

@@ -22,7 +22,7 @@ from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, make_connector_probe
-from activemq_fleet.lab.state import InstalledSoftware, LabState, make_shared_store_directory
+from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_access import (
@@ -93,7 +93,7 @@ class LabBrokers:
         broker, which must return within ``timeout`` seconds.
         """
         with self._locks[broker.host]:
-            run = self.last_process_run(broker)
+            run = self.last_broker_process_run(broker)
             if run is None:
                 return BrokerSnapshot("stopped", BrokerRun())
             process = processes.find_process(self.layout, run)
@@ -156,15 +156,15 @@ class LabBrokers:
         The state is that of the current or the last run.
         """
         with self._locks[broker.host]:
-            run = self.last_process_run(broker)
+            run = self.last_broker_process_run(broker)
             return self._broker_run(broker, run) if run else BrokerRun()
 
-    def last_process_run(self, broker: Broker) -> ProcessRun | None:
+    def last_broker_process_run(self, broker: Broker) -> ProcessRun | None:
         """Return the record of the last process that ran a broker; None if the broker was never started.
 
         The process may have ended.
         """
-        return processes.last_process_run(self.layout, broker.host)
+        return processes.last_broker_process_run(self.layout, broker.host)
 
     def running_process(self, broker: Broker) -> psutil.Process | None:
         """Return the broker's process, or None if it does not run."""
@@ -262,7 +262,7 @@ class LabBrokers:
 
         The reason is the end of a sentence: the last error in the broker's log, and the path of the log.
         """
-        run = self.last_process_run(broker)
+        run = self.last_broker_process_run(broker)
         reason = explain_failed_run(self.data_directory(broker), run) if run else ""
         # Its end is the deepest cause.
         is_short = len(reason) <= _LONGEST_REASON
@@ -275,7 +275,7 @@ class LabBrokers:
             shutil.rmtree(self.data_directory(broker), ignore_errors=True)
             shutil.rmtree(broker.store_directory, ignore_errors=True)
             make_shared_store_directory(broker)
-            processes.delete_run_record(self.layout, broker.host)
+            processes.delete_broker_run_record(self.layout, broker.host)
             self._tails.pop(broker.host, None)
 
     def _broker_run(self, broker: Broker, run: ProcessRun) -> BrokerRun:
@@ -289,7 +289,7 @@ def _stays_taken(address: tuple[str, int]) -> bool:
     return not poll_until_true(lambda: not is_port_taken(address), _PORT_FREED)
 
 
-def _arguments(broker: Broker, software: Mapping[str, InstalledSoftware]) -> Iterator[str]:
+def _arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iterator[str]:
     """Yield the arguments of java in a broker's service unit, adapted to the lab's software.
 
     A class path of jars replaces the start jar where the software is not a whole distribution.

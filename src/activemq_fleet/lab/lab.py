@@ -15,7 +15,7 @@ from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
-from activemq_fleet.lab.loopback_overlay import VariableSubstitution
+from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
 from activemq_fleet.lab.operations import record_operation_begin_and_end
 from activemq_fleet.lab.polling import poll_until_true
@@ -24,7 +24,12 @@ from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.state import load_lab_state
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.whole_fleet import start_fleet, stop_outdated_brokers, terminate_brokers, write_client_files
+from activemq_fleet.lab.whole_fleet import (
+    start_fleet,
+    stop_outdated_brokers,
+    terminate_running_brokers,
+    write_client_and_agent_files,
+)
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service
@@ -144,7 +149,7 @@ class Lab(ReadOnlyLab):
 
     # -- the whole of it ----------------------------------------------------------------------
 
-    def prepare(self, *, prometheus: bool = False) -> tuple[VariableSubstitution, ...]:
+    def prepare(self, *, prometheus: bool = False) -> tuple[ReplacedHostVariable, ...]:
         """Prepare the lab for its start: fetch software, claim addresses, and write its inventory.
 
         The addresses are loopback addresses, and the inventory for Ansible is ``inventory.yml``. No broker is started.
@@ -179,7 +184,7 @@ class Lab(ReadOnlyLab):
                 broker.host: install_broker_configuration(broker, hosts.lab.software[broker.release.text])
                 for broker in hosts.fleet.brokers
             }
-            write_client_files(self._layout, self.client_fleet)
+            write_client_and_agent_files(self._layout, self.client_fleet)
             with self._record_operation("lab up", [broker.host for broker in hosts.fleet.brokers]):
                 kept = self.monitoring.running_pids() if prometheus else ()
                 stop_outdated_brokers(hosts, versions, self.database, kept, self._progress)
@@ -324,7 +329,7 @@ class Lab(ReadOnlyLab):
         labels = {broker.host: broker.metric_labels for broker in measured if broker.settings.metrics}
         return record_operation_begin_and_end(self._layout, hosts, operation, self._progress, labels)
 
-    def _prepare(self, *, metrics: bool = False) -> tuple[VariableSubstitution, ...]:
+    def _prepare(self, *, metrics: bool = False) -> tuple[ReplacedHostVariable, ...]:
         if self._read is None:
             raise LabError(
                 f"{self._layout.directory}: the brokers of this lab cannot be started, because it was opened without "
@@ -352,7 +357,7 @@ class Lab(ReadOnlyLab):
         try:
             brokers = self._hosts.fleet.brokers if load_lab_state(self._layout) else ()
             with self._record_operation("lab down", [broker.host for broker in brokers]):
-                count = terminate_brokers(self._hosts, brokers) if brokers else 0
+                count = terminate_running_brokers(self._hosts, brokers) if brokers else 0
                 if brokers:
                     self.monitoring.stop_programs()
                 if brokers and self.database:

@@ -123,10 +123,10 @@ def _default(sources: Sequence[str]) -> Path:
     return platformdirs.user_state_path("activemq-fleet") / "labs" / f"{label[:40]}-{mark}"
 
 
-def write_file_atomically(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
-    """Write a file atomically.
+def write_lab_file(path: Path, content: bytes | str, mode: int = PRIVATE_FILE) -> None:
+    """Write a file of a lab atomically, and create its directory.
 
-    The directory of the file is created. Raises LabError, which names the file, on failure.
+    Raises LabError, which names the file, on failure.
     """
     try:
         path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)

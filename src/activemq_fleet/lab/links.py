@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
-from activemq_fleet.lab.log_tail import log_records_of_run
+from activemq_fleet.lab.log_tail import log_records_of_broker_run
 from activemq_fleet.lab.status import bridges_of_broker_run
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.node.judge import SERVING
@@ -97,10 +97,7 @@ class ExpectedLinks:
         return is_certificate_refused(link.broker, link.peers, self._records_of_both_ends(link))
 
     def describe_missing_link(self, link: MissingBrokerLink) -> str:
-        """Return one line of text that describes a network link that is not up.
-
-        It has the link's name, the reason, and the path of the log.
-        """
+        """Return one line of text about a network link that is not up: its name, the reason, and the log file."""
         target = " or ".join(peer.host for peer in link.peers)
         why = self.missing_link_reason(link) or "the logs of both brokers contain no reason"
         log = self._hosts.log_path(link.broker)
@@ -110,8 +107,8 @@ class ExpectedLinks:
         return {broker.host: self._records(broker) for broker in (link.broker, *link.peers)}
 
     def _records(self, broker: Broker) -> Sequence[Record]:
-        run = self._hosts.last_process_run(broker)
-        return log_records_of_run(self._hosts.data_directory(broker), run) if run else ()
+        run = self._hosts.last_broker_process_run(broker)
+        return log_records_of_broker_run(self._hosts.data_directory(broker), run) if run else ()
 
 
 def _is_up(connector: NetworkConnector, peer: Broker, dialled: set[str | None], answered: set[str]) -> bool:

@@ -67,7 +67,9 @@ class LoadGenerator(ABC):
         Brokers accept messages, and the subscriber handles them. The rates are those of the ``seconds`` before
         ``moment``, which is in epoch seconds.
         """
-        handled = self.subscriber_journal.update_counts().count_records_between("handled", moment - seconds, moment)
+        handled = self.subscriber_journal.count_new_journal_records().count_records_between(
+            "handled", moment - seconds, moment
+        )
         return self._promises.count(moment - seconds, moment) / seconds, handled / seconds
 
     def last_handled_time(self) -> float:
@@ -75,7 +77,7 @@ class LoadGenerator(ABC):
 
         It is in seconds since the epoch; 0 without a message.
         """
-        return self.subscriber_journal.update_counts().last_record_time("handled")
+        return self.subscriber_journal.count_new_journal_records().last_record_time("handled")
 
     def start_publishing_burst(self, message_count: int = 200) -> None:  # noqa: B027 -- not every load generator can
         """Start to publish a burst of ``message_count`` messages in the background, and return at once.
@@ -132,7 +134,8 @@ class LoadGenerator(ABC):
         deadline, seen = time.monotonic() + timeout, -1
         while time.monotonic() < deadline:
             moved = sum(
-                tail.update_counts().counts.total() for tail in (self.publisher_journal, self.subscriber_journal)
+                tail.count_new_journal_records().counts.total()
+                for tail in (self.publisher_journal, self.subscriber_journal)
             )
             if is_done():
                 return

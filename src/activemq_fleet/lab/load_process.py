@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from activemq_agent.agent_errors import AgentError
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.agent_load_generator import AgentLoadGenerator
+from activemq_fleet.lab.agent_load_generator import TwoAgentLoadGenerator
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_spec import LoadSpec
 from activemq_fleet.lab.stomp_load_generator import StompLoadGenerator, StompLoadSpec
@@ -42,7 +42,7 @@ def make_load_generator(spec: LoadSpec, directory: Path, sockets: Path) -> LoadG
     """
     if isinstance(spec, StompLoadSpec):
         return StompLoadGenerator(spec, directory)
-    return AgentLoadGenerator(spec, directory, sockets)
+    return TwoAgentLoadGenerator(spec, directory, sockets)
 
 
 def specs_to_json(specs: Sequence[LoadSpec]) -> str:

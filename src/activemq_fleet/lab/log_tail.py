@@ -57,7 +57,7 @@ class LogTail:
             yield self._decoder.decode(content)
 
 
-def log_records_of_run(data: Path, run: ProcessRun) -> list[Record]:
+def log_records_of_broker_run(data: Path, run: ProcessRun) -> list[Record]:
     """Return the log records, with their stack traces, of one run of a broker."""
     return list(parse_log("".join(LogTail(data, run).read_new_text())))
 
@@ -69,7 +69,7 @@ def explain_failed_run(data: Path, run: ProcessRun) -> str:
     not be loaded. Without an error it is the log's last warning, else the last line that was printed; empty where
     neither the log nor the output shows anything.
     """
-    records = log_records_of_run(data, run)
+    records = log_records_of_broker_run(data, run)
     error = last_error_line(record for record in records if record.level in ("ERROR", "FATAL"))
     if error:
         return error

@@ -62,7 +62,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class VariableSubstitution:
+class ReplacedHostVariable:
     """An inventory variable of a host whose value a lab replaces: its old and its new value.
 
     ``before`` is None if the inventory does not set the variable.
@@ -148,13 +148,13 @@ def variables_with_overlay(variables_by_host: Variables, overlay_by_host: Variab
     return {host: {**variables, **overlay_by_host.get(host, {})} for host, variables in variables_by_host.items()}
 
 
-def list_variable_substitutions(hosts: Variables, overlay: Variables) -> tuple[VariableSubstitution, ...]:
+def list_replaced_host_variables(hosts: Variables, overlay: Variables) -> tuple[ReplacedHostVariable, ...]:
     """List the inventory variables whose values a lab replaces, with their old and new values.
 
     They are in the order of the lab's hosts; secrets are shown as asterisks.
     """
     return tuple(
-        VariableSubstitution(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
+        ReplacedHostVariable(host, name, _shown(hosts[host].get(name), name), _shown(value, name) or "")
         for host, variables in overlay.items()
         for name, value in variables.items()
         if hosts[host].get(name) != value

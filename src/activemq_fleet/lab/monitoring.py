@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from activemq_fleet.addresses import Address, join_host_port
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import PROGRAM_MARK, database_address
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
@@ -116,17 +116,15 @@ class Monitoring:
             join_host_port(*self.program_address("node-exporter")),
         )
         for path, content in prometheus_and_grafana_files(fleet, fingerprints, settings).items():
-            write_file_atomically(self._layout.directory / path, content)
+            write_lab_file(self._layout.directory / path, content)
         for broker in fleet.brokers:
             login, password = broker.settings.metrics_username, broker.settings.metrics_password
             if login and isinstance(password, SecretStr):
-                write_file_atomically(
-                    self.directory / f"activemq-metrics-{login}.password", password.get_secret_value()
-                )
+                write_lab_file(self.directory / f"activemq-metrics-{login}.password", password.get_secret_value())
         # A wait of zero is refused. No notification is sent; the page of Alertmanager shows what would be.
         quiet = {"receiver": "nobody", "group_wait": "1s", "group_interval": "1s", "repeat_interval": "1h"}
         route = {"route": quiet | {"group_by": ["..."]}, "receivers": [{"name": "nobody"}]}
-        write_file_atomically(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
+        write_lab_file(self.directory / "alertmanager.yml", json.dumps(route, indent=1) + "\n")
 
     def reload_prometheus(self) -> None:
         """Make Prometheus reload its configuration and its alert rules."""

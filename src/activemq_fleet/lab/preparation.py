@@ -18,9 +18,9 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.inventory import InventoryData, fleet_from_inventory_data
 from activemq_fleet.lab import loopback_overlay as over
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
-from activemq_fleet.lab.loopback_overlay import VariableSubstitution
-from activemq_fleet.lab.state import InstalledSoftware, LabState, load_lab_state, make_shared_store_directory
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
+from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
+from activemq_fleet.lab.state import InstalledRelease, LabState, load_lab_state, make_shared_store_directory
 from activemq_fleet.node.config.configuration_archive import ConfigurationFile
 from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError
@@ -42,7 +42,7 @@ def prepare_lab(
     heap: str = over.HEAP,
     *,
     metrics: bool = False,
-) -> tuple[LabState, tuple[VariableSubstitution, ...]]:
+) -> tuple[LabState, tuple[ReplacedHostVariable, ...]]:
     """Prepare a lab from an inventory: fetch software, assign loopback addresses, and write its files.
 
     Ansible reads the files. Returns the lab's state and the variables that were substituted. Raises LabError for a
@@ -76,7 +76,7 @@ def prepare_lab(
     overlay = over.loopback_variables(fleet, data.hosts, layout, state, heap, metrics=metrics)
     state = replace(state, hosts=over.variables_with_overlay(data.hosts, overlay))
     _write(layout, state, overlay)
-    return state, over.list_variable_substitutions(data.hosts, overlay)
+    return state, over.list_replaced_host_variables(data.hosts, overlay)
 
 
 def _refuse_findings(fleet: Fleet) -> None:
@@ -97,7 +97,7 @@ def _report_findings(fleet: Fleet, progress: Progress) -> None:
         progress(f"warning: {line}")
 
 
-def _software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware:
+def _software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease:
     """Return the ActiveMQ software of a broker's release.
 
     It is that of ``activemq_archive`` if the archive is on this machine, else it is fetched.
@@ -116,11 +116,11 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
                 "its brokers have no web console"
             )
     if home is not None:
-        return InstalledSoftware(str(home), whole=True)
+        return InstalledRelease(str(home), whole=True)
     return _linked_jars(release, artifacts.fetch_jar_directory(release, progress=progress), layout)
 
 
-def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledSoftware | None:
+def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> InstalledRelease | None:
     """Return the ActiveMQ software in a broker's ``activemq_archive``.
 
     The result is None if the archive is not on this machine or is a tar archive of jars alone.
@@ -134,11 +134,11 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
         return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
         home = artifacts.local_distribution(archive, release, settings.release_archive_sha512(), progress=progress)
-        return InstalledSoftware(str(home), whole=True)
+        return InstalledRelease(str(home), whole=True)
     return None
 
 
-def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledSoftware:
+def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledRelease:
     """Return a directory of ActiveMQ's jars as software for a lab.
 
     The lab has a link to it in the place of a distribution's libraries.
@@ -149,17 +149,17 @@ def _linked_jars(release: Release, jars: Path, layout: LabLayout) -> InstalledSo
         library.unlink()
     if not library.is_symlink():
         library.symlink_to(jars)
-    return InstalledSoftware(str(library.parent), whole=False)
+    return InstalledRelease(str(library.parent), whole=False)
 
 
 def _write(layout: LabLayout, state: LabState, overlay: Mapping[str, Mapping[str, Any]]) -> None:
     fleet = state.fleet()
-    write_file_atomically(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
+    write_lab_file(layout.names, over.jvm_hosts_file_content(fleet, state.addresses))
     layer: dict[str, Any] = {"all": {"hosts": {host: {} for host in overlay}}}
-    write_file_atomically(layout.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
+    write_lab_file(layout.overlay_inventory_path, _HEAD + json.dumps(layer, indent=1) + "\n")
     for host, variables in overlay.items():
         text = json.dumps({**_CONNECTION, **variables}, indent=1, default=str)
-        write_file_atomically(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
+        write_lab_file(layout.host_vars / f"{host}.yml", f"{_HEAD}{text}\n")
     for broker in fleet.brokers:
         make_shared_store_directory(broker)
     for path in layout.host_vars.iterdir():
@@ -179,7 +179,7 @@ _CONNECTION = {
 }
 
 
-def install_broker_configuration(broker: Broker, software: InstalledSoftware) -> str:
+def install_broker_configuration(broker: Broker, software: InstalledRelease) -> str:
     """Install the configuration files of a broker in a lab, and return the name of their configuration version.
 
     If the files have not changed, the current version stays. Raises LabError when the files cannot be written.

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 from activemq_fleet.lab.polling import poll_until_true
 
@@ -88,7 +88,7 @@ def launch_broker(
             ) from None
     _children[child.pid] = child
     run = ProcessRun(host, child.pid, _created(child), time.time(), version, inode, offset, release)
-    write_file_atomically(layout.runs / f"{host}.json", json.dumps(asdict(run)))
+    write_lab_file(layout.runs / f"{host}.json", json.dumps(asdict(run)))
     return run
 
 
@@ -126,7 +126,7 @@ def _log_mark(log: Path) -> tuple[int, int]:
     return status.st_ino, status.st_size
 
 
-def last_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
+def last_broker_process_run(layout: LabLayout, host: str) -> ProcessRun | None:
     """Return the record of the last broker process of a host in a lab; None if the host was never started.
 
     The process may have ended.
@@ -142,7 +142,7 @@ def running_process(layout: LabLayout, name: str) -> psutil.Process | None:
 
     The name is a host's or a program's.
     """
-    run = last_process_run(layout, name)
+    run = last_broker_process_run(layout, name)
     return find_process(layout, run) if run else None
 
 
@@ -151,7 +151,7 @@ def has_running_process(layout: LabLayout) -> bool:
     return any(running_process(layout, file.stem) is not None for file in layout.runs.glob("*.json"))
 
 
-def delete_run_record(layout: LabLayout, host: str) -> None:
+def delete_broker_run_record(layout: LabLayout, host: str) -> None:
     """Delete the record of the last broker run of a host in a lab."""
     (layout.runs / f"{host}.json").unlink(missing_ok=True)
 

@@ -17,7 +17,7 @@ from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import credentials_for_lab_connection
 from activemq_fleet.lab.state import require_lab_state
-from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, status_from_snapshot
+from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.node.fence.store_access import two_masters_message
 from activemq_fleet.node.judge import BrokerState
@@ -77,7 +77,9 @@ class ReadOnlyLab:
         The brokers are in the order of the inventory.
         """
         hosts, snapshots = self._hosts, self._hosts.observe_all_brokers()
-        return tuple(status_from_snapshot(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers)
+        return tuple(
+            broker_status_from_snapshot(hosts, broker, snapshots[broker.host]) for broker in hosts.fleet.brokers
+        )
 
     def state(self, host: str) -> BrokerState:
         """Return the current state of a broker of a lab, such as ``active`` or ``standby``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.render.service import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
@@ -17,8 +17,8 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class InstalledSoftware:
-    """The ActiveMQ software of one release, installed in ``home`` for a lab.
+class InstalledRelease:
+    """An ActiveMQ release that is installed in the directory ``home`` for a lab.
 
     ``whole``: a full distribution with web console, AMQP, WebSocket.
     """
@@ -42,7 +42,7 @@ class LabState:
     seed: str = field(repr=False)
     java: str
     addresses: dict[str, str]
-    software: dict[str, InstalledSoftware]
+    software: dict[str, InstalledRelease]
     groups: dict[str, list[str]]
     hosts: dict[str, dict[str, Any]] = field(repr=False)
     sources: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class LabState:
         The file is JSON.
         """
         text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, default=str)
-        write_file_atomically(layout.state, text + "\n")
+        write_lab_file(layout.state, text + "\n")
 
 
 def require_lab_state(layout: LabLayout) -> LabState:
@@ -88,7 +88,7 @@ def load_lab_state(layout: LabLayout) -> LabState | None:
         known = json.loads(layout.state.read_bytes())
         if known.pop("format") != _FORMAT:
             raise ValueError
-        known["software"] = {release: InstalledSoftware(**software) for release, software in known["software"].items()}
+        known["software"] = {release: InstalledRelease(**software) for release, software in known["software"].items()}
         return LabState(**known)
     except FileNotFoundError:
         return None
@@ -115,4 +115,4 @@ def make_shared_store_directory(broker: Broker) -> None:
     store.mkdir(mode=0o700, parents=True, exist_ok=True)
     marker = store / STORE_MARKER
     if not marker.exists():
-        write_file_atomically(marker, f"{broker.pair}\n", 0o644)
+        write_lab_file(marker, f"{broker.pair}\n", 0o644)

@@ -77,7 +77,7 @@ class HostStatus:
         return columns
 
 
-def status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
+def broker_status_from_snapshot(hosts: LabBrokers, broker: Broker, snapshot: BrokerSnapshot) -> HostStatus:
     """Return the status of a broker of a lab, from a snapshot of its observed state."""
     alive = snapshot.process is not None
     return HostStatus(

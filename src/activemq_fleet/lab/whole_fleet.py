@@ -9,7 +9,7 @@ from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.database import LabDatabase
 from activemq_fleet.lab.hosts import LabBrokers
-from activemq_fleet.lab.layout import LabLayout, write_file_atomically
+from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_version
@@ -70,7 +70,9 @@ def stop_outdated_brokers(
     outdated = {
         broker.host
         for broker in hosts.fleet.brokers
-        if hosts.is_alive(broker) and (run := hosts.last_process_run(broker)) and run.version != versions[broker.host]
+        if hosts.is_alive(broker)
+        and (run := hosts.last_broker_process_run(broker))
+        and run.version != versions[broker.host]
     }
     for broker in hosts.fleet.brokers:
         if broker.host in outdated and broker.ha_profile.replicates and broker.peer:
@@ -78,7 +80,7 @@ def stop_outdated_brokers(
     for host in sorted(outdated):
         broker = hosts.fleet.broker(host)
         progress(f"{host} is restarted: {_describe_change(hosts, broker, versions[host])}")
-    terminate_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
+    terminate_running_brokers(hosts, (broker for broker in hosts.fleet.brokers if broker.host in outdated))
     living = [process for broker in hosts.fleet.brokers if (process := hosts.running_process(broker))]
     pids_to_keep = {
         process.pid for leader in living for process in (leader, processes.guarded_broker_process(leader)) if process
@@ -93,7 +95,7 @@ def stop_outdated_brokers(
 
 def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     """Return what differs between a broker's last run and its installed configuration, as the end of a sentence."""
-    run = hosts.last_process_run(broker)
+    run = hosts.last_broker_process_run(broker)
     if run is None or run.version == version:
         return (
             f"its peer {broker.peer} is restarted, and both nodes of a pair with activemq_ha: pure must "
@@ -112,8 +114,8 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     return f"the configuration of {broker.host} has changed ({', '.join(changed[:_NAMED_FILES])}{more})"
 
 
-def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
-    """Terminate the given brokers of a lab that run, and return their number.
+def terminate_running_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
+    """Terminate those of the given lab brokers that are running, and return how many were terminated.
 
     Both nodes of a pure pair are killed at the same time.
     """
@@ -125,15 +127,15 @@ def terminate_brokers(hosts: LabBrokers, brokers: Iterable[Broker]) -> int:
     return len(living)
 
 
-def write_client_files(layout: LabLayout, client_fleet: Fleet) -> None:
+def write_client_and_agent_files(layout: LabLayout, loopback_fleet: Fleet) -> None:
     """Write the configuration files of clients and agents of a lab, with loopback addresses.
 
     They are ``clients/GROUP/…``, and ``clients/HOST/…`` of agents.
     """
-    for path, content in render_java_client_files(client_fleet).items():
-        write_file_atomically(layout.directory / path, content, 0o644)
-    for agent in client_fleet.agents:
+    for path, content in render_java_client_files(loopback_fleet).items():
+        write_lab_file(layout.directory / path, content, 0o644)
+    for agent in loopback_fleet.agents:
         directory = layout.clients / agent.host
         settings = agent.settings.model_copy(update={"agent_config": str(directory)})
         for path, content in render_agent(replace(agent, settings=settings), reveal=True).items():
-            write_file_atomically(directory / path, content)
+            write_lab_file(directory / path, content)
