@@ -20,7 +20,7 @@ from ansible.plugins.loader import init_plugin_loader
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling  # type: ignore[import-untyped] # xdist brings no types
 
-from activemq_fleet._collection import search_path_for_this_collection
+from activemq_fleet._collection import directories_with_this_collection
 from tests.golden_files import Golden
 from tests.order import LONGEST, SHARED_PAIR
 from tests.situations import skip_further_situations
@@ -29,7 +29,7 @@ TESTS = Path(__file__).resolve().parent
 
 # Before any test imports a plugin: ansible_collections would otherwise be imported as a plain package,
 # and Ansible would know no collection in this process any more.
-init_plugin_loader(search_path_for_this_collection())
+init_plugin_loader(directories_with_this_collection())
 
 # Seconds a try of a test may take before it counts as hung: generous, for a machine that others load.
 TIMEOUTS = {"unit": 300, "pipeline": 900, "integration": 420, "hosts": 900}

@@ -95,7 +95,7 @@ def _outcome(status: Any, to: str | None) -> dict[str, Any]:
 def _evidence(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the evidence of a host, or the reason for missing evidence: it was not reached, or the module failed."""
     if result.get("unreachable") or result.get("failed"):
-        why = import_library_module("become_failures").failure_reason(result)
+        why = import_library_module("become_failures").failed_task_reason(result)
         return {"unreachable": (why or "the host returned no result: run the playbook again with -vvv")[:300]}
     try:
         parts: dict[str, Any] = parse_json(json.dumps({part: result[part] for part in _PARTS if part in result}))

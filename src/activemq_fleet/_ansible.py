@@ -41,7 +41,7 @@ from activemq_fleet._ansible_internals import (
     format_event_brief_message,
     variable_origin,
 )
-from activemq_fleet._collection import collection_version_warnings, search_path_for_this_collection
+from activemq_fleet._collection import collection_version_warnings, directories_with_this_collection
 from activemq_fleet._inventory_groups import identify_brokers_and_add_groups
 from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 from activemq_fleet._yaml_mistakes import find_yaml_mistake
@@ -110,9 +110,9 @@ def activemq_variable_origins(
 
 @dataclass(frozen=True, slots=True)
 class LoadedInventory:
-    """An Ansible inventory that was loaded by ``open_ansible_inventory``.
+    """The hosts, groups and variables of an Ansible inventory, loaded by ``open_ansible_inventory``.
 
-    It is valid inside the ``with`` block of that function.
+    The object is valid inside the ``with`` block of that function.
     """
 
     loader: Any
@@ -157,7 +157,7 @@ def open_ansible_inventory(
     options = {"extra_vars": tuple(map(trust_as_template, extra_vars)), "inventory": tuple(sources)}
     with _globals_of(options), DeferredWarningContext(variables={}) as warnings:
         if not AnsibleCollectionConfig.collection_finder:
-            init_plugin_loader(search_path_for_this_collection())
+            init_plugin_loader(directories_with_this_collection())
         loader = DataLoader()
         secrets = CLI.setup_vault_secrets(
             loader,

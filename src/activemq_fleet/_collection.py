@@ -15,8 +15,8 @@ _DIRECTORY = Path("ansible_collections", "activemq", "fleet")
 _FLEET = _DIRECTORY / "meta" / "runtime.yml"
 
 
-def search_path_for_this_collection() -> list[str]:
-    """Return the search path on which Ansible finds this collection: a list with one directory, or an empty list.
+def directories_with_this_collection() -> list[str]:
+    """Return the directories in which Ansible finds this collection: a list with one directory, or an empty list.
 
     The directory is site-packages for an installed wheel and ``.ansible/collections`` for a checkout that
     ``make setup`` has prepared. The list is empty if neither exists: Ansible then uses its default search path.

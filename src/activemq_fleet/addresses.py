@@ -13,7 +13,7 @@ _MAX_PORT = 65535
 Address = tuple[str, int]
 
 
-class HostNameError(ValueError):
+class InvalidHostNameError(ValueError):
     """An error for an invalid host name, to which no client can connect.
 
     ``problem`` is the text without the instruction.
@@ -26,7 +26,7 @@ class HostNameError(ValueError):
 
 
 def validated_host_name(text: str) -> str:
-    """Return a text if it is a valid host name or IP address, else raise HostNameError.
+    """Return a text if it is a valid host name or IP address, else raise InvalidHostNameError.
 
     An IPv6 address has no brackets. The check is stricter than DNS where java.net.URI is: it finds no host in a name
     with an underscore, or in one whose last label begins with a digit (source: the grammar in the class documentation
@@ -40,26 +40,26 @@ def validated_host_name(text: str) -> str:
         except ValueError:
             pass
     if not bare:
-        raise HostNameError("the host name is empty", "write a host name or an IP address")
+        raise InvalidHostNameError("the host name is empty", "write a host name or an IP address")
     if len(bare) > 253:
-        raise HostNameError(
+        raise InvalidHostNameError(
             f"the host name {bare[:40]!r}… has {len(bare)} characters, but at most 253 are valid",
             "use an IP address or a shorter host name",
         )
     if "_" in bare:
-        raise HostNameError(
+        raise InvalidHostNameError(
             f"the host name {bare!r} contains an underscore, which Java does not support",
             "use an IP address, or a host name without underscores",
         )
     labels = bare.split(".")
     wrong = next((label for label in labels if len(label) > 63 or not _LABEL.fullmatch(label)), None)
     if wrong is not None:
-        raise HostNameError(
+        raise InvalidHostNameError(
             f"the host name {bare!r} is not valid" + (f" because of its part {wrong!r}" if wrong != bare else ""),
             "between dots, use 1 to 63 letters, digits and hyphens, without a hyphen at the beginning or end",
         )
     if not labels[-1][0].isalpha():
-        raise HostNameError(
+        raise InvalidHostNameError(
             f"the last label {labels[-1]!r} of the host name {bare!r} begins with a digit, which Java does not support",
             "use an IP address, or a host name whose last label begins with a letter",
         )

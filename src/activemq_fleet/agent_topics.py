@@ -83,9 +83,10 @@ def is_barrier_topic_of(topic: str, agent: str) -> bool:
 
 
 def topic_without_last_level(topic: str) -> str:
-    """Return the MQTT topic of an event without its last level: the prefix by which canaries and barriers prove events.
+    """Return the MQTT topic of an event without its last level, or the whole topic if it has one level.
 
-    A topic of one level is returned as a whole. A barrier has the prefix of the events that it follows.
+    A canary or barrier proves the route of the events with the same result. A barrier has the result of the events that
+    it follows.
     """
     prefix = topic.rpartition("/")[0]
     if is_barrier_topic(topic):

@@ -35,7 +35,7 @@ def is_become_failure(reason: str) -> bool:
     return _FAILURE.search(reason) is not None
 
 
-def failure_reason(result: Mapping[str, Any]) -> str:
+def failed_task_reason(result: Mapping[str, Any]) -> str:
     """Return the reason of a failed task of Ansible on one line: its message, or the error of sudo if one is printed.
 
     The result is empty if the task has no message.
@@ -67,7 +67,7 @@ def remedy_for_dropped_hosts(dropped: Iterable[str], results: Iterable[Mapping[s
         host
         for results_by_host in results
         for host, result in results_by_host.items()
-        if isinstance(result, Mapping) and is_become_failure(failure_reason(result))
+        if isinstance(result, Mapping) and is_become_failure(failed_task_reason(result))
     }
     denied = [host for host in hosts if host in denied_hosts]
     remedies = [become_remedy(denied)] if denied else []

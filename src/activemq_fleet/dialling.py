@@ -59,28 +59,29 @@ class ConnectionRefusal:
 
     @property
     def is_certain_to_fail(self) -> bool:
-        """Whether the connection certainly fails: True for each ``kind`` except ``authority``.
+        """Whether this problem makes the connection fail in every case, not only with some certificates.
 
-        That kind is a client without a trust store, to which the connection succeeds if a public authority has signed
-        the listener's certificate.
+        It is True for each ``kind`` except ``authority``: a client without a trust store can still connect if a public
+        authority has signed the listener's certificate.
         """
         return self.kind != "authority"
 
-    def reason_sentence(self, dialler: str, acceptor: str) -> str:
-        """Return a sentence with the reason why a broker's listener refuses a connection from another host.
+    def connection_refusal_sentence(self, connecting_host: str, refusing_host: str) -> str:
+        """Return a sentence that explains why a broker's listener refuses a connection from another host.
 
-        The sentence names the host that connects and the host that refuses.
+        The sentence names both hosts.
         """
-        where = f"connector {self.name} of {acceptor} (port {self.port})"
-        account = f"the user {self.user}, which has no account on {acceptor}" if self.user else "no userName"
+        where = f"connector {self.name} of {refusing_host} (port {self.port})"
+        account = f"the user {self.user}, which has no account on {refusing_host}" if self.user else "no userName"
         return {
-            "closed": f"{dialler} connects to port {self.port} of {acceptor}, which has no connector at this port",
-            "protocol": f"{dialler} connects to {where}, which does not support OpenWire",
-            "clear": f"{dialler} connects without TLS to {where}, which requires TLS",
-            "tls": f"{dialler} connects with TLS to {where}, which does not use TLS",
-            "certificate": f"{where} requires a client certificate, but {dialler} has none",
-            "authority": f"{where} uses TLS, but {dialler} has no trust store",
-            "account": f"{where} requires authentication, but {dialler} connects with {account}",
+            "closed": f"{connecting_host} connects to port {self.port} of {refusing_host}, which has no connector at "
+            "this port",
+            "protocol": f"{connecting_host} connects to {where}, which does not support OpenWire",
+            "clear": f"{connecting_host} connects without TLS to {where}, which requires TLS",
+            "tls": f"{connecting_host} connects with TLS to {where}, which does not use TLS",
+            "certificate": f"{where} requires a client certificate, but {connecting_host} has none",
+            "authority": f"{where} uses TLS, but {connecting_host} has no trust store",
+            "account": f"{where} requires authentication, but {connecting_host} connects with {account}",
         }[self.kind]
 
 

@@ -133,8 +133,8 @@ def positions_to_text(positions: Sequence[str]) -> str:
 
 
 def hosts_by_error_line(hosts_by_problem: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return a dictionary from each problem's error line, which is ``HOSTS: PROBLEM``, to all hosts that have it.
+    """Return a dictionary with one error line (``HOSTS: PROBLEM``) per problem as key, and all its hosts as value.
 
-    The line names only the first few of the hosts.
+    The line itself names only the first few of the hosts.
     """
     return {f"{names_to_text(hosts)}: {problem}": hosts for problem, hosts in hosts_by_problem.items()}

@@ -20,7 +20,7 @@ from activemq_fleet.inventory_positions import (
 )
 from activemq_fleet.inventory_positions import (
     position_of_finding,
-    position_of_first_variable,
+    position_of_first_variable_in_text,
     position_of_reported_value,
 )
 from activemq_fleet.inventory_structure import (
@@ -28,7 +28,14 @@ from activemq_fleet.inventory_structure import (
     inventory_structure_findings,
     structure_finding_as_error_text,
 )
-from activemq_fleet.naming import PARITY_VARIABLE, PART_VARIABLES, PATTERN_VARIABLE, PREFIX, Naming, UnclearNameError
+from activemq_fleet.naming import (
+    PARITY_VARIABLE,
+    PART_VARIABLES,
+    PATTERN_VARIABLE,
+    PREFIX,
+    Naming,
+    UnparsableBrokerNameError,
+)
 from activemq_fleet.node.text_lines import split_lines
 from activemq_fleet.unread_variables import unread_definition_hint
 
@@ -85,10 +92,10 @@ class InventoryData:
     def all_inventory_findings(
         self, hosts_without_role: Iterable[str], brokers: Iterable[Broker]
     ) -> tuple[Finding, ...]:
-        """Return a tuple of all findings about the inventory, with those that need the fleet's hosts and brokers.
+        """Return all findings about the inventory: its own ones and those about the hosts and brokers that are passed.
 
-        These are the findings about hosts without a role that may be meant as brokers (T037), and about ``brokers`` on
-        one machine (T009).
+        The latter are the findings about hosts without a role that may be meant as brokers (T037), and about
+        ``brokers`` on one machine (T009).
         """
         from activemq_fleet.topology.name_problems import host_without_role_findings, same_machine_and_instance_findings
 
@@ -345,14 +352,15 @@ def _misspelt_findings(host: str, misspelt: Mapping[str, str]) -> Iterator[Findi
         )
 
 
-def mentions_variable(error: FleetError) -> bool:
-    """Return whether an error mentions an ``activemq_…`` variable, whose position can be added to it."""
+def mentions_activemq_variable(error: FleetError) -> bool:
+    """Return whether the text of an error contains the name of an ``activemq_…`` variable."""
     return PREFIX in str(error)
 
 
 def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
-    """Return an error about variables whose lines end with the file and line that define the variable, if known.
+    """Return a copy of an error with the file and line that define the variable at the end of each error line.
 
+    A line without a known position is not changed in this way.
     Equal problems of several hosts become one line.
     """
     from activemq_fleet.settings.reading import variables_by_misspelled_name
@@ -394,10 +402,10 @@ def _position_of_line(line: str, host: str, data: InventoryData) -> Position | N
     An error about the naming of all hosts names no host: its variable is that of the first host that has it.
     """
     if host in data.hosts:
-        return position_of_first_variable(data.positions.get(host, {}), line, data.hosts[host])
+        return position_of_first_variable_in_text(data.positions.get(host, {}), line, data.hosts[host])
     for positions in data.positions.values():
         naming = {name: positions[name] for name in (PARITY_VARIABLE, PATTERN_VARIABLE) if name in positions}
-        if position := position_of_first_variable(naming, line):
+        if position := position_of_first_variable_in_text(naming, line):
             return position
     return None
 
@@ -576,5 +584,5 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
 def _is_named_as_broker(host: str, variables: Mapping[str, object]) -> bool:
     try:
         return Naming.naming_of_host(host, variables).identify(host) is not None
-    except UnclearNameError:
+    except UnparsableBrokerNameError:
         return True

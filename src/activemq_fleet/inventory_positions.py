@@ -51,10 +51,12 @@ def position_of_reported_value(positions: Positions, finding: Finding) -> Positi
     """
     variables = {name: position for name, position in positions.items() if name not in ("", PATTERN_VARIABLE)}
     by_value = finding.origin and _position_of_origin(variables, finding.origin, finding.message)
-    return by_value or position_of_first_variable(variables, finding.message)
+    return by_value or position_of_first_variable_in_text(variables, finding.message)
 
 
-def position_of_first_variable(positions: Positions, text: str, set_variables: Container[str] = ()) -> Position | None:
+def position_of_first_variable_in_text(
+    positions: Positions, text: str, set_variables: Container[str] = ()
+) -> Position | None:
     """Return the position in the inventory of the first variable that a text names, or None.
 
     ``positions`` maps the names of one host's variables to their positions. The result is None as well if this variable

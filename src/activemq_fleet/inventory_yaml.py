@@ -34,8 +34,11 @@ class TextWithNameAsExpression:
     expression: str
 
     @property
-    def jinja_template(self) -> str:
-        """The text as a Jinja template: Ansible evaluates only its expression, and the rest is quoted."""
+    def text_as_jinja_template(self) -> str:
+        """The text as a Jinja template, in which everything outside the expression is escaped.
+
+        Ansible thus evaluates only the expression.
+        """
         return self.expression.join(map(escape_jinja_delimiters, self.parts))
 
 
@@ -53,7 +56,7 @@ def scalar_to_yaml_node(value: Any) -> yaml.Node:
     A string that Ansible could evaluate as a template gets the tag ``!unsafe``.
     """
     if isinstance(value, TextWithNameAsExpression):
-        return yaml.ScalarNode(STRING, value.jinja_template)
+        return yaml.ScalarNode(STRING, value.text_as_jinja_template)
     node = SafeRepresenter().represent_data(value)
     if isinstance(value, str):
         tag = UNSAFE if _PERHAPS_TEMPLATE.search(value) else node.tag

@@ -45,8 +45,8 @@ _FOREIGN_MARK = re.compile(
 )
 
 
-class UnclearNameError(InputError):
-    """An error for a broker with an unclear name, which does not show its group, number or node.
+class UnparsableBrokerNameError(InputError):
+    """An error for a broker name from which its group, number or node cannot be parsed.
 
     The broker's variables do not state the part either. ``reason`` names the part, ``fix`` is the instruction, and
     ``problem`` has both.
@@ -153,7 +153,7 @@ class Naming:
     def identify(self, name: str) -> Identity | None:
         """Return the Identity (group, pair and node) of a broker, from its host name; None for a host without a broker.
 
-        Raises InputError for a pattern that cannot be used, and UnclearNameError for a
+        Raises InputError for a pattern that cannot be used, and UnparsableBrokerNameError for a
         broker of which a part is nowhere stated.
         """
         parsed = self._parse(name)
@@ -162,7 +162,7 @@ class Naming:
         name_parts = parsed or _ParsedName()
         parts = {part: self.stated.get(part) or getattr(name_parts, part) for part in STATED_PARTS}
         if missing := [part for part, text in parts.items() if not text]:
-            raise UnclearNameError(name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
+            raise UnparsableBrokerNameError(name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
         digits = _LAST_DIGITS.search(parts["pair"])
         by_name = "parity" if self.parity else "name"
         return Identity(
@@ -218,7 +218,7 @@ class Naming:
     def _parse_by_parity(self, name: str, match: re.Match[str], parts: Mapping[str, str]) -> _ParsedName:
         text, (start, end) = parts["number"], match.span("number")
         if not (text.isascii() and text.isdigit()):
-            raise UnclearNameError(
+            raise UnparsableBrokerNameError(
                 name,
                 f"(?P<number>…) of {PATTERN_VARIABLE} matches the text {text!r} of the host name, but must match a "
                 "whole number",
@@ -228,7 +228,7 @@ class Naming:
         starts_odd = self.parity == "odd-even"
         lower = number if bool(number % 2) == starts_odd else number - 1
         if lower < 0:
-            raise UnclearNameError(
+            raise UnparsableBrokerNameError(
                 name,
                 f"the host name has the number {text}, but with {PARITY_VARIABLE}: {self.parity} the numbers start at "
                 "1 (the pairs are 1 and 2, 3 and 4)",

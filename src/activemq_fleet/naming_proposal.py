@@ -41,8 +41,8 @@ _MOST_FILES = 4
 
 
 @dataclass(frozen=True)
-class NamingProposal:
-    """A proposed convention for the host names of brokers.
+class NamingConventionProposal:
+    """A proposed naming convention for hosts of brokers: a pattern that parses their names into pairs.
 
     It has the identities of the hosts that form complete pairs by this convention. ``rival`` is a different convention
     that matches equally many names but forms other pairs; None without one.
@@ -118,22 +118,23 @@ class _Label:
 
     @property
     def pair_number_index(self) -> int | None:
-        """The index of the pair's number in ``runs``, the runs of digits, letters and others of a host name's label.
+        """The index in ``runs`` of the run of digits that is the pair's number; None without one.
 
-        The number is the last run of digits that does not distinguish the two nodes of a pair. None: no such number.
+        ``runs`` splits a label of a host name into digits, letters and other characters.
+        The number is the last run of digits that does not distinguish the two nodes of a pair.
         """
         return next((at for at in reversed(range(len(self.runs))) if self.runs[at].isdigit() and at != self.mark), None)
 
 
-def propose_naming(names: Iterable[str]) -> NamingProposal | None:
+def propose_naming(names: Iterable[str]) -> NamingConventionProposal | None:
     """Propose a naming convention for brokers, from their host names.
 
     Return the convention by which the most names form complete pairs, or None if no convention forms a pair.
     """
     known = list(dict.fromkeys(names))
-    best: NamingProposal | None = None
+    best: NamingConventionProposal | None = None
     for naming in _candidates(known):
-        proposal = NamingProposal(naming, _identities_in_pairs(naming, known))
+        proposal = NamingConventionProposal(naming, _identities_in_pairs(naming, known))
         if _names_read_by(proposal) > (_names_read_by(best) if best else (0, 0)):
             best = proposal
         elif best and best.rival is None and _names_read_by(proposal) == _names_read_by(best):
@@ -141,15 +142,15 @@ def propose_naming(names: Iterable[str]) -> NamingProposal | None:
     return best
 
 
-def _names_read_by(proposal: NamingProposal) -> tuple[int, int]:
+def _names_read_by(proposal: NamingConventionProposal) -> tuple[int, int]:
     """Return how many names a proposal reads: first of those that name a broker, since others may be no brokers."""
     read = [identity.short_host_name for identity in proposal.identities]
     return sum(1 for host in read if _OF_SOFTWARE.search(host)), len(read)
 
 
-def propose_naming_without_pairs(
-    names: Sequence[str], pair_proposal: NamingProposal | None, *, are_brokers: bool = False
-) -> NamingProposal | None:
+def propose_single_broker_naming(
+    names: Sequence[str], pair_proposal: NamingConventionProposal | None, *, are_brokers: bool = False
+) -> NamingConventionProposal | None:
     """Propose a naming convention for brokers without a peer, from their host names.
 
     Return the convention that matches the most names. Each of them is node a of its pair. Returns None if
@@ -159,7 +160,7 @@ def propose_naming_without_pairs(
     numbered = [label for name in names if (label := _label(name)).pair_number_index is not None]
     insides = [pattern.removeprefix("^").removesuffix(_END) for pattern in _patterns(numbered, ())]
     patterns = [f"^(?P<pair>{inside}){_END}" for inside in insides]
-    best: NamingProposal | None = None
+    best: NamingConventionProposal | None = None
     for pattern in (*patterns, *(_ANY_NAME if are_brokers else ())):
         naming = Naming(pattern, stated={"node": DEFAULT_MASTER_NODE})
         identities = [
@@ -167,7 +168,7 @@ def propose_naming_without_pairs(
         ]
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
-            best = NamingProposal(naming, tuple(identities))
+            best = NamingConventionProposal(naming, tuple(identities))
     sure = (
         pair_proposal
         and not pair_proposal.naming.parity

@@ -70,7 +70,7 @@ def missing_archive_findings(fleet: Fleet) -> Iterator[Finding]:
             )
 
 
-def ignored_archive_findings(fleet: Fleet) -> Iterator[Finding]:
+def ignored_release_archive_findings(fleet: Fleet) -> Iterator[Finding]:
     """Yield a warning for each release archive that the playbook ``site`` ignores (T042).
 
     The reason is the value of ``activemq_install``.

@@ -105,13 +105,13 @@ def multicast_discovery_uri(endpoint: str, group: str, interface: str | None = N
     return f"multicast://{endpoint}{_query(options)}"
 
 
-def replication_uri(address: Address) -> str:
-    """Return the replication URI with which the slave of a replicating (``pure``) pair connects to its master.
+def master_connector_uri(master_address: Address) -> str:
+    """Return the ``masterConnector`` URI with which the slave of a replicating (``pure``) pair connects to its master.
 
     It is ``nio://host:port``. Never ``failover:``: with it the slave attaches and never takes over (measured on 5.5.1
     and 5.7.0).
     """
-    return f"nio://{join_host_port(*address)}"
+    return f"nio://{join_host_port(*master_address)}"
 
 
 def failover_uri(

@@ -37,7 +37,7 @@ from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.site_refusals import (
-    ignored_archive_findings,
+    ignored_release_archive_findings,
     missing_archive_findings,
     site_playbook_refusal_findings,
 )
@@ -207,7 +207,7 @@ def repair_file(
 
     def check(edited: bytes) -> tuple[Finding, ...]:
         findings = lint_file(edited, release, file=file, other_files=other_files, schema_of=schema_of)
-        return waive_findings_by_comments(findings, {file: edited})
+        return mark_findings_waived_by_comments(findings, {file: edited})
 
     def is_selected(finding: Finding) -> bool:
         return finding.file == file and finding.waived is None and selection.includes_rule(finding.rule)
@@ -259,14 +259,14 @@ def lint_links_between_files(
     )
 
 
-def waive_findings_by_comments(
+def mark_findings_waived_by_comments(
     findings: Sequence[Finding],
     contents: Mapping[str, bytes],
     *,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> tuple[Finding, ...]:
-    """Return all findings about files, marked as waived where a comment in the file suppresses them.
+    """Return all findings about files; those that a comment in the file suppresses are marked as waived.
 
     Findings about the comments are added. ``contents`` are the XML files by the path that findings have.
     """
@@ -323,7 +323,7 @@ def fleet_with_check_findings(
     # A link that its far end rejects is a separate finding; its consequences are not reported as well.
     by_routes = route_findings(routes_without_refused_links(fleet, documents, as_planned=True))
     findings = [*by_schema, *by_rules, *by_routes]
-    findings += (*site_playbook_refusal_findings(fleet), *ignored_archive_findings(fleet)) if for_site else ()
+    findings += (*site_playbook_refusal_findings(fleet), *ignored_release_archive_findings(fleet)) if for_site else ()
     findings += missing_archive_findings(fleet) if files_here else ()
     is_selected = cache(selection.includes_rule)
     selected = (f for f in (*fleet.findings, *without_duplicate_findings(findings)) if is_selected(f.rule))

@@ -125,7 +125,7 @@ def _section_of(path: XmlPath) -> tuple[int, _Section]:
 
 
 class MatchingStartTag(NamedTuple):
-    """A start tag in an XML fragment from which a rendered element, reported by a finding, may originate.
+    """A start tag in an XML fragment of the inventory that may be the origin of an element which a finding reports.
 
     ``shared_attributes`` is the number of attributes that the tag and the rendered element have in common, and
     ``line_offset`` the number of lines before the attribute, or before the tag of a whole element.

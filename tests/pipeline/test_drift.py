@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.drift.host_drift import DriftResult
+from activemq_fleet.drift.host_drift import FleetDrift
 from activemq_fleet.errors import InputError
 from activemq_fleet.spark.datasets import SCHEMAS, JobOutput, read_dataset
 from activemq_fleet.spark.drift_job import report_drift
@@ -50,12 +50,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 @pytest.fixture(scope="module")
-def result(spark: SparkSession, fleet: Fleet) -> DriftResult:
+def result(spark: SparkSession, fleet: Fleet) -> FleetDrift:
     return report_drift(spark, str(fleet.planned), str(fleet.found), str(fleet.planned.parent / "out"))
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, result: DriftResult, fleet: Fleet) -> Rows:
+def rows(spark: SparkSession, result: FleetDrift, fleet: Fleet) -> Rows:
     frame = read_dataset(spark, str(fleet.planned.parent / "out"), "drift")
     return {(row.host, row.path): (row.status, row.cause, row["diff"]) for row in frame.collect()}
 
@@ -99,12 +99,12 @@ def test_the_difference_is_shown_and_no_secret(rows: Rows) -> None:
     assert "hunter22" not in repr(rows)
 
 
-def test_hosts_of_one_side_alone_are_told_and_not_compared(rows: Rows, result: DriftResult) -> None:
+def test_hosts_of_one_side_alone_are_told_and_not_compared(rows: Rows, result: FleetDrift) -> None:
     assert (result.not_collected, result.not_planned) == (("not-collected",), ("not-planned",))
     assert not {host for host, _ in rows} & {"not-collected", "not-planned"}
 
 
-def test_hosts_are_counted_the_most_different_first(result: DriftResult) -> None:
+def test_hosts_are_counted_the_most_different_first(result: FleetDrift) -> None:
     assert [one.host for one in result.hosts[:2]] == ["more", "out-of-date"]
     assert (result.same_hosts, len(result.hosts), result.has_differing_host) == (1, 6, True)
     assert (result.hosts[0].added, result.hosts[0].by_hand) == (2, 2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.become_failures import failure_reason, is_become_failure, remedy_for_dropped_hosts
+from activemq_fleet.become_failures import failed_task_reason, is_become_failure, remedy_for_dropped_hosts
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_other_error_is_no_become_failure(reason: str) -> None:
     ],
 )
 def test_reason_of_failed_task_is_message_or_error_of_sudo(result: dict[str, Any], reason: str) -> None:
-    assert failure_reason(result) == reason
+    assert failed_task_reason(result) == reason
 
 
 def test_remedy_names_hosts_without_sudo_and_remedy_of_others() -> None:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from activemq_fleet.errors import InputError, SettingsError
-from activemq_fleet.naming import Identity, Naming, UnclearNameError
-from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
+from activemq_fleet.naming import Identity, Naming, UnparsableBrokerNameError
+from activemq_fleet.naming_proposal import propose_naming, propose_single_broker_naming
 from tests.conventions import CONVENTIONS, PARITY, PUBLIC, Convention
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
@@ -194,7 +194,7 @@ def test_only_a_group_makes_no_broker() -> None:
 def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
     name: str, pattern: str | None, variables: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(UnclearNameError) as caught:
+    with pytest.raises(UnparsableBrokerNameError) as caught:
         identity(name, pattern, **variables)
 
     assert str(caught.value).startswith(f"{name}: ")
@@ -311,7 +311,7 @@ def test_nothing_is_proposed_for_names_without_pairs_that_a_pattern_can_read(nam
 )
 def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: str, group: str) -> None:
     hosts = names.split()
-    alone = propose_naming_without_pairs(hosts, propose_naming(hosts))
+    alone = propose_single_broker_naming(hosts, propose_naming(hosts))
 
     assert alone is not None
     assert [identity.pair for identity in alone.identities] == [host.partition(".")[0] for host in hosts]
@@ -321,7 +321,7 @@ def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: 
 
 def test_names_that_are_surely_pairs_stand_for_nothing_else() -> None:
     hosts = ["amq-1-primary", "amq-1-secondary"]
-    assert propose_naming_without_pairs(hosts, propose_naming(hosts)) is None
+    assert propose_single_broker_naming(hosts, propose_naming(hosts)) is None
 
 
 def test_a_proposal_sets_only_what_is_no_default() -> None:

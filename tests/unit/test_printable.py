@@ -30,7 +30,7 @@ from activemq_fleet.cli.drift import _show
 from activemq_fleet.cli.formats import report_formatter
 from activemq_fleet.cli.formats.report import CheckReport
 from activemq_fleet.cli.printing import print_escaped
-from activemq_fleet.drift.host_drift import DriftResult, HostDriftCounts
+from activemq_fleet.drift.host_drift import FleetDrift, HostDriftCounts
 from activemq_fleet.findings import Finding
 from activemq_fleet.node.printable import escape_html, escape_unprintable, terminal_safe_json
 from activemq_fleet.reports.audit import audit_html_page
@@ -101,7 +101,7 @@ def test_a_hostile_host_or_message_does_not_reach_the_terminal_of_who_checks(for
 def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
     said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _show(DriftResult((HostDriftCounts(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
+    _show(FleetDrift((HostDriftCounts(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert len(out.splitlines()) == 5

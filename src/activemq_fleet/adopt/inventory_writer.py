@@ -250,7 +250,7 @@ def _yaml_node(value: Any) -> yaml.Node:
     if isinstance(value, SecretReference):
         return yaml.ScalarNode(STRING, f"{{{{ {value.lookup_expression} }}}}", style=">")
     if isinstance(value, TextWithSecretLabels):
-        return yaml.ScalarNode(STRING, value.jinja_template, style="|")
+        return yaml.ScalarNode(STRING, value.text_as_jinja_template, style="|")
     if isinstance(value, dict):
         items = [(_yaml_node(name), _yaml_node(item)) for name, item in value.items()]
         return yaml.MappingNode(_YAML + "map", items, flow_style=_fits_on_a_line(value))

@@ -82,7 +82,7 @@ class TextWithSecretLabels:
         return _MARKED.sub(r"@.secrets/\1@", self.marked)
 
     @property
-    def jinja_template(self) -> str:
+    def text_as_jinja_template(self) -> str:
         """The text as a Jinja template with a lookup for each secret.
 
         Other Jinja markup is quoted.

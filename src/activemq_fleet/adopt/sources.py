@@ -26,7 +26,7 @@ from activemq_fleet.grouping import inventory_groups_of_brokers
 from activemq_fleet.lint.file_kinds import foreign_file_kind
 from activemq_fleet.lint.versions_placeholders import first_template_mark
 from activemq_fleet.naming import Identity, Naming
-from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_naming_without_pairs
+from activemq_fleet.naming_proposal import adopt_command_line, propose_naming, propose_single_broker_naming
 from activemq_fleet.releases import Release
 from activemq_fleet.render.rendered_header import read_activemq_xml_header
 from activemq_fleet.schema import (
@@ -220,7 +220,7 @@ def _refuse_unread_names(files: Sequence[tuple[str, Path, Path | None]], naming:
     pairs = propose_naming(names)
     if pairs and len(pairs.identities) < len(names):
         pairs = None
-    alone = propose_naming_without_pairs(names, pairs, are_brokers=True)
+    alone = propose_single_broker_naming(names, pairs, are_brokers=True)
     by_host = {guess: str(path) for path, guess in guesses.items()}
     reason = f"the host name {host} does not match the naming pattern {naming.pattern}"
     if not host:

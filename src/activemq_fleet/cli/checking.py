@@ -48,7 +48,7 @@ from activemq_fleet.cli.printing import print_escaped_to_stderr, print_warning
 from activemq_fleet.cli.terminal import print_through_pager
 from activemq_fleet.lint.file_kinds import KIND_RULE, NO_BROKER_RULE, foreign_file_kind
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.validation import lint_and_inventory_rules_by_id, waive_findings_by_comments
+from activemq_fleet.validation import lint_and_inventory_rules_by_id, mark_findings_waived_by_comments
 
 _POSITION = re.compile(
     r"\((?P<path>/[^()]*):(?P<line>[0-9]+)\)(?=: |\. |$)|^(?P<first>/[^:]*):(?P<first_line>[0-9]+): "
@@ -132,7 +132,7 @@ def report_on_files(
         select=select,
         ignore=ignore,
     )
-    suppressed = waive_findings_by_comments(findings, xml_files, select=select, ignore=ignore)
+    suppressed = mark_findings_waived_by_comments(findings, xml_files, select=select, ignore=ignore)
     with_edits = {finding.file for finding in suppressed if finding.edits}
     repairs = {}
     for path, content in contents.items():

@@ -12,7 +12,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.printable import count_with_noun, escape_unprintable, terminal_safe_json
 
 if TYPE_CHECKING:
-    from activemq_fleet.drift.host_drift import DriftResult
+    from activemq_fleet.drift.host_drift import FleetDrift
     from activemq_fleet.spark.options import SessionOptions
 
 _MOST_SHOWN = 40
@@ -56,7 +56,7 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     return 1 if result.has_differing_host else 0
 
 
-def _show(result: DriftResult, output: str) -> None:
+def _show(result: FleetDrift, output: str) -> None:
     columns = ("changed", "added", "removed", "by_hand", "out_of_date", "unknown")
     shown = result.hosts[:_MOST_SHOWN]
     names = [escape_unprintable(host_drift.host) for host_drift in shown]

@@ -18,7 +18,7 @@ from activemq_fleet.node.text_lines import split_lines
 
 if TYPE_CHECKING:
     from activemq_fleet.naming import Identity
-    from activemq_fleet.naming_proposal import NamingProposal
+    from activemq_fleet.naming_proposal import NamingConventionProposal
 
 Rows = list[dict[str, Any]]
 
@@ -62,7 +62,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     With -i, the command shows the hosts of the inventory, and applies their variables. Exit code 1: the name of a HOST
     is not recognized as a broker name, or a broker's name and variables do not determine its group, pair and node.
     """
-    from activemq_fleet.naming_proposal import propose_naming, propose_naming_without_pairs
+    from activemq_fleet.naming_proposal import propose_naming, propose_single_broker_naming
 
     if not hosts:
         inventory = inventory.with_inventory_from_ansible_config()
@@ -76,7 +76,7 @@ def names_command(hosts: tuple[str, ...], inventory: InventoryOptions, form: str
     if proposal and len(proposal.identities) <= len(rows) - len(unread):
         proposal = None
     are_brokers = bool(hosts) or len(unread) == len(rows)
-    alone = propose_naming_without_pairs(unread, proposal, are_brokers=are_brokers) if unread else None
+    alone = propose_single_broker_naming(unread, proposal, are_brokers=are_brokers) if unread else None
     if form == "json":
         proposals = {"proposal": proposal, "alone": alone}
         print_escaped(
@@ -120,13 +120,13 @@ def _variables(
 
 
 def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
-    from activemq_fleet.naming import PATTERN_VARIABLE, Naming, UnclearNameError
+    from activemq_fleet.naming import PATTERN_VARIABLE, Naming, UnparsableBrokerNameError
 
     naming = Naming.naming_of_host(host, variables)
     row: dict[str, Any] = {"host": host, "broker": False, "problem": None}
     try:
         identity = naming.identify(host)
-    except UnclearNameError as error:
+    except UnparsableBrokerNameError as error:
         return row | {"problem": error.problem, "because": error.problem}
     if identity is None:
         near = ", although it is similar to a broker name" if naming.looks_like_misspelled_broker(host) else ""
@@ -155,7 +155,7 @@ def _by_origin(origins: Mapping[str, str]) -> dict[str, list[str]]:
     return parts_by_origin
 
 
-def _proposal_object(proposal: NamingProposal) -> dict[str, Any]:
+def _proposal_object(proposal: NamingConventionProposal) -> dict[str, Any]:
     return {
         "variables": proposal.variables(),
         "adopt": proposal.adopt_command_line(),
@@ -163,7 +163,7 @@ def _proposal_object(proposal: NamingProposal) -> dict[str, Any]:
     }
 
 
-def _text(rows: Rows, proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
+def _text(rows: Rows, proposal: NamingConventionProposal | None, alone: NamingConventionProposal | None) -> list[str]:
     lines = _table(rows)
     unread = [row["host"] for row in rows if not (row["broker"] or row["problem"])]
     if proposal is None:
@@ -210,7 +210,7 @@ def _names_are(count: int) -> str:
     return f"{count_with_noun(count, 'name')} {'is' if count == 1 else 'are'}"
 
 
-def _standalone_text(alone: NamingProposal | None) -> list[str]:
+def _standalone_text(alone: NamingConventionProposal | None) -> list[str]:
     if alone is None:
         return []
     from activemq_fleet.inventory_yaml import plain_variables_to_yaml
@@ -224,7 +224,7 @@ def _standalone_text(alone: NamingProposal | None) -> list[str]:
     ]
 
 
-def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -> list[str]:
+def _adopt_text(proposal: NamingConventionProposal | None, alone: NamingConventionProposal | None) -> list[str]:
     """Return the command lines that adopt the files of hosts with the proposed conventions, the most hosts first."""
     proposals = [
         (shown, meaning)
@@ -249,7 +249,7 @@ def _adopt_text(proposal: NamingProposal | None, alone: NamingProposal | None) -
     return lines
 
 
-def _host_list(proposal: NamingProposal) -> str:
+def _host_list(proposal: NamingConventionProposal) -> str:
     return names_to_text([identity.name for identity in proposal.identities])
 
 

@@ -116,13 +116,13 @@ class InventoryOptions:
         """
         # Imported here: it brings Ansible along, which takes a while to load.
         from activemq_fleet import InputError, ReleaseError, load_fleet
-        from activemq_fleet.inventory import mentions_variable
+        from activemq_fleet.inventory import mentions_activemq_variable
 
         try:
             with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_password):
                 return load_fleet(**dataclasses.asdict(self))
         except InputError as error:
-            if not mentions_variable(error):
+            if not mentions_activemq_variable(error):
                 raise
             return self.load_fleet_and_positions()[0]  # raises the error with positions
         except ReleaseError:

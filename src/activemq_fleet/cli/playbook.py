@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from activemq_fleet import FleetError, InputError
-from activemq_fleet._collection import search_path_for_this_collection
+from activemq_fleet._collection import directories_with_this_collection
 from activemq_fleet.cli.options import InventoryOptions
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.node.text_lines import split_lines
@@ -33,7 +33,7 @@ def run_playbook(
     command = [_program(), f"activemq.fleet.{name}", *more]
     command += inventory.command_line_words()
     command += [word for key, value in variables.items() for word in ("-e", f"{key}={value}")]
-    paths = [*search_path_for_this_collection(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
+    paths = [*directories_with_this_collection(), *filter(None, [os.environ.get("ANSIBLE_COLLECTIONS_PATH")])]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_RETRY_FILES_ENABLED": "0"}
     if paths:
         environment["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join([*paths, "~/.ansible/collections"])

@@ -93,9 +93,9 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """The facts about a broker for deployment and operation, such as its release, directories and links.
+    """What deployment and operation use of a broker's settings, such as its release, directories and links.
 
-    The facts have no secrets, and all defaults are applied.
+    The facts come from the inventory. They have no secrets, and all defaults are applied.
     """
 
     host: str

@@ -40,8 +40,8 @@ class HostDriftCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class DriftResult:
-    """The result of comparing the planned files with the collected files of all hosts.
+class FleetDrift:
+    """The drift of a fleet: the differences between the planned and the collected files of all hosts.
 
     ``hosts`` are those with differences, most files first; ``same_hosts`` is the number of the others.
     ``not_collected`` are hosts that are planned only, ``not_planned`` those that are collected only, the first 1,000 by
@@ -116,7 +116,7 @@ def count_host_drift(host: str, rows: Sequence[Row]) -> HostDriftCounts:
     return HostDriftCounts(host, **{field.name: counts[field.name] for field in fields(HostDriftCounts)[1:]})
 
 
-def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
+def drift_result(hosts: Iterable[ComparedHost]) -> FleetDrift:
     """Return the drift (differences between planned and collected files) of all compared hosts.
 
     The hosts may come in any order.
@@ -127,7 +127,7 @@ def drift_result(hosts: Iterable[ComparedHost]) -> DriftResult:
         [compared.host for compared in in_order if compared.side == side] for side in ("planned", "found")
     )
     different = [host for host in both if host.differing_file_count]
-    return DriftResult(
+    return FleetDrift(
         hosts=tuple(sorted(different, key=lambda host: -host.differing_file_count)),
         same_hosts=len(both) - len(different),
         not_collected=tuple(planned[:_MOST_HOSTS]),

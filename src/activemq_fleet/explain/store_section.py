@@ -135,7 +135,7 @@ def _shared_jdbc_entries(broker: Broker, locking: Mapping[str, int | str]) -> It
 def _pure_entries(broker: Broker) -> Iterator[ExplanationEntry]:
     yield _directory_entry(broker, "kahaDB, used by this node only; the other node has a copy")
     if broker.role == "slave" and broker.peer_address:
-        dialled = uris.replication_uri(broker.peer_address)
+        dialled = uris.master_connector_uri(broker.peer_address)
         yield ExplanationEntry(
             "copies from",
             dialled,

@@ -125,7 +125,7 @@ def _refused_link_problems(view: FleetView, *, certain: bool) -> Iterator[Proble
         )
         subject = "links" if len(names) > 1 else "link"
         verb = "cannot connect" if certain else "possibly cannot connect"
-        message = f"{subject} {shown} {verb}: {first.refusal.reason_sentence(first.host, first.peer.host)}"
+        message = f"{subject} {shown} {verb}: {first.refusal.connection_refusal_sentence(first.host, first.peer.host)}"
         document = view.broker_document(broker) if has_network_connector_fragments(broker) else None
         node = (
             next((node for node in document.network_connectors if node.get("name") == names[0]), None)
@@ -205,7 +205,7 @@ _RefusedListener = tuple[BrokerListener, ConnectionRefusal]
 
 
 def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:
-    return refused_listener[1].reason_sentence(dialler, refused_listener[0].broker.host)
+    return refused_listener[1].connection_refusal_sentence(dialler, refused_listener[0].broker.host)
 
 
 def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
@@ -257,7 +257,7 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
             if refusal:
                 message = (
                     f"a client cannot connect with its failover list {use.uri.text}: "
-                    f"{refusal[1].reason_sentence('the client', refusal[0])}"
+                    f"{refusal[1].connection_refusal_sentence('the client', refusal[0])}"
                 )
                 fix = _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind])
                 yield use.problem(message, fix.format(host="the client", peer=refusal[0]))

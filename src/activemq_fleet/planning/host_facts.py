@@ -11,7 +11,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError
 from activemq_fleet.lint.fleet_stores import store_identity_key
-from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
@@ -111,7 +111,7 @@ def host_division_facts_and_variables(
         naming = Naming.naming_of_host(record.host, record.variables, pattern)
         identity = naming.identify(record.host)
         is_near = identity is None and naming.looks_like_misspelled_broker(record.host)
-    except UnclearNameError:
+    except UnparsableBrokerNameError:
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)

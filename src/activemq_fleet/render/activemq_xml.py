@@ -269,4 +269,4 @@ def _master_connector(broker: Broker) -> Attributes | None:
         return None
     if not broker.release.has_pure_master_slave:
         return None  # T005 reports this; a finding about the element would only repeat it
-    return (("remoteURI", uris.replication_uri(broker.peer_address)), *_network_user(broker))
+    return (("remoteURI", uris.master_connector_uri(broker.peer_address)), *_network_user(broker))

@@ -132,7 +132,8 @@ class RefusedConnector(NamedTuple):
     @property
     def refusal_sentence(self) -> str:
         """A sentence that names the network link and the reason why the target broker rejects it."""
-        return f"link {self.connector.name} cannot connect: {self.refusal.reason_sentence(self.host, self.peer.host)}"
+        reason = self.refusal.connection_refusal_sentence(self.host, self.peer.host)
+        return f"link {self.connector.name} cannot connect: {reason}"
 
 
 _Met = tuple[tuple[Broker, ConnectionRefusal | None], ...]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from activemq_fleet import InputError
 from activemq_fleet.drift.host_drift import (
     ComparedHost,
-    DriftResult,
+    FleetDrift,
     count_host_drift,
     drift_result,
     drift_rows_of_host,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _SMALL_FILES = {"spark.sql.files.openCostInBytes": str(32 << 10), "spark.sql.files.maxPartitionBytes": str(32 << 20)}
 
 
-def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> DriftResult:
+def report_drift(spark: SparkSession, planned: str, collected: str, out: str) -> FleetDrift:
     """Report the drift of a fleet: the differences between planned and collected configuration files.
 
     Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of

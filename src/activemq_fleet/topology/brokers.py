@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activemq_fleet import uris
-from activemq_fleet.addresses import Address, HostNameError, validated_host_name
+from activemq_fleet.addresses import Address, InvalidHostNameError, validated_host_name
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Identity
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
@@ -286,7 +286,7 @@ def _check_name(broker_host: BrokerHost) -> Iterator[Finding]:
     elif broker_host.settings.address is None:
         try:
             validated_host_name(broker_host.host)
-        except HostNameError as reason:
+        except InvalidHostNameError as reason:
             fix = "set activemq_address to a name or IP address that clients can connect to, or rename the host"
             why = "other brokers and clients connect to the host name, because activemq_address is not set"
             message = f"clients cannot connect to the broker: {reason.problem}"

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX, UnclearNameError
+from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX, UnparsableBrokerNameError
 from activemq_fleet.topology.model.broker import Broker
 
 
 def unmatched_name_findings(
-    names: Iterable[str], unclear: Mapping[str, UnclearNameError], pattern: str
+    names: Iterable[str], unclear: Mapping[str, UnparsableBrokerNameError], pattern: str
 ) -> Iterator[Finding]:
     """Yield an error for each host in ``activemq_brokers`` whose name does not match the naming pattern (T001).
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, hosts_by_error_line
 from activemq_fleet.findings import Finding
-from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnclearNameError
+from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.reading import check_known_variables, read_settings
@@ -70,14 +70,14 @@ def classify_hosts_by_role(
         str(variables[PATTERN_VARIABLE]) for variables in hosts.values() if variables.get(PATTERN_VARIABLE)
     )
     identities: dict[str, Identity] = {}
-    unclear: dict[str, UnclearNameError] = {}
+    unclear: dict[str, UnparsableBrokerNameError] = {}
     misnamed: dict[str, SettingsError] = {}
     for name in sorted(hosts):
         try:
             identity = Naming.naming_of_host(name, hosts[name], pattern).identify(name)
         except SettingsError as error:
             misnamed[name] = error
-        except UnclearNameError as error:
+        except UnparsableBrokerNameError as error:
             unclear[name] = error
         else:
             if identity is not None:

@@ -8,7 +8,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.lint.suppressions import read_suppressions
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.validation import lint_file, waive_findings_by_comments
+from activemq_fleet.validation import lint_file, mark_findings_waived_by_comments
 from tests.hostile_files import document
 
 NAMELESS = '<networkConnector uri="masterslave:(tcp://a:61616)"/>'
@@ -18,7 +18,7 @@ def findings_of(inside: str, *, select: tuple[str, ...] = ("N001", "X"), head: s
     content = document(f"<networkConnectors>\n{inside}\n</networkConnectors>")
     content = content.replace(b"<beans", head.encode() + b"<beans", 1)
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=select)
-    return list(waive_findings_by_comments(findings, {ACTIVEMQ_XML: content}, select=select))
+    return list(mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content}, select=select))
 
 
 def outcome(inside: str, **options: object) -> list[tuple[str, str | None]]:
@@ -49,7 +49,7 @@ def test_comment_suppresses_the_finding_about_its_element(inside: str) -> None:
 def test_comment_after_the_start_tag_of_the_parent_holds_for_its_first_child() -> None:
     content = document(f"<networkConnectors> {COMMENT}\n{NAMELESS}</networkConnectors>")
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=["N001"])
-    (finding,) = waive_findings_by_comments(findings, {ACTIVEMQ_XML: content})
+    (finding,) = mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content})
     assert finding.waived == "the peer was removed"
 
 
@@ -158,7 +158,7 @@ def test_comment_is_not_called_unused_where_its_rule_is_not_selected() -> None:
 
 def unused(content: bytes, *, select: tuple[str, ...]) -> list[tuple[str, str]]:
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=select)
-    marked = waive_findings_by_comments(findings, {ACTIVEMQ_XML: content}, select=select)
+    marked = mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content}, select=select)
     return [(finding.message, finding.fix) for finding in marked if finding.rule == "X002"]
 
 

@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 
 import activemq_agent
 from activemq_fleet import __version__
-from activemq_fleet._collection import search_path_for_this_collection
+from activemq_fleet._collection import directories_with_this_collection
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -110,7 +110,7 @@ def test_installed_requirements_support_python_of_debian_12() -> None:
 
 
 def test_the_checkouts_collection_is_found_beside_the_library() -> None:
-    (path,) = search_path_for_this_collection()
+    (path,) = directories_with_this_collection()
     assert Path(path, "ansible_collections", "activemq", "fleet").resolve() == ROOT
 
 
