@@ -50,7 +50,7 @@ class LogFileSummary:
     def count_events(self, batch: pa.RecordBatch) -> None:
         """Count a batch of log events in the summary of their log file.
 
-        The columns of the batch are those of ``log_files.event_batches_of_host``.
+        The columns of the batch are those of ``log_files.arrow_batches_of_host_logs``.
         """
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0

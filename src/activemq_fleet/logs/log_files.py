@@ -10,7 +10,12 @@ import pyarrow.compute as pc
 
 from activemq_fleet.logs.chunks import Piece, unpacked_record_pieces
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
-from activemq_fleet.logs.rolled_files import BEGINNING, PlaceAmongLogFiles, log_beginning_of, places_among_log_files
+from activemq_fleet.logs.rolled_files import (
+    BEGINNING,
+    PlaceAmongLogFiles,
+    log_file_positions_by_name,
+    preamble_and_first_record_date,
+)
 
 LINES = 1 << 40
 """More than a file has lines: ``sequence`` is the file's place among its host's times this, plus the line."""
@@ -35,7 +40,7 @@ class LogFile:
     place: PlaceAmongLogFiles | None = None
 
 
-def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
+def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches with a row for each log record in the log files of one host.
 
     The record batches are yielded file by file. The files are given with their contents. Files without a place have to
@@ -44,18 +49,20 @@ def event_batches_of_host(files: Sequence[tuple[LogFile, memoryview]]) -> Iterat
     """
     begin = slice(BEGINNING)
     unknown = {
-        log.file: log_beginning_of(part[begin], compressed=log.compressed) for log, part in files if not log.place
+        log.file: preamble_and_first_record_date(part[begin], compressed=log.compressed)
+        for log, part in files
+        if not log.place
     }
-    places = places_among_log_files(unknown, files[0][0].source) if unknown else {}
+    places = log_file_positions_by_name(unknown, files[0][0].source) if unknown else {}
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
-        yield from event_batches_of_file(placed, unpacked_record_pieces(content, compressed=log.compressed))
+        yield from arrow_batches_of_log_file(placed, unpacked_record_pieces(content, compressed=log.compressed))
 
 
-def event_batches_of_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
     """Yield Arrow record batches with a row for each log record of one log file.
 
-    The file's content is given in pieces of whole records. The columns are those of ``event_batches_of_host``.
+    The file's content is given in pieces of whole records. The columns are those of ``arrow_batches_of_host_logs``.
     """
     place = log.place or PlaceAmongLogFiles()
     scanner = LogScanner(log.source)

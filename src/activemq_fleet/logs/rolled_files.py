@@ -75,19 +75,19 @@ class RolledFile:
         return match is not None and match["suffix"] is None
 
 
-def log_beginning_of(part: memoryview, *, compressed: bool) -> LogBeginning:
-    """Return the beginning of a log file: the bytes before its first record, and that record's date.
+def preamble_and_first_record_date(first_bytes: memoryview, *, compressed: bool) -> LogBeginning:
+    """Return the bytes before the first record of a log file, and that record's date.
 
-    ``part`` has the first bytes of the file.
+    ``first_bytes`` are the first bytes of the file.
     """
-    data = b"".join(bytes(piece) for piece, _, _ in unpacked_record_pieces(part, compressed=compressed))
+    data = b"".join(bytes(piece) for piece, _, _ in unpacked_record_pieces(first_bytes, compressed=compressed))
     return LogBeginning(data[: count_bytes_before_first_record(data)], first_record_time(data))
 
 
-def places_among_log_files(
+def log_file_positions_by_name(
     beginnings: Mapping[str, LogBeginning], source: LogReleaseAndTimeZone
 ) -> dict[str, PlaceAmongLogFiles]:
-    """Return the position of each log file in its host's sequence of log files, by file name.
+    """Return a dictionary from file name to the log file's position in its host's sequence of log files, oldest first.
 
     ``source`` is the broker's release and time zone.
     """

@@ -14,13 +14,13 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import record_pieces_from_line_batches
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
-from activemq_fleet.logs.log_files import LogFile, event_batches_of_file, event_batches_of_host
+from activemq_fleet.logs.log_files import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
     PlaceAmongLogFiles,
-    log_beginning_of,
-    places_among_log_files,
+    log_file_positions_by_name,
+    preamble_and_first_record_date,
 )
 from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row
 from activemq_fleet.spark.inputs import AuditInputs, InputFile, binary_files_dataframe
@@ -118,7 +118,7 @@ def _events_of_files(batches: Batches, logs: Mapping[str, LogFile]) -> Batches:
     for _, files in groupby(
         read, key=lambda read_file: (read_file[0].host, read_file[0].file if read_file[0].place else "")
     ):
-        yield from _select_event_columns(event_batches_of_host(list(files)))
+        yield from _select_event_columns(arrow_batches_of_host_logs(list(files)))
 
 
 def _scan_file_by_lines(
@@ -133,7 +133,7 @@ def _scan_file_by_lines(
 
     def scan(batches: Batches) -> Batches:
         return function(
-            _select_event_columns(event_batches_of_file(log, record_pieces_from_line_batches(batches, size)))
+            _select_event_columns(arrow_batches_of_log_file(log, record_pieces_from_line_batches(batches, size)))
         )
 
     lines = spark.read.option("lineSep", "\n").text(uri_with_escaped_wildcards(file.path))
@@ -154,7 +154,7 @@ def _find_places(
     places = {file.path: PlaceAmongLogFiles() for file in files}
     for name, host_files in groupby(sorted(several, key=lambda file: file.host), key=lambda file: file.host):
         host, paths = inputs.hosts[name], {file.file: file.path for file in host_files}
-        host_places = places_among_log_files(
+        host_places = log_file_positions_by_name(
             {file: beginnings[path] for file, path in paths.items()},
             LogReleaseAndTimeZone(host.release, host.timezone or "UTC"),
         )
@@ -177,7 +177,7 @@ def _parse_beginnings(batches: Batches) -> Batches:
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
         beginnings = [
-            log_beginning_of(memoryview(part), compressed=path.endswith(".gz"))
+            preamble_and_first_record_date(memoryview(part), compressed=path.endswith(".gz"))
             for path, part in zip(paths, parts, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(

@@ -12,15 +12,15 @@ import pytest
 from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_record_pieces
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
-from activemq_fleet.logs.log_files import CUT_OFF, LogFile, event_batches_of_file, event_batches_of_host
+from activemq_fleet.logs.log_files import CUT_OFF, LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
     RolledFile,
     is_direct_successor,
-    log_beginning_of,
+    log_file_positions_by_name,
     missing_rolled_file_messages,
-    places_among_log_files,
+    preamble_and_first_record_date,
     rolled_files_oldest_first,
 )
 from tests.log_reading import LINES, Row
@@ -48,7 +48,7 @@ def host_rows(contents: dict[str, bytes], place: PlaceAmongLogFiles | None = Non
         (LogFile("h", name, LogReleaseAndTimeZone(), name.endswith(".gz"), place), memoryview(data))
         for name, data in contents.items()
     ]
-    rows = [row for batch in event_batches_of_host(files) for row in batch.to_pylist()]
+    rows = [row for batch in arrow_batches_of_host_logs(files) for row in batch.to_pylist()]
     return sorted(rows, key=lambda row: int(row["sequence"]))
 
 
@@ -72,7 +72,7 @@ def test_a_log_cut_anywhere_into_files_has_the_same_events() -> None:
             name: LogBeginning(piece[: count_bytes_before_first_record(piece)], f"2026-03-{day:02} 10:00:00,000")
             for day, (name, piece) in enumerate(zip(names, pieces, strict=True), 1)
         }
-        places = places_among_log_files(beginnings, LogReleaseAndTimeZone())
+        places = log_file_positions_by_name(beginnings, LogReleaseAndTimeZone())
         found = []
         for name, piece in zip(names, pieces, strict=True):
             found += rows(piece[places[name].skip :], 1, places[name].after)
@@ -104,13 +104,15 @@ def test_a_file_whose_place_is_known_is_read_without_the_others_of_its_host() ->
 
 def test_a_record_is_looked_for_further_on_where_the_beginning_has_none() -> None:
     head = b"\tat x\n" * (1 << 14)
-    assert log_beginning_of(memoryview(head + LINE), compressed=False) == LogBeginning(head, LINE[:23].decode())
-    assert log_beginning_of(memoryview(head), compressed=False).first is None
+    assert preamble_and_first_record_date(memoryview(head + LINE), compressed=False) == LogBeginning(
+        head, LINE[:23].decode()
+    )
+    assert preamble_and_first_record_date(memoryview(head), compressed=False).first is None
 
 
 @pytest.mark.parametrize(("older", "joins"), [("activemq.log.1", True), ("activemq.log.2", False)])
 def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joins: bool) -> None:
-    places = places_among_log_files(
+    places = log_file_positions_by_name(
         {
             older: LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"\tat x\n", "2026-03-02 10:00:00"),
@@ -121,7 +123,7 @@ def test_what_a_missing_file_held_is_not_given_to_the_one_before(older: str, joi
 
 
 def test_a_file_without_a_record_is_no_end_of_another() -> None:
-    places = places_among_log_files(
+    places = log_file_positions_by_name(
         {
             "activemq.log.1": LogBeginning(b"", "2026-03-01 10:00:00"),
             "activemq.log": LogBeginning(b"no log at all\n", None),
@@ -147,7 +149,7 @@ def from_lines(data: bytes, size: int, known: int | None) -> list[Row]:
     pieces = record_pieces_from_line_batches(batches(lines, size), known)
     return [
         row
-        for batch in event_batches_of_file(LogFile("h", "activemq.log", LogReleaseAndTimeZone()), pieces)
+        for batch in arrow_batches_of_log_file(LogFile("h", "activemq.log", LogReleaseAndTimeZone()), pieces)
         for row in batch.to_pylist()
     ]
 

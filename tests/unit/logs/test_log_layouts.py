@@ -16,8 +16,8 @@ from activemq_fleet.audit.gaps import gaps_in_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
-from activemq_fleet.logs.log_files import LogFile, event_batches_of_host
-from activemq_fleet.logs.rolled_files import log_beginning_of
+from activemq_fleet.logs.log_files import LogFile, arrow_batches_of_host_logs
+from activemq_fleet.logs.rolled_files import preamble_and_first_record_date
 from activemq_fleet.node.log.broker_log import phase_after_records, unreadable_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse_log
@@ -181,7 +181,7 @@ def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None:
     log = b"\tat x.Y.z(Y.java)\n" + in_layout(BROKEN.encode(), WITH_THREADS[layout])
-    beginning = log_beginning_of(memoryview(log), compressed=False)
+    beginning = preamble_and_first_record_date(memoryview(log), compressed=False)
     assert beginning.first == "2026-07-01 10:00:01,007"
     assert beginning.head == b"\tat x.Y.z(Y.java)\n"
 
@@ -189,7 +189,7 @@ def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None
 def gaps_of(log: bytes) -> list[InputGap]:
     file = LogFile("mq01", "activemq.log", LogReleaseAndTimeZone())
     summaries: dict[str, LogFileSummary] = {}
-    for batch in event_batches_of_host([(file, memoryview(log))]):
+    for batch in arrow_batches_of_host_logs([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
     return gaps_in_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
 
