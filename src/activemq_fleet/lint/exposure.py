@@ -6,14 +6,14 @@ from typing import Literal
 
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element
-from activemq_fleet.lint.security_console import web_console_imports_with_paths
+from activemq_fleet.lint.security_console import find_web_console_imports
 from activemq_fleet.uris import is_openwire
 
 Exposure = Literal["openwire", "other ports", "no port", "no broker"]
 _BROKER_CLASSES = ("BrokerService", "BrokerFactoryBean")
 
 
-def port_exposure_kind(document: Document) -> Exposure:
+def exposed_port_kind(document: Document) -> Exposure:
     """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
     ``openwire``: at least one port for OpenWire, or ports that the file does not determine, as those of a placeholder,
@@ -28,7 +28,7 @@ def port_exposure_kind(document: Document) -> Exposure:
     if any(map(_has_openwire, brokers)):
         return "openwire"
     uris = [listener_uri(connector) for connector in document.transport_connectors]
-    if any(uri.scheme != "vm" for uri in uris) or web_console_imports_with_paths(document):
+    if any(uri.scheme != "vm" for uri in uris) or find_web_console_imports(document):
         return "other ports"
     return "no port"
 

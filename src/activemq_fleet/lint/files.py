@@ -18,7 +18,7 @@ from activemq_fleet.lint.engine import (
     findings_from_problems,
     rules_applicable_to_file,
 )
-from activemq_fleet.lint.exposure import Exposure, port_exposure_kind
+from activemq_fleet.lint.exposure import Exposure, exposed_port_kind
 from activemq_fleet.lint.file_kinds import KIND_RULE, ForeignFileKind, foreign_file_kind
 from activemq_fleet.lint.imports import imported_paths_and_documents
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
@@ -270,28 +270,33 @@ class InstalledReleaseFacts:
     exposure: Exposure = "openwire"
 
 
-def port_exposure_kind_of_file(data: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING) -> Exposure:
+def exposed_port_kind_of_file(
+    activemq_xml: bytes, release: Release, other_files: Mapping[str, bytes] = _NOTHING
+) -> Exposure:
     """Return the kind of ports that an activemq.xml exposes: "openwire", "other ports", "no port" or "no broker".
 
-    ``data`` is the file's content. The result is also ``openwire`` where the ports are not known: for a template, for
-    a file that is not XML, and for a file that imports one with brokers or one that cannot be read. ``other_files``
-    are the files that the file can import, by path.
+    ``activemq_xml`` is the file's content. The result is also ``openwire`` where the ports are not known: for a
+    template, for a file that is not XML, and for a file that imports one with brokers or one that cannot be read.
+    ``other_files`` are the files that the file can import, by path.
     """
-    if first_template_mark(decode_xml_document(data, None)) is not None:
+    if first_template_mark(decode_xml_document(activemq_xml, None)) is not None:
         return "openwire"
     try:
-        document = Document(parse_xml_with_stray_ampersands(data), release, other_files=other_files)
+        document = Document(parse_xml_with_stray_ampersands(activemq_xml), release, other_files=other_files)
     except UnreadableXmlError:
         return "openwire"
     if any(page is None or page.brokers for _, page in imported_paths_and_documents(document)):
         return "openwire"
-    return port_exposure_kind(document)
+    return exposed_port_kind(document)
 
 
 def installed_release_findings(
     facts: InstalledReleaseFacts, selection: RuleSelection, *, host: str = "", file: str | None = None
 ) -> tuple[Finding, ...]:
-    """Return a tuple of the findings about an installed ActiveMQ release itself, at a host or a file."""
+    """Return the lint findings about an installed ActiveMQ release, such as its known vulnerabilities.
+
+    Each finding names the given host or file.
+    """
     by_rule = _release_problems(facts, selection)
     return tuple(
         finding for rule, problems in by_rule for finding in findings_from_problems(rule, problems, host, file)

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, once_per_document
-from activemq_fleet.lint.locations import is_below_file_directory, path_below_file_directory
+from activemq_fleet.lint.locations import is_below_directory_of_referring_file, path_relative_to_referring_file
 
 _MOST = 50
 
@@ -23,8 +23,8 @@ def import_elements_with_paths(document: Document) -> list[tuple[Element, str]]:
     for node in document.elements_with_given_names("import"):
         resource = node.get("resource").strip()
         if resource:
-            path = path_below_file_directory(resource)
-            is_local = is_below_file_directory(resource) and "$" not in resource and ":" not in resource
+            path = path_relative_to_referring_file(resource)
+            is_local = is_below_directory_of_referring_file(resource) and "$" not in resource and ":" not in resource
             imports.append((node, posixpath.normpath(posixpath.join(directory, path)) if is_local else path))
     return imports
 

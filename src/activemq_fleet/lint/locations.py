@@ -20,24 +20,26 @@ _ENDS = (".properties", ".xml", ".xsd")
 _LONGEST, _MOST = 200, 200
 
 
-def is_below_file_directory(location: str) -> bool:
+def is_below_directory_of_referring_file(resource_location: str) -> bool:
     """Return whether a Spring resource location is below the directory of the file that names it.
 
     A resource is for example an imported file. Such locations are relative, on the class path, or in
     ``${activemq.conf}``.
     """
-    rest = _without_conf(location)
+    rest = _without_conf(resource_location)
     return not _ELSEWHERE.match(rest) and not posixpath.normpath(rest).startswith("..")
 
 
-def path_below_file_directory(location: str) -> str:
+def path_relative_to_referring_file(resource_location: str) -> str:
     """Return the path of a Spring resource location, relative to the directory of the file that names the location.
 
     For a location outside of this directory, the result is only the file name. The directory is on the broker's class
     path.
     """
-    rest = _without_conf(location)
-    return posixpath.normpath(rest) if is_below_file_directory(location) else rest.rpartition("/")[2].rpartition(":")[2]
+    rest = _without_conf(resource_location)
+    if is_below_directory_of_referring_file(resource_location):
+        return posixpath.normpath(rest)
+    return rest.rpartition("/")[2].rpartition(":")[2]
 
 
 def _without_conf(location: str) -> str:
@@ -65,12 +67,12 @@ def scheme_service_file_path(scheme: str, directory: str) -> str:
     return f"{directory}/{scheme}"
 
 
-def service_files_of_unknown_schemes(text: str) -> set[str]:
+def service_files_of_unknown_schemes(activemq_xml: str) -> set[str]:
     """Return the service files in jars that would register the unknown URI schemes of an activemq.xml.
 
     No release has these schemes.
     """
-    schemes = set(_SCHEME.findall(text)) - every_uri_scheme()
+    schemes = set(_SCHEME.findall(activemq_xml)) - every_uri_scheme()
     return {
         scheme_service_file_path(scheme, kind)
         for scheme in schemes

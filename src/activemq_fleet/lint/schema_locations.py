@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import is_below_file_directory, path_below_file_directory
+from activemq_fleet.lint.locations import is_below_directory_of_referring_file, path_relative_to_referring_file
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 
@@ -117,10 +117,13 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
     place, address = hint
     if "${" in address or address.startswith(_CAMEL):
         return
-    if is_below_file_directory(address) and path_below_file_directory(address) in document.other_files:
+    if (
+        is_below_directory_of_referring_file(address)
+        and path_relative_to_referring_file(address) in document.other_files
+    ):
         return
     if re.match(r"(file|classpath\*?|jar):|/", address) or (
-        ":" not in address and not is_below_file_directory(address)
+        ":" not in address and not is_below_directory_of_referring_file(address)
     ):
         text = f"{release} starts only if the schema {address} exists: this check cannot verify that"
         yield place.problem(text, SCHEMA_LOCATION, address, severity="warning", fix=fix)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.imports import import_elements_with_outside_paths, imported_paths_and_documents
-from activemq_fleet.lint.locations import path_below_file_directory
+from activemq_fleet.lint.locations import path_relative_to_referring_file
 from activemq_fleet.schema import BEANS, CORE
 
 PLACEHOLDER_OF_SPRING = re.compile(r"\$\{([A-Za-z_][\w.-]*)(:[^${}]*)?\}")
@@ -317,7 +317,7 @@ def _files_of(source: Element) -> Iterator[str]:
         if node.get("name") in ("location", "locations"):
             texts += [node.get("value"), *(value.leading_text for value in node.descendants("value"))]
     return (
-        path_below_file_directory(location)
+        path_relative_to_referring_file(location)
         for text in texts
         for location in re.split(r"[,\n]", text)
         if location.strip()
