@@ -19,8 +19,8 @@ _PREFETCH = 1000
 _REMEMBERED = ("maxFailoverProducersToTrack", "maxProducersToAudit")
 
 
-class FailoverUriInBrokerConfiguration(NamedTuple):
-    """A failover: URI that a client uses to connect to the fleet, found in a broker's configuration; and its position.
+class ClientFailoverUri(NamedTuple):
+    """A failover: URI of a client of the fleet, with its position in the configuration of a broker.
 
     The client runs in the broker's process or reads a file of the broker, such as a Camel route. The URI is in an XML
     fragment, an extra file or the Java options.
@@ -35,12 +35,12 @@ class FailoverUriInBrokerConfiguration(NamedTuple):
         """The name of the file or variable that contains the client's failover: URI."""
         return self.position.file or ("activemq.xml" if self.position.node else "activemq_java_options")
 
-    def problem(self, message: str, fix: str = "") -> Problem:
-        """Return a lint problem at the position of a client's failover: URI."""
+    def problem_at_failover_uri(self, message: str, fix: str = "") -> Problem:
+        """Return a lint problem whose position is the client's failover: URI in the broker's configuration."""
         return replace(self.position, message=message, fix=fix, host=self.broker.host)
 
 
-def client_failover_uris(view: FleetView) -> Iterator[FailoverUriInBrokerConfiguration]:
+def client_failover_uris(view: FleetView) -> Iterator[ClientFailoverUri]:
     """Yield the failover: URIs of clients in the configuration of a fleet's brokers.
 
     They are in XML fragments, extra files and Java options. URIs of networkConnectors are omitted.
@@ -48,19 +48,17 @@ def client_failover_uris(view: FleetView) -> Iterator[FailoverUriInBrokerConfigu
     for broker in view.brokers:
         for text in broker.settings.java_options:
             for match in _FAILOVER.finditer(text):
-                yield FailoverUriInBrokerConfiguration(broker, Uri.parse(match[0]), Problem(""))
+                yield ClientFailoverUri(broker, Uri.parse(match[0]), Problem(""))
         for extra in broker.settings.extra_files:
             for number, line in enumerate(extra.content.split("\n"), 1):
                 for match in _FAILOVER.finditer(line):
                     position = Problem("", file=extra.path, line=number, column=match.start() + 1)
-                    yield FailoverUriInBrokerConfiguration(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
+                    yield ClientFailoverUri(broker, Uri.parse(match[0].replace("&amp;", "&")), position)
     for broker, document in view.brokers_and_user_documents_containing(["failover:"]):
         for node in document.nodes:
             for attribute, text in node.attribute_values_and_text() if node.name not in _LINKS else ():
                 for match in _FAILOVER.finditer(text):
-                    yield FailoverUriInBrokerConfiguration(
-                        broker, Uri.parse(match[0]), node.problem("", attribute, match[0])
-                    )
+                    yield ClientFailoverUri(broker, Uri.parse(match[0]), node.problem("", attribute, match[0]))
 
 
 @rule("C004", "warning", scope="fleet")
@@ -102,7 +100,7 @@ def client_failover_lists_one_node_of_pair(view: FleetView) -> Iterator[Problem]
             for other in view.brokers_by_pair[broker.link_end_name]:
                 # A pure slave has no connector that could be listed.
                 if other.host not in listed and other.openwire is not None:
-                    yield use.problem(
+                    yield use.problem_at_failover_uri(
                         f"a failover list in {use.file_or_variable} contains {broker.host} but not {other.host}, the "
                         "other node "
                         f"of the pair: {use.uri.text}",
@@ -140,14 +138,14 @@ def client_failover_without_timeout(view: FleetView) -> Iterator[Problem]:
     """
     for use in client_failover_uris(view):
         if "timeout" not in use.uri.options:
-            yield use.problem(
+            yield use.problem_at_failover_uri(
                 f"a failover: URI in {use.file_or_variable} has no timeout: send() blocks while no broker is available "
                 f"({use.uri.text})"
             )
 
 
 @rule("C010", "warning", scope="fleet")
-def duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
+def broker_duplicate_audit_too_small(view: FleetView) -> Iterator[Problem]:
     """The duplicate audit of a broker remembers too few producers, or too few messages per producer.
 
     Why: after a failover, clients and bridges send unacknowledged messages again. The broker recognizes such a

@@ -260,7 +260,7 @@ def _client_list_problems(view: FleetView) -> Iterator[Problem]:
                     f"{refusal[1].connection_refusal_sentence('the client', refusal[0])}"
                 )
                 fix = _FIXES_OF_CLIENTS.get(refusal[1].kind, _FIXES[refusal[1].kind])
-                yield use.problem(message, fix.format(host="the client", peer=refusal[0]))
+                yield use.problem_at_failover_uri(message, fix.format(host="the client", peer=refusal[0]))
                 break
 
 

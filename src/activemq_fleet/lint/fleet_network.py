@@ -230,7 +230,7 @@ def network_ttl_shorter_than_longest_path(view: FleetView) -> Iterator[Problem]:
                     or bridge.connector_name in reported
                 ):
                     continue
-                if message := _short_ttl_message(bridge, distances, bridges.pairs_by_multicast_group):
+                if message := _short_ttl_message(bridge, distances, bridges.pair_names_by_multicast_group):
                     reported.add(bridge.connector_name)
                     yield bridge.problem(message, "networkTTL")
 

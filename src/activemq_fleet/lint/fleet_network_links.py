@@ -149,7 +149,7 @@ class FleetBridges:
         return targets
 
     @cached_property
-    def pairs_by_multicast_group(self) -> Mapping[str, frozenset[str]]:
+    def pair_names_by_multicast_group(self) -> Mapping[str, frozenset[str]]:
         """The names of the pairs that discover each other by multicast, by name of the multicast group.
 
         A broker without a peer counts as a pair.
@@ -166,7 +166,7 @@ class FleetBridges:
         not matter.
         """
         joined = {unit: set(targets) for unit, targets in self.one_hop_targets_by_pair.items()}
-        for members in self.pairs_by_multicast_group.values():
+        for members in self.pair_names_by_multicast_group.values():
             joined[min(members)] |= members
         return [frozenset(names) for names in network_components(joined) if len(names) > 1]
 
@@ -176,7 +176,7 @@ class FleetBridges:
         A broker without a peer counts as a pair. Multicast bridges are included.
         """
         onward = {unit: set(self.one_hop_targets_by_pair[unit]) for unit in component}
-        for members in self.pairs_by_multicast_group.values():
+        for members in self.pair_names_by_multicast_group.values():
             for unit in members & component:
                 onward[unit] |= members
         return {unit: hop_counts_from(unit, onward) for unit in component}

@@ -227,9 +227,9 @@ def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
         links_with_long_ttl = [
             link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses(link.node)
         ]
-        if links_with_long_ttl and len(bridges.pairs_by_multicast_group[group]) > 2:
+        if links_with_long_ttl and len(bridges.pair_names_by_multicast_group[group]) > 2:
             link = links_with_long_ttl[0]
-            pairs = len(bridges.pairs_by_multicast_group[group])
+            pairs = len(bridges.pair_names_by_multicast_group[group])
 
             limit = link.connector.demand_hop_limit
             hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"

@@ -70,7 +70,7 @@ class FleetView:
         return tuple(filter(_is_changed_by_hand, self.brokers))
 
     def brokers_and_user_documents_containing(self, texts: Sequence[str]) -> Iterator[tuple[Broker, Document]]:
-        """Yield (broker, activemq.xml) for files with XML that the user wrote and with at least one of the given texts.
+        """Yield (broker, document) for each activemq.xml with user-written XML and at least one of the given texts.
 
         The text may be anywhere in the file, also outside the user's XML.
         """

@@ -22,7 +22,7 @@ from activemq_fleet.lint.locks_signs import (
     jdbc_url_of,
     locker_of,
     message_store_elements,
-    stores_and_database_lockers,
+    stores_with_database_lockers,
 )
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 
@@ -143,7 +143,7 @@ def jdbc_lock_held_by_transaction(document: Document) -> Iterator[Problem]:
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, locker in stores_and_database_lockers(document):
+    for store, locker in stores_with_database_lockers(document):
         if store.name != "jdbcPersistenceAdapter" or (locker is not None and locker.name == _LEASE):
             continue
         source = data_source_bean(store)
@@ -247,7 +247,7 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
         </jdbcPersistenceAdapter>
     """
     wanted = document.release.lease_exception_handler
-    for store, locker in stores_and_database_lockers(document):
+    for store, locker in stores_with_database_lockers(document):
         broker = store.nearest_ancestor_with_given_name("broker")
         if broker is None:
             continue
@@ -259,7 +259,9 @@ def jdbc_store_without_stopping_handler(document: Document) -> Iterator[Problem]
                 "to serve",
                 fix=f"add <ioExceptionHandler><{wanted}/></ioExceptionHandler> to <broker>",
             )
-        elif handler.kind and handler.boolean_setting("ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER):
+        elif handler.kind and handler.boolean_handler_setting(
+            "ignoreSQLExceptions", default=handler.kind == DEFAULT_HANDLER
+        ):
             message = (
                 "this ioExceptionHandler ignores SQL exceptions: a master that cannot reach the database of its lock "
                 "continues to serve"
@@ -312,7 +314,7 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in stores_and_database_lockers(document):
+    for store, _ in stores_with_database_lockers(document):
         broker = store.nearest_ancestor_with_given_name("broker")
         connectors = document.elements_with_given_names("transportConnector")
         if broker is None or not any(
@@ -320,7 +322,7 @@ def mqtt_acknowledges_messages_rejected_by_database(document: Document) -> Itera
         ):
             continue
         handler = configured_io_exception_handler(broker)
-        if handler is None or handler.boolean_setting("ignoreNoSpaceErrors", default=True):
+        if handler is None or handler.boolean_handler_setting("ignoreNoSpaceErrors", default=True):
             node = handler.node if handler else store
             yield node.problem(
                 'ignoreNoSpaceErrors="false" is not set: while the database is full, the broker acknowledges MQTT '
@@ -349,7 +351,7 @@ def database_keep_alive_failure_only_logged(document: Document) -> Iterator[Prob
           <locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker>
         </jdbcPersistenceAdapter>
     """
-    for store, _ in stores_and_database_lockers(document):
+    for store, _ in stores_with_database_lockers(document):
         if store.boolean_attribute("stopOnError", False) is not False:
             continue
         broker = store.nearest_ancestor_with_given_name("broker")

@@ -37,10 +37,10 @@ class IoExceptionHandler:
     node: Element
     kind: str
 
-    def boolean_setting(self, name: str, *, default: bool) -> bool | None:
+    def boolean_handler_setting(self, name: str, *, default: bool) -> bool | None:
         """Return an attribute or property of a broker's ioExceptionHandler as a boolean.
 
-        The result is None for a value that is not a boolean.
+        The result is ``default`` if it is absent, and None for a value that is not a boolean.
         """
         if self.node.name != "bean":
             return self.node.boolean_attribute(name, default)
@@ -56,7 +56,9 @@ class IoExceptionHandler:
 
         Otherwise it stops the broker.
         """
-        return bool(self.boolean_setting("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER)))
+        return bool(
+            self.boolean_handler_setting("stopStartConnectors", default=self.kind in (JDBC_HANDLER, LEASE_HANDLER))
+        )
 
 
 def configured_io_exception_handler(broker: Element) -> IoExceptionHandler | None:
@@ -176,7 +178,7 @@ def io_handler_ignores_all_store_failures(document: Document) -> Iterator[Proble
         <defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>
     """
     for store, handler in _stores_with_handler(document):
-        if handler.boolean_setting("ignoreAllErrors", default=False):
+        if handler.boolean_handler_setting("ignoreAllErrors", default=False):
             text = f'with ignoreAllErrors="true" the broker continues and loses messages when its <{store.name}> fails'
             yield handler.node.problem(text, "ignoreAllErrors")
 

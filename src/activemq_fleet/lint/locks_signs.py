@@ -114,7 +114,7 @@ def has_enabled_lock(store: Element) -> bool:
     return bool(store.boolean_attribute("useLock", True) and store.boolean_attribute("useDatabaseLock", True))
 
 
-def stores_and_database_lockers(document: Document) -> Iterator[tuple[Element, Element | None]]:
+def stores_with_database_lockers(document: Document) -> Iterator[tuple[Element, Element | None]]:
     """Yield (store, locker) for each store whose lock is in a database.
 
     Other machines can reach the database. The locker is None for a JDBC store without a locker element, which has the

@@ -146,7 +146,7 @@ def _has_store(node: Element) -> bool:
 
 
 @rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
-def network_consumer_priority_unset_before_5_18(broker: Element) -> Iterator[Problem]:
+def decrease_network_consumer_priority_unset(broker: Element) -> Iterator[Problem]:
     """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
     Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
@@ -181,7 +181,7 @@ def network_consumer_priority_unset_before_5_18(broker: Element) -> Iterator[Pro
 
 
 @rule("N028", "error", each="networkConnector", releases="5.6.0", needs="@staticBridge")
-def static_bridge_without_destinations(link: Element) -> Iterator[Problem]:
+def static_bridge_without_static_destinations(link: Element) -> Iterator[Problem]:
     """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
     Why: a static bridge ignores consumers and forwards only the listed destinations. Without a list it is established,

@@ -48,7 +48,7 @@ def _forwarding_links(document: Document) -> list[Element]:
 
 
 @rule("N019", "warning", releases="5.6.0")
-def queues_without_replay_when_no_consumers(document: Document) -> Iterator[Problem]:
+def queue_policies_without_replay(document: Document) -> Iterator[Problem]:
     """The policies of a networked broker's queues do not set replayWhenNoConsumers.
 
     Why: a bridge forwards messages to this broker while their consumer is here. If the consumer reconnects to the
@@ -287,7 +287,7 @@ def selectors_ignored_by_bridge_or_replay(document: Document) -> Iterator[Proble
 
 
 @rule("N034", "error", releases="5.6.0", needs="@auditNetworkProducers")
-def audit_network_producers_with_replay(document: Document) -> Iterator[Problem]:
+def network_producer_audit_conflicts_with_replay(document: Document) -> Iterator[Problem]:
     """A connector sets auditNetworkProducers although a policy sets replayWhenNoConsumers.
 
     Why: the audit treats a message that returns to this broker as a duplicate ("suppressing duplicate message send"),

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security_console import (
+    find_web_console_imports,
     open_constraint_authenticate_properties,
     possible_console_documents,
-    web_console_imports_with_paths,
 )
 from activemq_fleet.settings.default_credentials import (
     is_default_credential,
@@ -48,7 +48,7 @@ class PropertiesLine(NamedTuple):
     value: str
 
     def properties_line_problem(self, message: str, *, used: bool = True) -> Problem:
-        """Return a lint problem at the name in a line of a properties file.
+        """Return a lint problem whose position is the property name in its line of a properties file.
 
         Its severity is info for a line that is not ``used``, else that of the rule.
         """
@@ -220,7 +220,7 @@ def _broker_accounts(document: Document) -> Iterator[ClearTextAccount]:
             used.add(entry)
             yield ClearTextAccount(user, password, subject, note, entry=entry, node=node, attribute=password_attribute)
     username_entry, password_entry = (properties.get(key) for key in _CONSOLE_ACCOUNT)
-    if username_entry and password_entry and password_entry not in used and web_console_imports_with_paths(document):
+    if username_entry and password_entry and password_entry not in used and find_web_console_imports(document):
         name, password = username_entry.value, password_entry.value
         subject = f"the account {name}, which the web console uses to connect to the broker,"
         yield ClearTextAccount(name, password, subject, used=False, entry=password_entry)
@@ -240,7 +240,7 @@ def _resolve_reference(
 
 
 def _console_accounts(document: Document) -> Iterator[ClearTextAccount]:
-    if not web_console_imports_with_paths(document):
+    if not find_web_console_imports(document):
         return
     console = [page for page in possible_console_documents(document) if page.file]
     realm = any(b"jetty-realm.properties" in page.data for page in console)
@@ -260,7 +260,7 @@ def _jaas_accounts(document: Document) -> Iterator[ClearTextAccount]:
     The console does so from 6.0 on.
     """
     broker = bool(document.elements_with_given_names("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin"))
-    console = document.release.console_accounts == "jaas" and bool(web_console_imports_with_paths(document))
+    console = document.release.console_accounts == "jaas" and bool(find_web_console_imports(document))
     login = document.other_files.get("login.config")
     if not (broker or console) or (login is not None and b"users.properties" not in login):
         return

@@ -35,7 +35,7 @@ class BeanProperty(NamedTuple):
     attribute: str
 
     @property
-    def value(self) -> str:
+    def bean_property_value(self) -> str:
         """The value of a Spring bean's property, without white space around it."""
         return (self.node.get(self.attribute) if self.attribute else self.node.leading_text).strip()
 
@@ -55,7 +55,7 @@ def _beans_of_classes(page: Document, *classes: str) -> list[Element]:
 
 
 @once_per_document
-def web_console_imports_with_paths(document: Document) -> list[tuple[Element, str]]:
+def find_web_console_imports(document: Document) -> list[tuple[Element, str]]:
     """Return the ``<import>`` elements of an XML file that import the web console's file, each with the imported path.
 
     A file with another name is a console's if it is next to the XML file and has a connector of Jetty, or if its name
@@ -77,10 +77,10 @@ def _has_console(document: Document, name: str) -> bool:
 def possible_console_documents(document: Document) -> Iterator[Document]:
     """Yield the parsed XML files that may define the web console's beans: its imported files, then activemq.xml itself.
 
-    ``web_console_imports_with_paths`` decides which imports are those of the console. A file that is absent or not XML
+    ``find_web_console_imports`` decides which imports are those of the console. A file that is absent or not XML
     is left out.
     """
-    for _, name in web_console_imports_with_paths(document):
+    for _, name in find_web_console_imports(document):
         if page := document.parsed_sibling_file(name):
             yield page
     yield document
@@ -107,7 +107,7 @@ def open_constraint_authenticate_properties(page: Document) -> list[BeanProperty
     return [
         authenticate
         for authenticate in properties_of(page, "Constraint", "authenticate")
-        if authenticate.value.lower() == "false"
+        if authenticate.bean_property_value.lower() == "false"
     ]
 
 
@@ -156,7 +156,9 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         </beans>
     """
     for page in possible_console_documents(document):
-        contexts = [path for path in properties_of(page, "WebAppContext", "contextPath") if path.value in _GUARDED]
+        contexts = [
+            path for path in properties_of(page, "WebAppContext", "contextPath") if path.bean_property_value in _GUARDED
+        ]
         if not contexts:
             continue
         off = open_constraint_authenticate_properties(page)
@@ -170,13 +172,13 @@ def console_without_login(document: Document) -> Iterator[Problem]:
         if specs is None or off:
             continue
         for context in contexts:
-            if not any(spec in _GUARDED[context.value] for spec in specs):
+            if not any(spec in _GUARDED[context.bean_property_value] for spec in specs):
                 guarded = (
                     f"authentication protects only {' and '.join(specs)}"
                     if specs
                     else "no ConstraintMapping bean protects it"
                 )
-                message = f"the web application {context.value} requires no authentication: {guarded}"
+                message = f"the web application {context.bean_property_value} requires no authentication: {guarded}"
                 yield context.bean_property_problem(message, fix=_remedy_of_open_paths(page, has_mapping=bool(specs)))
 
 
@@ -207,9 +209,11 @@ def _guarded_paths(page: Document) -> tuple[str, ...] | None:
     paths: list[str] = []
     for mapping in mappings:
         spec = _property_of(mapping, "pathSpec")
-        if spec is None or "${" in spec.value:
+        if spec is None or "${" in spec.bean_property_value:
             return None
-        paths += [part.strip() for part in spec.value.split(",")] if listed else [spec.value]
+        paths += (
+            [part.strip() for part in spec.bean_property_value.split(",")] if listed else [spec.bean_property_value]
+        )
     return tuple(paths)
 
 
@@ -257,7 +261,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
           </bean>
         </beans>
     """
-    for node, name in web_console_imports_with_paths(document):
+    for node, name in find_web_console_imports(document):
         if document.broker is not None:
             bind = document.broker.settings.console_bind
             if is_wildcard_bind_address(bind):
@@ -282,7 +286,7 @@ def console_on_all_interfaces(document: Document) -> Iterator[Problem]:
 def _all_interfaces_problems(page: Document) -> Iterator[Problem]:
     for bean in _beans_of_classes(page, *_CONNECTORS):
         host = _property_of(bean, "host")
-        if host and "jetty.host" in host.value:
+        if host and "jetty.host" in host.bean_property_value:
             for port in _beans_of_classes(page, "WebConsolePort"):
                 yield from _wildcard_host_problems(port, "the bean jettyPort")
         elif host or not any(name.endswith("}host") for name in bean.attributes):
@@ -297,8 +301,8 @@ def _wildcard_host_problems(bean: Element, what: str) -> Iterator[Problem]:
     host = _property_of(bean, "host")
     if host is None:
         yield bean.problem(f"the web console listens on all interfaces: {what} has no property host")
-    elif is_wildcard_bind_address(host.value):
-        yield host.bean_property_problem(f"the web console listens on all interfaces ({host.value})")
+    elif is_wildcard_bind_address(host.bean_property_value):
+        yield host.bean_property_problem(f"the web console listens on all interfaces ({host.bean_property_value})")
 
 
 @rule("S012", "error", releases="5.3.0 !5.14.0")
@@ -330,7 +334,7 @@ def console_serves_fileserver(document: Document) -> Iterator[Problem]:
     """
     for page in possible_console_documents(document):
         for path in properties_of(page, "WebAppContext", "contextPath"):
-            if path.value == "/fileserver":
+            if path.bean_property_value == "/fileserver":
                 yield path.bean_property_problem(
                     "the web application /fileserver permits clients to write files to any directory that the "
                     "broker can write to"

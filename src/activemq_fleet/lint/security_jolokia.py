@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security_console import web_console_imports_with_paths
+from activemq_fleet.lint.security_console import find_web_console_imports
 
 _POLICY = "jolokia-access.xml"
 _ADDS = ("addConnector", "addNetworkConnector")
@@ -106,7 +106,7 @@ def _remedy_of_permission(place: Element, operations: tuple[str, ...]) -> str:
 
 def _policy(document: Document) -> Document | None:
     """Return the Jolokia policy; None where the console is off or the file could not be read."""
-    policy = document.parsed_sibling_file(_POLICY) if web_console_imports_with_paths(document) else None
+    policy = document.parsed_sibling_file(_POLICY) if find_web_console_imports(document) else None
     return policy if policy and policy.root.name == "restrict" else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import listener_uri, options_that_disable_inactivity_monitor
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import path_below_file_directory
+from activemq_fleet.lint.locations import path_relative_to_referring_file
 
 _WEB_SOCKETS = frozenset({"ws", "wss"})
 _WRITE_TIMEOUT = "soWriteTimeout"
@@ -74,11 +74,11 @@ def jetty_xml_without_broker_bean(imported: Element) -> Iterator[Problem]:
         <import resource="jetty.xml"/>
     """
     document = imported.document
-    name = path_below_file_directory(imported.get("resource"))
+    name = path_relative_to_referring_file(imported.get("resource"))
     if name != "jetty.xml" or document.broker is not None:
         return  # a fleet has its own jetty.xml
     others = [
-        path_below_file_directory(node.get("resource"))
+        path_relative_to_referring_file(node.get("resource"))
         for node in document.elements_with_given_names("import")
         if node is not imported
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import path_below_file_directory
+from activemq_fleet.lint.locations import path_relative_to_referring_file
 
 _NO_VALIDATION = re.compile(rb"xbean:[^\s\"'<>]*[?&]validate=false", re.IGNORECASE)
 _CONSOLE_FILES = frozenset({"jetty.xml", "jetty-spring.xml"})
@@ -18,7 +18,7 @@ _NEW_LOGGING = frozenset({"log4j2.properties", "log4j2.xml", "log4j2.yaml", "log
 
 
 @rule("V011", "warning", releases="5.5.0")
-def xml_validation_disabled(document: Document) -> Iterator[Problem]:
+def xml_validation_disabled_in_start_uri(document: Document) -> Iterator[Problem]:
     """A start URI disables the XML validation (validate=false).
 
     Why: with validate=false, the broker starts although an element or attribute is misspelt. The mistake has an effect
@@ -118,7 +118,7 @@ def imports_console_file_of_another_release(document: Document) -> Iterator[Prob
         name = node.get("resource").rpartition("/")[2].rpartition(":")[2]
         if name not in _CONSOLE_FILES or name == right:
             continue
-        page = document.other_files.get(path_below_file_directory(node.get("resource")))
+        page = document.other_files.get(path_relative_to_referring_file(node.get("resource")))
         if page is None and _is_extra(document, name):
             continue
         if page is None:

@@ -26,16 +26,16 @@ class _NumberType:
     property_bits: int
 
     @property
-    def largest_parsed_number(self) -> int:
-        """The largest number that a release parses in a size such as ``64 mb``, before the unit is applied.
+    def largest_number_before_unit(self) -> int:
+        """The largest number before the unit of a size, such as the 64 in ``64 mb``, that a release can parse.
 
-        In the example the number is 64.
+        The limit does not include the multiplication by the unit.
         """
         return (1 << (self.bits - 1)) - 1
 
     @property
-    def largest_property_bytes(self) -> int:
-        """The largest number of bytes that a property of a Java integer type can hold."""
+    def largest_accepted_size(self) -> int:
+        """The largest size in bytes that a property of this Java integer type, int or long, accepts."""
         return (1 << (self.property_bits - 1)) - 1
 
     def product_with_java_overflow(self, number: int, unit: str) -> int:
@@ -49,7 +49,7 @@ class _NumberType:
 
         Spring then rejects the size.
         """
-        return not -self.largest_property_bytes - 1 <= size <= self.largest_property_bytes
+        return not -self.largest_accepted_size - 1 <= size <= self.largest_accepted_size
 
 
 # MemoryIntPropertyEditor at an int, MemoryPropertyEditor at a long, and MemoryPropertyEditor at an int.
@@ -240,7 +240,7 @@ def _size_fix(node: Element, attribute: str, kind: _NumberType) -> str:
     place = f" in {variable}" if variable else ""
     if _SIZE.fullmatch(node.get(attribute)):
         is_plain = attribute in _PLAIN_NUMBERS
-        size = "a smaller number" if is_plain else f"a size of at most {kind.largest_property_bytes} bytes"
+        size = "a smaller number" if is_plain else f"a size of at most {kind.largest_accepted_size} bytes"
         return f"write {size}{place}"
     is_xml = variable in (None, XML_FRAGMENTS)
     example = "1000" if attribute in _PLAIN_NUMBERS else "1536 mb"
@@ -265,11 +265,11 @@ def _size_problem(node: Element, attribute: str, kind: _NumberType) -> str:
         wanted = "number" if attribute in _PLAIN_NUMBERS else "size, a whole number with the unit kb, mb or gb"
         return f"must be a {wanted}"
     number = int(match[1].lstrip("0")[:20] or "0")
-    if number > kind.largest_parsed_number:
+    if number > kind.largest_number_before_unit:
         limited = "the number before the unit" if match[2] else "the number"
-        return f"is too large: {limited} may be at most {kind.largest_parsed_number}"
+        return f"is too large: {limited} may be at most {kind.largest_number_before_unit}"
     if kind.overflows_property(kind.product_with_java_overflow(number, match[2])):
-        return f"is too large: the maximum is {kind.largest_property_bytes} bytes"
+        return f"is too large: the maximum is {kind.largest_accepted_size} bytes"
     return ""
 
 
@@ -310,7 +310,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
             continue
         size = f'{attribute}="{_shown(node, attribute)}" of <{node.name}>'
         message = f"{size} is too large for the broker, which reads it as {result} bytes"
-        fix = f"write a size of at most {kind.largest_property_bytes} bytes"
+        fix = f"write a size of at most {kind.largest_accepted_size} bytes"
         why = f"{_OVERFLOW}. A limit that becomes negative has no effect"
         if attribute == "journalMaxFileLength":
             why = f"{_OVERFLOW}. With this length, the store begins a new data file for each write"
@@ -320,7 +320,7 @@ def size_that_overflows(document: Document) -> Iterator[Problem]:
 
 
 @rule("V051", "error", refuses=True)
-def unreplaced_placeholder_in_value(document: Document) -> Iterator[Problem]:
+def unreplaced_placeholder_in_typed_value(document: Document) -> Iterator[Problem]:
     """An address, size or boolean contains a ${name} that nothing replaces: the broker cannot convert it.
 
     Why: without a PropertyPlaceholderConfigurer the broker uses the text itself, with dollar and braces. A listener
