@@ -25,7 +25,7 @@ from benchmarks.measure import BenchmarkError, print_progress, run
 from benchmarks.plan_fleet import KINDS, records, write
 
 if TYPE_CHECKING:
-    from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
+    from activemq_fleet.planning.compute import ConnectedComponentHost, PlanContext
 
 WITH_FILES = (20_000, 100_000)
 WITHOUT_CONTENT = (100_000, 1_000_000)
@@ -171,20 +171,22 @@ def plain(hosts: str, out: str) -> None:
                 writers[name].write_table(pa.Table.from_pylist(rows, schemas[name]))
 
 
-def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[FleetComponentHost]]]:
+def _components(hosts: Path) -> tuple[PlanContext, dict[str, list[ConnectedComponentHost]]]:
     from activemq_fleet.artifacts import schema_bytes
     from activemq_fleet.planning.components import component_lookup_key, divide_into_components
-    from activemq_fleet.planning.compute import FleetComponentHost, PlanContext
-    from activemq_fleet.planning.host_facts import host_division_facts_and_variables
-    from activemq_fleet.planning.records import read_host_record
+    from activemq_fleet.planning.compute import ConnectedComponentHost, PlanContext
+    from activemq_fleet.planning.host_facts import host_component_facts_and_variables
+    from activemq_fleet.planning.records import parse_inventory_host_record
     from activemq_fleet.releases import Release
 
     with hosts.open() as lines:
-        facts = [host_division_facts_and_variables(read_host_record(line), 0, None) for line in lines]
+        facts = [host_component_facts_and_variables(parse_inventory_host_record(line), 0, None) for line in lines]
     division = divide_into_components([fact for fact, _ in facts], datetime.date.today())
-    members: dict[str, list[FleetComponentHost]] = defaultdict(list)
+    members: dict[str, list[ConnectedComponentHost]] = defaultdict(list)
     for fact, text in facts:
-        host = FleetComponentHost(fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand)
+        host = ConnectedComponentHost(
+            fact.host, text, fact.position, fact.broker, fact.agent, fact.balancer, fact.by_hand
+        )
         members[division.component_of[component_lookup_key(fact) or ""]].append(host)
     schemas = {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}
     return PlanContext(division, schemas), members

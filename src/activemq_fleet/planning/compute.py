@@ -16,7 +16,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.naming import Naming
 from activemq_fleet.planning.components import FleetDivision, RestOfFleetFacts
-from activemq_fleet.planning.host_facts import parsed_settings_and_problems
+from activemq_fleet.planning.host_facts import parsed_host_settings_and_problems
 from activemq_fleet.planning.records import variables_from_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
@@ -33,8 +33,8 @@ _NO_REST = RestOfFleetFacts()
 Row = dict[str, Any]
 
 
-class FleetComponentHost(NamedTuple):
-    """A host of a fleet component (hosts that are planned together).
+class ConnectedComponentHost(NamedTuple):
+    """A host in a connected component of the fleet, which is a set of hosts that must be planned together.
 
     It has its roles and its variables as JSON. ``text`` is None for a host without variables. ``position`` is its
     position in its inventory group. ``by_hand``: the host is in the group of brokers, but its name does not match.
@@ -73,7 +73,7 @@ class PlanContext:
 
 
 @dataclass
-class FleetComponentRows:
+class ComponentPlanRows:
     """The planned brokers, links, findings and files of a fleet component (hosts planned together), as rows by dataset.
 
     ``unchanged``: there are no rows, because those of the earlier output apply. ``blocking`` is the number of errors
@@ -124,14 +124,14 @@ class FleetComponentRows:
 
 
 def plan_fleet_component(
-    component: str, hosts: Sequence[FleetComponentHost], context: PlanContext
-) -> FleetComponentRows:
+    component: str, hosts: Sequence[ConnectedComponentHost], context: PlanContext
+) -> ComponentPlanRows:
     """Plan a fleet component (hosts planned together), and return its brokers, links, findings and files as rows.
 
     For an error in its variables, the result contains the error. ``hosts`` are all hosts of the component, sorted by
     name.
     """
-    computed = FleetComponentRows(component)
+    computed = ComponentPlanRows(component)
     mark = component_fingerprint(component, hosts, context)
     if context.earlier.get(component) == mark:
         computed.unchanged = True
@@ -152,7 +152,7 @@ def plan_fleet_component(
     return computed
 
 
-def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], context: PlanContext) -> str:
+def component_fingerprint(component: str, hosts: Iterable[ConnectedComponentHost], context: PlanContext) -> str:
     """Return a hash of the input of a fleet component's plan, by which a later run detects an unchanged input.
 
     A component is a set of hosts that are planned together. The hash covers variables, links, waivers and the version
@@ -164,7 +164,7 @@ def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], c
         # The position decides the order of agents and of balancers, nothing else.
         hashed.update(json.dumps(host if host.agent or host.balancer else host._replace(position=0)).encode())
         asks_for_groups |= host.agent or host.balancer
-        if host.broker and host.text is not None and (release := parsed_settings_and_problems(host.text).release):
+        if host.broker and host.text is not None and (release := parsed_host_settings_and_problems(host.text).release):
             releases.add(release.text)
     rest = division.rest_by_component.get(component, _NO_REST)
     schemas = [hashlib.sha256(context.schemas[release]).hexdigest() for release in sorted(releases)]
@@ -179,7 +179,7 @@ def component_fingerprint(component: str, hosts: Iterable[FleetComponentHost], c
 
 
 def _compute_rows(
-    component: str, hosts: Sequence[FleetComponentHost], context: PlanContext, computed: FleetComponentRows
+    component: str, hosts: Sequence[ConnectedComponentHost], context: PlanContext, computed: ComponentPlanRows
 ) -> None:
     fleet = _build_component_fleet(component, hosts, context.division)
     trees = render_hosts(fleet)
@@ -196,7 +196,7 @@ def _compute_rows(
         computed.add_file_rows(host, tree, content=context.content)
 
 
-def _build_component_fleet(component: str, hosts: Sequence[FleetComponentHost], division: FleetDivision) -> Fleet:
+def _build_component_fleet(component: str, hosts: Sequence[ConnectedComponentHost], division: FleetDivision) -> Fleet:
     rest = division.rest_by_component.get(component, _NO_REST)
     in_order = sorted(
         (host for host in hosts if host.agent or host.balancer), key=lambda host: (host.position, host.host)
@@ -222,14 +222,14 @@ def _build_component_fleet(component: str, hosts: Sequence[FleetComponentHost], 
 
 
 def _list_brokers_only(
-    hosts: Sequence[FleetComponentHost], brokers: int, context: PlanContext, computed: FleetComponentRows
+    hosts: Sequence[ConnectedComponentHost], brokers: int, context: PlanContext, computed: ComponentPlanRows
 ) -> None:
     """List the brokers of a component that one task cannot hold, without links and files, and T028."""
     groups: dict[str, None] = {}
     for host in hosts:
         if not host.broker or host.text is None:
             continue
-        variables = parsed_settings_and_problems(host.text)
+        variables = parsed_host_settings_and_problems(host.text)
         if variables.settings is None or variables.release is None:
             continue
         naming = Naming.naming_of_host(host.host, variables_from_json(host.text), context.division.pattern)

@@ -40,7 +40,7 @@ class InventoryProblemKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FleetDivisionHostFacts:
+class HostFactsForFleetDivision:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
@@ -96,14 +96,13 @@ class _Variables:
     dialled: tuple[str, ...] = ()
 
 
-def host_division_facts_and_variables(
+def host_component_facts_and_variables(
     record: HostRecord, position: int, pattern: str | None
-) -> tuple[FleetDivisionHostFacts, str | None]:
+) -> tuple[HostFactsForFleetDivision, str | None]:
     """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
-    The variables are those of a broker, agent or balancer. ``pattern`` is the
-    naming pattern of the inventory, None while that is unknown. Raises InputError for a pattern that is no regular
-    expression.
+    The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
+    while that is unknown. Raises InputError for a pattern that is no regular expression.
     """
     own_pattern = record.variables.get(PATTERN_VARIABLE) or None
     identity, is_unclear, is_near = None, False, False
@@ -115,7 +114,7 @@ def host_division_facts_and_variables(
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
-        return FleetDivisionHostFacts(
+        return HostFactsForFleetDivision(
             record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems
         ), None
     roles: dict[str, Any] = {
@@ -134,17 +133,19 @@ def host_division_facts_and_variables(
             f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
             ". - _ :"
         )
-        return FleetDivisionHostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
+        return HostFactsForFleetDivision(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
-        return FleetDivisionHostFacts(**roles), None
+        return HostFactsForFleetDivision(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     except InputError as error:
-        return FleetDivisionHostFacts(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
+        return HostFactsForFleetDivision(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
     if not has_settings:
-        return FleetDivisionHostFacts(**roles), text
-    return FleetDivisionHostFacts(**roles, **_facts_of_variables(identity, parsed_settings_and_problems(text))), text
+        return HostFactsForFleetDivision(**roles), text
+    return HostFactsForFleetDivision(
+        **roles, **_facts_of_variables(identity, parsed_host_settings_and_problems(text))
+    ), text
 
 
 def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dict[str, Any]:
@@ -178,14 +179,13 @@ def _facts_of_variables(identity: Identity | None, variables: _Variables) -> dic
 
 
 @lru_cache(maxsize=1024)
-def parsed_settings_and_problems(text: str) -> _Variables:
-    """Return the settings parsed from a host's variables, and the problems of these variables.
+def parsed_host_settings_and_problems(variables_json: str) -> _Variables:
+    """Return the settings parsed from a host's variables (JSON text), and the problems of these variables.
 
-    The variables are JSON text. The release is also returned. The result is cached, so that hosts with equal text share
-    it.
+    The release is also returned. The result is cached, so that hosts with equal text share it.
     """
     try:
-        settings = read_settings(_ANY_HOST, variables_from_json(text))
+        settings = read_settings(_ANY_HOST, variables_from_json(variables_json))
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{_ANY_HOST}: ") for problem in error.problems)
         return _Variables(None, None, InventoryProblemKind.SETTINGS, problems)

@@ -11,7 +11,7 @@ from functools import reduce
 from pathlib import Path
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, read_host_record
+from activemq_fleet.planning.records import ERRORS_WITHOUT_HOST, parse_inventory_host_record
 
 
 def error_at_first_invalid_json_line(json_lines: Path | None, error: InputError) -> InputError:
@@ -49,7 +49,7 @@ def _first_wrong_line(file: Path) -> tuple[int, str] | None:
             if not line.strip():
                 continue
             try:
-                read_host_record(line.rstrip("\r\n"))
+                parse_inventory_host_record(line.rstrip("\r\n"))
             except InputError as error:
                 if str(error).startswith(ERRORS_WITHOUT_HOST):
                     return number, reduce(str.removeprefix, ERRORS_WITHOUT_HOST, str(error))

@@ -43,14 +43,14 @@ class HostRecord:
     groups: tuple[str, ...] = ()
 
 
-def read_host_record(text: str, *, cells: bool = False) -> HostRecord:
-    """Read an inventory host's name, variables and groups from one line of JSON lines, and return them as a record.
+def parse_inventory_host_record(json_line: str, *, cells: bool = False) -> HostRecord:
+    """Return an inventory host's name, variables and groups as a record, parsed from one line of JSON lines.
 
-    With ``cells``, the text is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
+    With ``cells``, the line is one row of a table, given as JSON. A list or mapping in a cell is JSON itself. Raises
     InputError that names the host, if it has one.
     """
     try:
-        fields = json.loads(text)
+        fields = json.loads(json_line)
     except json.JSONDecodeError as error:
         raise InputError(
             f"a line of --hosts is not JSON ({error.msg} at column {error.colno}): correct the line"

@@ -19,26 +19,26 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     component_lookup_key,
     divide_into_components,
-    naming_pattern_for_hosts_without_one,
+    fallback_naming_pattern,
 )
 from activemq_fleet.planning.compute import (
     DATASETS,
-    FleetComponentHost,
-    FleetComponentRows,
+    ComponentPlanRows,
+    ConnectedComponentHost,
     PlanContext,
     plan_fleet_component,
 )
 from activemq_fleet.planning.host_facts import (
-    FleetDivisionHostFacts,
+    HostFactsForFleetDivision,
     InventoryProblemKind,
-    host_division_facts_and_variables,
+    host_component_facts_and_variables,
 )
 from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
 from activemq_fleet.planning.records import (
     HostRecord,
     activemq_variables,
     escape_lone_surrogates,
-    read_host_record,
+    parse_inventory_host_record,
     read_listed_host,
     variables_from_json,
 )
@@ -133,7 +133,7 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
     """Return OBJECTS with hosts by fleet component, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
-        pattern = naming_pattern_for_hosts_without_one(facts)
+        pattern = fallback_naming_pattern(facts)
         if pattern is not None:
             facts, hosts = _collect_facts(output, source, pattern)
         return hosts, divide_into_components(facts, today, source.findings)
@@ -143,14 +143,14 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
 
 def _collect_facts(
     output: JobOutput, source: HostRecords, pattern: str | None
-) -> tuple[list[FleetDivisionHostFacts], DataFrame]:
+) -> tuple[list[HostFactsForFleetDivision], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
     return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
 
 
 def _facts_and_hosts(
     batches: Batches, *, form: str, pattern: str | None
-) -> Iterator[FleetDivisionHostFacts | KeyedObject]:
+) -> Iterator[HostFactsForFleetDivision | KeyedObject]:
     """Yield the facts of each host in rows of the input, and hosts with a role by the key of their fleet component."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
@@ -158,15 +158,15 @@ def _facts_and_hosts(
             continue
         try:
             record = _read_host_record(form, text, row.get("host") or "", row.get("groups") or ())
-            facts, variables = host_division_facts_and_variables(record, row.get("position") or 0, pattern)
+            facts, variables = host_component_facts_and_variables(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
-            facts = FleetDivisionHostFacts(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+            facts = HostFactsForFleetDivision(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
         if key := component_lookup_key(facts):
             roles = facts.broker, facts.agent, facts.balancer, facts.by_hand
-            yield KeyedObject(key, FleetComponentHost(facts.host, variables, facts.position, *roles))
+            yield KeyedObject(key, ConnectedComponentHost(facts.host, variables, facts.position, *roles))
 
 
 def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) -> HostRecord:
@@ -175,7 +175,7 @@ def _read_host_record(form: str, text: str, host: str, groups: Iterable[str]) ->
         return read_listed_host(host, text, groups)
     if form == "given":
         return HostRecord(host, activemq_variables(variables_from_json(text)), tuple(groups))
-    return read_host_record(text, cells=form == "table")
+    return parse_inventory_host_record(text, cells=form == "table")
 
 
 def _replace_keys_by_components(batches: Batches, *, division: FleetDivision) -> Batches:
@@ -198,7 +198,7 @@ def _number_of_tasks(spark: SparkSession, brokers: int) -> int:
     return files if is_local_master(master) else max(files, -(-brokers // _BROKERS_A_TASK))
 
 
-def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | FleetComponentRows]:
+def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[DatasetRows | ComponentPlanRows]:
     """Yield the rows of components, and each component without its rows; hosts are grouped by component."""
     for component, hosts in groupby(unpickle_objects(batches), key=lambda keyed: keyed.key):
         in_order = sorted((keyed.value for keyed in hosts), key=lambda host: (host.host, host.position))
@@ -211,7 +211,7 @@ def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[D
 def _commit_plan(
     spark: SparkSession,
     output: JobOutput,
-    totals: list[FleetComponentRows],
+    totals: list[ComponentPlanRows],
     earlier: EarlierPlan | None,
     report: Report,
 ) -> PlanResult:

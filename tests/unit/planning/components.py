@@ -13,10 +13,10 @@ from activemq_fleet.planning.components import (
     FleetDivision,
     component_lookup_key,
     divide_into_components,
-    naming_pattern_for_hosts_without_one,
+    fallback_naming_pattern,
 )
-from activemq_fleet.planning.compute import FleetComponentHost, FleetComponentRows, PlanContext, plan_fleet_component
-from activemq_fleet.planning.host_facts import FleetDivisionHostFacts, host_division_facts_and_variables
+from activemq_fleet.planning.compute import ComponentPlanRows, ConnectedComponentHost, PlanContext, plan_fleet_component
+from activemq_fleet.planning.host_facts import HostFactsForFleetDivision, host_component_facts_and_variables
 from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
@@ -24,7 +24,7 @@ from tests.unit.planning.planned import Groups, Hosts
 NO_GROUPS: Groups = {}
 TODAY = date(2026, 11, 23)
 
-Facts = list[tuple[FleetDivisionHostFacts, str | None]]
+Facts = list[tuple[HostFactsForFleetDivision, str | None]]
 
 
 def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
@@ -32,14 +32,14 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
 
     def read(pattern: str | None) -> Facts:
         return [
-            host_division_facts_and_variables(
+            host_component_facts_and_variables(
                 HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern
             )
             for host, variables in hosts.items()
         ]
 
     found = read(None)
-    pattern = naming_pattern_for_hosts_without_one([facts for facts, _ in found])
+    pattern = fallback_naming_pattern([facts for facts, _ in found])
     return found if pattern is None else read(pattern)
 
 
@@ -56,19 +56,19 @@ def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanCon
 
 def hosts_by_component(
     hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS
-) -> dict[str, list[FleetComponentHost]]:
-    components: dict[str, list[FleetComponentHost]] = defaultdict(list)
+) -> dict[str, list[ConnectedComponentHost]]:
+    components: dict[str, list[ConnectedComponentHost]] = defaultdict(list)
     for facts, text in facts_of(hosts, groups):
         key = component_lookup_key(facts)
         if key is not None:
-            host = FleetComponentHost(
+            host = ConnectedComponentHost(
                 facts.host, text, facts.position, facts.broker, facts.agent, facts.balancer, facts.by_hand
             )
             components[context.division.component_of[key]].append(host)
     return {component: sorted(members) for component, members in components.items()}
 
 
-def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, FleetComponentRows]:
+def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, ComponentPlanRows]:
     """The rows of every component, by its name."""
     members = hosts_by_component(hosts, context, groups)
     return {
@@ -77,5 +77,5 @@ def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> 
     }
 
 
-def rows_of(components: Sequence[FleetComponentRows], dataset: str) -> list[dict[str, Any]]:
+def rows_of(components: Sequence[ComponentPlanRows], dataset: str) -> list[dict[str, Any]]:
     return [row for component in components for row in component.rows[dataset]]

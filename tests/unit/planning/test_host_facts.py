@@ -10,9 +10,9 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import (
-    FleetDivisionHostFacts,
+    HostFactsForFleetDivision,
     InventoryProblemKind,
-    host_division_facts_and_variables,
+    host_component_facts_and_variables,
 )
 from activemq_fleet.planning.records import HostRecord
 from tests.unit.planning.planned import BASE, pairs
@@ -20,8 +20,8 @@ from tests.unit.planning.planned import BASE, pairs
 HOST = "orders-mq01-a.example.com"
 
 
-def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> FleetDivisionHostFacts:
-    return host_division_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
+def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFactsForFleetDivision:
+    return host_component_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
 
 
 def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
@@ -61,7 +61,7 @@ def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
 
 
 def test_hosts_of_no_role_may_have_any_variables() -> None:
-    division_facts, text = host_division_facts_and_variables(
+    division_facts, text = host_component_facts_and_variables(
         HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
     )
 
@@ -78,7 +78,7 @@ def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
     own = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
     assert facts(own, host="x1a").group == "x"
-    division_facts, text = host_division_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
+    division_facts, text = host_component_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
     assert (division_facts.group, division_facts.pattern, text) == (None, own["activemq_naming_pattern"], None)
     with pytest.raises(InputError, match="contains none of the named capture groups"):
         facts({"activemq_naming_pattern": "x"})

@@ -11,7 +11,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import fleet_from_inventory_data, read_inventory
 from activemq_fleet.planning.components import divide_into_components
-from activemq_fleet.planning.host_facts import host_division_facts_and_variables
+from activemq_fleet.planning.host_facts import host_component_facts_and_variables
 from activemq_fleet.planning.inventory_findings import findings_about_inventory_files_and_hosts
 from activemq_fleet.planning.records import HostRecord
 
@@ -48,7 +48,7 @@ def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
 def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory: Path) -> None:
     data = read_inventory([str(inventory)])
     facts = [
-        host_division_facts_and_variables(HostRecord(host, variables), 0, None)[0]
+        host_component_facts_and_variables(HostRecord(host, variables), 0, None)[0]
         for host, variables in data.hosts.items()
     ]
     division = divide_into_components(facts, date(2026, 11, 28), findings_about_inventory_files_and_hosts(data))

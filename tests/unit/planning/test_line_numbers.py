@@ -9,14 +9,14 @@ import pytest
 
 from activemq_fleet.errors import InputError
 from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
-from activemq_fleet.planning.records import read_host_record
+from activemq_fleet.planning.records import parse_inventory_host_record
 
 RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
 
 
 def error_of(line: str) -> InputError:
     with pytest.raises(InputError) as caught:
-        read_host_record(line)
+        parse_inventory_host_record(line)
     return caught.value
 
 

@@ -11,7 +11,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.planning.records import (
     HostRecord,
     parse_ansible_inventory_list,
-    read_host_record,
+    parse_inventory_host_record,
     read_listed_host,
     variables_from_json,
     variables_to_json,
@@ -31,18 +31,18 @@ VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
     ],
 )
 def test_variables_stand_in_an_object_in_its_text_or_beside_the_host(record: dict[str, Any]) -> None:
-    assert read_host_record(json.dumps(record)) == HostRecord(HOST, {"activemq_heap": "1g"})
+    assert parse_inventory_host_record(json.dumps(record)) == HostRecord(HOST, {"activemq_heap": "1g"})
 
 
 @pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])
 def test_groups_are_a_list_or_its_text(groups: Any) -> None:
-    assert read_host_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
+    assert parse_inventory_host_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
 
 
 def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
     row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
 
-    found = read_host_record(json.dumps(row), cells=True).variables
+    found = parse_inventory_host_record(json.dumps(row), cells=True).variables
 
     assert found == {"activemq_users": [{"name": "a", "password": "b"}], "activemq_release": "5.18.3"}
 
@@ -66,7 +66,7 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
 )
 def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read_host_record(text)
+        parse_inventory_host_record(text)
 
 
 def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
@@ -89,7 +89,10 @@ def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> 
 
 
 def test_what_the_inventory_plugin_adds_makes_no_variables_of_a_hosts_own() -> None:
-    assert read_host_record(json.dumps({"host": HOST, "activemq_identity": {"group": "orders"}})).variables == {}
+    assert (
+        parse_inventory_host_record(json.dumps({"host": HOST, "activemq_identity": {"group": "orders"}})).variables
+        == {}
+    )
 
 
 def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
