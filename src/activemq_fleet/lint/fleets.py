@@ -15,9 +15,9 @@ from activemq_fleet.lint.fleet_network_links import FleetBridges
 from activemq_fleet.lint.selection import EVERY_RULE, RuleSelection
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,
-    RefusedConnector,
-    connectors_of_brokers_with_fragments,
+    RefusedNetworkConnector,
     has_network_connector_fragments,
+    network_connectors_changed_by_fragments,
 )
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet
@@ -130,7 +130,7 @@ class FleetView:
         return ListenersByAddress(self.brokers)
 
     @cached_property
-    def refused_links(self) -> tuple[RefusedConnector, ...]:
+    def refused_links(self) -> tuple[RefusedNetworkConnector, ...]:
         """The network links that their target broker refuses or may refuse."""
         touched = {
             b.host: self.documents[b.host]
@@ -141,7 +141,7 @@ class FleetView:
             return ()
         return tuple(
             FleetNetworkConnectors(
-                self.fleet, connectors_of_brokers_with_fragments(self.fleet, touched), as_planned=True
+                self.fleet, network_connectors_changed_by_fragments(self.fleet, touched), as_planned=True
             ).refused
         )
 

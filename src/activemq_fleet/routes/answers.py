@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
-from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkWithBrokerDown, accepts_clients
+from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkOfRunningBrokers, accepts_clients
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
 from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph, broker_numbers
@@ -82,7 +82,7 @@ class Routes:
         self.fleet = fleet
         self.network = FleetNetworkConnectors(fleet, written, as_planned=as_planned)
         self._component = {name: names for names in self.network.connected_pair_components for name in names}
-        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkWithBrokerDown] = {}
+        self._states: dict[tuple[tuple[str, ...], str | None, str | None], NetworkOfRunningBrokers] = {}
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -122,15 +122,15 @@ class Routes:
     ) -> MessageReachAnswer:
         """Return the answer for two units of one network, both of which have an active broker."""
         names = self._component[source_unit.name]
-        state = self.network_with_broker_down(names, None, wanted)
+        state = self.network_of_running_brokers(names, None, wanted)
         source_number, target_number = (
             state.vertex_number_by_pair[source_unit.name],
             state.vertex_number_by_pair[target_unit.name],
         )
         if dead and not self._leaves_the_only_route(dead, state, source_number, target_number):
-            state = self.network_with_broker_down(names, dead, wanted)
+            state = self.network_of_running_brokers(names, dead, wanted)
         if not state.shape.message_reach_by_broker[source_number].arrives >> target_number & 1:
-            whole = self.network_with_broker_down(names, dead) if wanted else state
+            whole = self.network_of_running_brokers(names, dead) if wanted else state
             missed = reasons.no_arrival_sentence(state, whole, source_number, target_number, wanted)
             return MessageReachAnswer(
                 "does not reach", missed or self._explain_missing_bridges(source_unit.name, target_unit.name)
@@ -143,7 +143,9 @@ class Routes:
         reason = reasons.route_sentence(source_unit, target_unit, way, choice, dead, wanted)
         return MessageReachAnswer("may strand" if choice == "strands" else "reaches", reason, hops)
 
-    def _leaves_the_only_route(self, dead: str, healthy_state: NetworkWithBrokerDown, source: int, target: int) -> bool:
+    def _leaves_the_only_route(
+        self, dead: str, healthy_state: NetworkOfRunningBrokers, source: int, target: int
+    ) -> bool:
         """Return whether messages have only one route, and the broker ``dead`` is not on it."""
         unit = self.network.units[self.fleet.broker(dead).link_end_name]
         reach = healthy_state.shape.message_reach_by_broker[source]
@@ -193,7 +195,7 @@ class Routes:
         broker = self.fleet.broker(host)
         unit = self.network.units[broker.link_end_name]
         names = self._component[unit.name]
-        healthy = self.network_with_broker_down(names)
+        healthy = self.network_of_running_brokers(names)
         number = healthy.vertex_number_by_pair[unit.name]
         for source, before in enumerate(
             healthy.shape.message_reach_by_broker if self.changes_bridges(broker.host, names) else ()
@@ -205,7 +207,7 @@ class Routes:
             if doubtful:
                 lost |= (
                     doubtful
-                    & ~self.network_with_broker_down(names, broker.host).shape.message_reach_by_broker[source].arrives
+                    & ~self.network_of_running_brokers(names, broker.host).shape.message_reach_by_broker[source].arrives
                 )
             for target in broker_numbers(lost):
                 yield LostRoute(bool(doubtful >> target & 1), source, target)
@@ -241,18 +243,19 @@ class Routes:
             )
         return self.fleet.broker(name).host
 
-    def network_with_broker_down(
-        self, pair_names: tuple[str, ...], down: str | None = None, destination: str | None = None
-    ) -> NetworkWithBrokerDown:
-        """Return the network of the given pairs, with its open bridges, while one broker, or none, is down.
+    def network_of_running_brokers(
+        self, pair_names: tuple[str, ...], broker_down: str | None = None, destination: str | None = None
+    ) -> NetworkOfRunningBrokers:
+        """Return the network of the given pairs, with the bridges that are open while ``broker_down`` is down.
 
-        ``down`` is that broker. With ``destination``, only bridges that carry its messages count. The result is cached.
+        None means that no broker is down. With ``destination``, only bridges that carry its messages count. The result
+        is cached.
         """
-        if down is not None and not self.changes_bridges(down, pair_names):
-            down = None
-        key = pair_names, down, destination
+        if broker_down is not None and not self.changes_bridges(broker_down, pair_names):
+            broker_down = None
+        key = pair_names, broker_down, destination
         if key not in self._states:
-            self._states[key] = self._build_state(pair_names, down, destination)
+            self._states[key] = self._build_state(pair_names, broker_down, destination)
         return self._states[key]
 
     def changes_bridges(self, down: str, names: tuple[str, ...]) -> bool:
@@ -264,7 +267,9 @@ class Routes:
             and self._component[unit.name] is names
         )
 
-    def _build_state(self, names: tuple[str, ...], down: str | None, destination: str | None) -> NetworkWithBrokerDown:
+    def _build_state(
+        self, names: tuple[str, ...], down: str | None, destination: str | None
+    ) -> NetworkOfRunningBrokers:
         places = {name: number for number, name in enumerate(names)}
         units = self.network.units
         bridges = self.network.bridges_opened_by_pairs(names, down)
@@ -291,14 +296,14 @@ class Routes:
                     replays |= 1 << number
                 if not broker.release.has_consumer_ttl:  # AMQ-4607 brought both
                     merges |= 1 << number
-        return NetworkWithBrokerDown(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
+        return NetworkOfRunningBrokers(down, names, tuple(bridges), BridgeGraph(len(names), edges, replays, merges))
 
     def _unused_connectors(self) -> Iterator[tuple[str, NetworkConnector]]:
         """Yield (host, connector) of bridges that are up and carry messages for no consumer."""
         for names in self.network.connected_pair_components:
             if len(names) < 2:
                 continue
-            state = self.network_with_broker_down(names)
+            state = self.network_of_running_brokers(names)
             used: dict[tuple[str, str], bool] = {}
             for bridge, edge, mask in zip(
                 state.bridges, state.shape.edges, state.shape.demand_masks_by_bridge, strict=True

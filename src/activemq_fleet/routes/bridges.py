@@ -53,7 +53,7 @@ def has_network_connector_fragments(broker: Broker) -> bool:
     return any("networkConnector" in fragment.xml or "networkConnector" in fragment.parent for fragment in fragments)
 
 
-def connectors_of_brokers_with_fragments(
+def network_connectors_changed_by_fragments(
     fleet: Fleet, documents: Mapping[str, XmlDocument]
 ) -> dict[str, tuple[NetworkConnector, ...]]:
     """Return all networkConnectors of the brokers whose XML fragments add or change networkConnectors, by host.
@@ -97,8 +97,8 @@ class Bridge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NetworkWithBrokerDown:
-    """A network of brokers while one broker, or none, is down.
+class NetworkOfRunningBrokers:
+    """The network of the running brokers, with its bridges, while one broker or none is down.
 
     Its bridges form a graph of numbered pairs. ``down`` is the broker that is down, None for none.
     """
@@ -117,7 +117,7 @@ class NetworkWithBrokerDown:
         return {name: number for number, name in enumerate(self.names)}
 
 
-class RefusedConnector(NamedTuple):
+class RefusedNetworkConnector(NamedTuple):
     """A networkConnector whose connection the target broker refuses.
 
     ``connector`` is one of ``host``, and ``peer`` refuses it.
@@ -152,7 +152,7 @@ class FleetNetworkConnectors:
     ) -> None:
         units = link_ends_by_name(fleet.brokers)
         self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
-        self.refused: list[RefusedConnector] = []
+        self.refused: list[RefusedNetworkConnector] = []
         self._written = written
         self._as_planned = as_planned
         self._listeners = dialling.ListenersByAddress(fleet.brokers)
@@ -196,7 +196,7 @@ class FleetNetworkConnectors:
         if key not in self._met:
             self._met[key] = tuple(self._dial_peers(connector, dialler))
         refused = [
-            RefusedConnector(broker.host, broker.link_end_name, connector, peer, refusal)
+            RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
             for peer, refusal in self._met[key]
             if refusal is not None and peer.link_end_name != broker.link_end_name
         ]

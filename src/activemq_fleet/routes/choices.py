@@ -49,8 +49,8 @@ def outcome_of_bridge_choices(
     if walk.forwarders_have_direct_bridges(source):
         return "arrives"
     # Where messageTTLs are ample, the nearest way each time comes closer to the consumer each time.
-    usually = not (graph.has_ample_ttl and not graph.merges) and walk.may_message_stop(source, usual=True)
-    stuck = walk.may_message_stop(source, usual=False)
+    usually = not (graph.has_ample_ttl and not graph.merges) and walk.can_message_get_stuck(source, usual=True)
+    stuck = walk.can_message_get_stuck(source, usual=False)
     if stuck is False:
         return "arrives"
     if usually:
@@ -93,8 +93,8 @@ class _Walk:
             waiting += fresh
         return True
 
-    def may_message_stop(self, source: int, *, usual: bool) -> bool | None:
-        """Return whether a message from ``source`` can stop on its route because of some choice of bridges.
+    def can_message_get_stuck(self, source: int, *, usual: bool) -> bool | None:
+        """Return whether brokers can choose bridges such that a message from ``source`` stops before it arrives.
 
         The result is None if there are too many choices to test.
         """
@@ -158,7 +158,7 @@ class _Walk:
             return moves
         distances = self._distances.get(broker)
         if distances is None:
-            distances = self._distances[broker] = self.shape.demand_distances_from(self.target, broker)
+            distances = self._distances[broker] = self.shape.demand_hops_by_broker(self.target, broker)
         best: dict[int, int] = {}
         for edge in (self.shape.edges[number] for number in self.shape.outgoing_bridges_by_broker[broker]):
             if edge.target in moves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.routes.bridges import Bridge, NetworkWithBrokerDown
+from activemq_fleet.routes.bridges import Bridge, NetworkOfRunningBrokers
 from activemq_fleet.routes.choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
 
@@ -66,7 +66,7 @@ def _filter_text(bridge: Bridge) -> str:
 
 
 def no_arrival_sentence(
-    state: NetworkWithBrokerDown, whole: NetworkWithBrokerDown, source: int, target: int, destination: str | None
+    state: NetworkOfRunningBrokers, whole: NetworkOfRunningBrokers, source: int, target: int, destination: str | None
 ) -> str:
     """Return a sentence with the reason why no message from ``source`` arrives at ``target``.
 

@@ -14,7 +14,7 @@ from activemq_fleet.errors import names_to_text
 from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes
-from activemq_fleet.routes.bridges import NetworkWithBrokerDown
+from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
 from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
@@ -47,7 +47,7 @@ def _route_findings(routes: Routes) -> Iterator[Finding]:
     yield from _links_within_pairs_findings(routes)
     for names in routes.network.connected_pair_components:
         if len(names) > 1:
-            state = routes.network_with_broker_down(names)
+            state = routes.network_of_running_brokers(names)
             yield from _unreached_findings(routes, state)
             yield from _stranded_findings(routes, state)
             yield from _dead_end_findings(routes, state)
@@ -69,7 +69,7 @@ def _group_networked_units(routes: Routes, units: list[LinkEnd]) -> dict[str, li
     return units_by_group
 
 
-def _unreached_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
+def _unreached_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for each group in whose network messages do not reach every pair (R001)."""
     everyone = state.shape.all_brokers_mask
     if all(
@@ -122,7 +122,7 @@ def _separate_network_findings(routes: Routes) -> Iterator[Finding]:
             )
 
 
-def _stranded_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
+def _stranded_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for each broker whose failure interrupts routes between other brokers (R002)."""
     for name in state.names:
         unit = routes.network.units[name]
@@ -186,7 +186,7 @@ def _links_within_pairs_findings(routes: Routes) -> Iterator[Finding]:
         )
 
 
-def _dead_end_findings(routes: Routes, state: NetworkWithBrokerDown) -> Iterator[Finding]:
+def _dead_end_findings(routes: Routes, state: NetworkOfRunningBrokers) -> Iterator[Finding]:
     """Yield a finding for a network in which messages can remain on a broker that cannot forward them (R004)."""
     examined_count, stranding = _examined_and_stranded_routes(state.shape)
     if stranding:

@@ -46,7 +46,7 @@ class BridgeEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class BridgeGraph:
-    """A graph of the bridges between brokers.
+    """A graph of the bridges between pairs of brokers, with one vertex for each pair, called a broker here.
 
     A broker is a number from 0, and a set of brokers an int used as a bit set. ``replays``: brokers that send a message
     back to its sender when no consumer is left (replayWhenNoConsumers). ``merges``: brokers whose bridges merge all
@@ -66,13 +66,13 @@ class BridgeGraph:
 
     @cached_property
     def demand_masks_by_bridge(self) -> tuple[int, ...]:
-        """For each bridge, the bit mask of the brokers whose demand it has: their consumers subscribe over it."""
+        """For each bridge, the bit mask of the brokers whose consumers subscribe over it (its demand)."""
         ways = _peers_by_ttl(self)
         return tuple(_demand_sources(self, edge, ways) for edge in self.edges)
 
     @cached_property
     def brokers_with_static_subscriptions_mask(self) -> int:
-        """The bit mask of the brokers at which a bridge has a static subscription, that is, one without consumers.
+        """The bit mask of the brokers at which a bridge has a static subscription, which needs no consumer.
 
         Such a broker announces the subscription to its peers. The setting is staticallyIncludedDestinations.
         """
@@ -161,20 +161,20 @@ class BridgeGraph:
             sources_by_target[edge.target].append((edge.source, edge.consumer_ttl))
         return tuple(map(tuple, sources_by_target))
 
-    def demand_distances_from(self, consumer: int, avoided: int = -1) -> dict[int, int]:
-        """Return for each broker the number of bridges that a consumer's demand (its subscription) crosses to it.
+    def demand_hops_by_broker(self, consumer_broker: int, avoided_broker: int = -1) -> dict[int, int]:
+        """Return for each broker how many bridges the subscription of a consumer must at least cross to reach it.
 
-        ``consumer`` is the number of its broker. A distance is the smallest number of bridges that the demand crosses.
-        Brokers where it does not arrive are left out. Paths through the broker ``avoided`` are ignored.
+        Brokers are numbers. A broker that the subscription (demand) does not reach is left out. Paths through
+        ``avoided_broker`` are ignored.
         """
-        hops_by_broker = {consumer: 0}
-        frontier = [consumer]
+        hops_by_broker = {consumer_broker: 0}
+        frontier = [consumer_broker]
         hops = 0
         while frontier:
             following = []
             for broker in frontier:
                 for source, ttl in self.incoming_bridges_by_broker[broker]:
-                    if source not in hops_by_broker and hops < ttl and source != avoided:
+                    if source not in hops_by_broker and hops < ttl and source != avoided_broker:
                         hops_by_broker[source] = hops + 1
                         following.append(source)
                 if len(hops_by_broker) == self.size:

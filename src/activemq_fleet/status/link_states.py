@@ -12,8 +12,8 @@ from activemq_fleet.node.probe.jmx import encode_object_name_part
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.routes.bridges import (
     FleetNetworkConnectors,
-    connectors_of_brokers_with_fragments,
     has_network_connector_fragments,
+    network_connectors_changed_by_fragments,
 )
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.status.model import LinkState, LinkStatus
@@ -61,7 +61,7 @@ def planned_network(fleet: Fleet) -> FleetNetworkConnectors:
         for broker in fleet.brokers
         if has_network_connector_fragments(broker)
     }
-    return FleetNetworkConnectors(fleet, connectors_of_brokers_with_fragments(fleet, written), as_planned=True)
+    return FleetNetworkConnectors(fleet, network_connectors_changed_by_fragments(fleet, written), as_planned=True)
 
 
 def connectors_with_expected_peers(
