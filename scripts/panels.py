@@ -129,7 +129,7 @@ def _chart(panel: Panel, lab: Lab, began: float, ended: float) -> SvgChart:
         chart.add_text_label(chart.left + 15, chart.height, text, anchor="start")
     step = tick_interval_seconds(ended - began, 8)
     ticks = range(int(began // step + 1) * step, int(ended) + 1, step)
-    return chart.add_axis([(at, utc_time_text(float(at), "%H:%M:%S")) for at in ticks], "")
+    return chart.add_time_axis([(at, utc_time_text(float(at), "%H:%M:%S")) for at in ticks], "")
 
 
 def _series(panel: Panel, lab: Lab, began: float, ended: float) -> Iterator[tuple[str, list[tuple[float, float]]]]:

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, known_release_lines, supported_release_lines
-from activemq_fleet.releases._data import load_release_data, load_schema_spans
+from activemq_fleet.releases._data import load_element_and_attribute_spans, load_release_data
 from activemq_fleet.releases._spans import parse_version
 
 DATA = Path(__file__).resolve().parents[1] / "src" / "activemq_fleet" / "releases"
@@ -121,7 +121,7 @@ def differences(source: Facts, data: Facts) -> list[str]:
 
 def unknown_elements(repository: Repository, release: str) -> list[str]:
     """Return the elements of the XML schema that classes of a release declare, and attributes.toml does not have."""
-    spans = load_schema_spans().elements
+    spans = load_element_and_attribute_spans().elements
     return [element for element in sorted(_elements(repository, release)) if element not in spans]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.artifacts import fetch_jar_directory, load_schema
 from activemq_fleet.releases import Release
-from activemq_fleet.releases._data import load_schema_spans
+from activemq_fleet.releases._data import load_element_and_attribute_spans
 from activemq_fleet.schema import CompiledActivemqXsd, XmlDocument
 from tests.xsds import broker
 
@@ -116,7 +116,7 @@ def test_each_release_takes_what_it_should_and_its_refusals_are_explained(shown:
 
 @pytest.mark.parametrize("text", RELEASES)
 def test_the_table_of_elements_and_attributes_is_what_the_schema_says(text: str) -> None:
-    release, since = Release.of(text), load_schema_spans()
+    release, since = Release.of(text), load_element_and_attribute_spans()
     assert schema(text).model.global_element_declarations.keys() == {
         name for name in since.elements if release.supports(name)
     }

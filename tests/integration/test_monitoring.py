@@ -25,7 +25,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.watchdog.program import watchdog_program as pack
 from activemq_fleet.render import render_broker
-from activemq_fleet.render.jmx_exporter import configuration_fingerprint
+from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from activemq_fleet.render.service import METRICS, broker_directory_paths
 from activemq_fleet.topology import build_fleet
@@ -360,7 +360,7 @@ def brokers_with(lab: Lab, **variables: Any) -> Iterator[str]:
     hosts = {name: {**own, **{f"activemq_{key}": value for key, value in variables.items()}}
              for name, own in lab._hosts.lab.hosts.items()}  # fmt: skip
     for broker in build_fleet(hosts, {}).brokers:
-        yield configuration_fingerprint(render_broker(broker))
+        yield broker_configuration_fingerprint(render_broker(broker))
 
 
 def fill(lab: Lab, destination: str, headers: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.releases import Release, describe_releases_with, example_release, known_release_lines
-from activemq_fleet.releases._data import load_release_data, load_schema_spans
+from activemq_fleet.releases._data import load_element_and_attribute_spans, load_release_data
 from activemq_fleet.releases._spans import VersionSpan, parse_version, version_range_in_words
 
 MEASURED = ["5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.16.7", "5.17.6", "5.18.3", "6.2.7", "6.3.1"]
@@ -333,7 +333,7 @@ def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas(
 
 
 def test_no_period_of_any_table_ends_before_it_begins() -> None:
-    since = load_schema_spans()
+    since = load_element_and_attribute_spans()
     tables = [since.elements, *since.attributes.values(), load_release_data().has]
     for name, span in ((name, span) for table in tables for name, span in table.items()):
         edges = [edge for floors, end in span.periods for edge in (*floors, *((end,) if end else ()))]

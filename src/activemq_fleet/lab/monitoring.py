@@ -25,7 +25,7 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.readiness import require_free_port
 from activemq_fleet.lab.state import LabState
 from activemq_fleet.render import render_broker
-from activemq_fleet.render.jmx_exporter import configuration_fingerprint
+from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.prometheus import PrometheusSettings, prometheus_and_grafana_files
 
 ALERT_DURATION_FACTOR = 0.05
@@ -107,7 +107,9 @@ class Monitoring:
         ``alert_duration_factor`` multiplies the durations after which alerts fire.
         """
         fleet = self._state.fleet()
-        fingerprints = {broker.host: configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers}
+        fingerprints = {
+            broker.host: broker_configuration_fingerprint(render_broker(broker)) for broker in fleet.brokers
+        }
         interval = f"{math.ceil(len(fleet.brokers) / _SCRAPED)}s"
         settings = PrometheusSettings(
             interval,

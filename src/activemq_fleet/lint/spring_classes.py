@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.releases import BeanClass, known_bean_class
+from activemq_fleet.releases import SpringBeanClass, known_bean_class
 
 _PROPERTIES = "http://www.springframework.org/schema/p"
 _REFERENCES = frozenset({"ref", "bean", "local", "parent", "depends-on", "factory-bean"})
@@ -95,11 +95,13 @@ def bean_class_or_property_not_in_release(bean: Element) -> Iterator[Problem]:
         text = f"ActiveMQ {release.text} does not contain the class {name}: the broker does not start"
         yield bean.problem(text, "class", fix=_other_class(known, properties))
         return
-    subject = f"the class {name} of ActiveMQ {release.text}" if known.has_known_properties else f"the class {name}"
+    subject = (
+        f"the class {name} of ActiveMQ {release.text}" if known.has_known_java_class_properties else f"the class {name}"
+    )
     for setting in properties:
         spans = known.spans_of_property(setting.name)
-        is_missing = known.has_known_properties and not any(map(release.is_within_span, spans))
-        is_wrong = not known.has_known_properties and setting.name in known.renamed
+        is_missing = known.has_known_java_class_properties and not any(map(release.is_within_span, spans))
+        is_wrong = not known.has_known_java_class_properties and setting.name in known.renamed
         if is_missing or is_wrong or (setting.is_text and setting.name in known.not_from_text):
             text = f"{subject} has no property {setting.name}: the broker stops during its start"
             yield setting.node.problem(text, setting.attribute, fix=_other_property(known, setting, spans))
@@ -242,7 +244,7 @@ def _is_referenced(bean: Element) -> bool:
     )
 
 
-def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
+def _other_class(known: SpringBeanClass, properties: list[_Setting]) -> str:
     if not known.instead:
         return "remove the bean, or add the jar that contains its class"
     other = known_bean_class(known.instead)
@@ -253,7 +255,7 @@ def _other_class(known: BeanClass, properties: list[_Setting]) -> str:
     return f"write the class {known.instead}{names}"
 
 
-def _other_property(known: BeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
+def _other_property(known: SpringBeanClass, setting: _Setting, spans: tuple[str, ...]) -> str:
     if setting.name in known.renamed:
         new_name = known.renamed[setting.name]
         return f"write {new_name} instead of {setting.name}" if new_name else f"remove the property {setting.name}"

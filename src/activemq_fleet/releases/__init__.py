@@ -5,7 +5,7 @@ Only this package compares version strings.
 
 from __future__ import annotations
 
-from activemq_fleet.releases._data import Advisory, BeanClass, known_bean_class
+from activemq_fleet.releases._data import Advisory, SpringBeanClass, known_bean_class
 from activemq_fleet.releases._release import (
     MISSPELT_ATTRIBUTES,
     Release,
@@ -27,8 +27,8 @@ __all__ = [
     "MISSPELT_ATTRIBUTES",
     "XBEAN",
     "Advisory",
-    "BeanClass",
     "Release",
+    "SpringBeanClass",
     "describe_releases_with",
     "downloadable_releases",
     "every_uri_scheme",

@@ -44,7 +44,7 @@ class Advisory:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseData:
+class ReleasesAndAdvisories:
     """The data about ActiveMQ releases and their vulnerabilities, from releases.toml and advisories.toml.
 
     Spans of versions are parsed.
@@ -138,13 +138,13 @@ def _read_toml(name: str) -> dict[str, Any]:
 
 
 @cache
-def load_release_data() -> ReleaseData:
+def load_release_data() -> ReleasesAndAdvisories:
     """Return the data about ActiveMQ releases and their vulnerabilities, loaded from the package's data files.
 
     The files are releases.toml and advisories.toml. They are read once per process (5 ms).
     """
     raw = _read_toml("releases.toml")
-    return ReleaseData(
+    return ReleasesAndAdvisories(
         lines={name: ReleaseLine(**about) for name, about in raw["lines"].items()},
         supported_lines=frozenset(raw["support"]["lines"].split()),
         support_date=raw["support"]["as_of"],
@@ -164,7 +164,7 @@ def load_release_data() -> ReleaseData:
 
 
 @dataclass(frozen=True, slots=True)
-class BeanClass:
+class SpringBeanClass:
     """A Java class that a Spring bean in an ``activemq.xml`` may name.
 
     It has the releases that contain it, its properties, and their other names. ``releases``: a span. ``instead``: the
@@ -181,7 +181,7 @@ class BeanClass:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def has_known_properties(self) -> bool:
+    def has_known_java_class_properties(self) -> bool:
         """Whether the properties of the Java class are known.
 
         Otherwise only the names in ``renamed`` are known to be wrong.
@@ -199,17 +199,17 @@ class BeanClass:
 
 
 @cache
-def _bean_classes() -> Mapping[str, BeanClass]:
+def _bean_classes() -> Mapping[str, SpringBeanClass]:
     entries = _read_toml("bean_classes.toml")
     return {name: _bean_class(entry, entries.get(entry.get("like", ""), {})) for name, entry in entries.items()}
 
 
-def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanClass:
+def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> SpringBeanClass:
     since: dict[str, frozenset[str]] = {}
     for source in (inherited, entry):
         for span, names in source.get("since", {}).items():
             since[span] = since.get(span, frozenset()) | frozenset(names.split())
-    return BeanClass(
+    return SpringBeanClass(
         releases=entry["releases"],
         instead=entry["instead"],
         properties=frozenset(f"{inherited.get('properties', '')} {entry.get('properties', '')}".split()),
@@ -220,18 +220,18 @@ def _bean_class(entry: Mapping[str, Any], inherited: Mapping[str, Any]) -> BeanC
 
 
 @lru_cache(maxsize=1024)
-def known_bean_class(name: str) -> BeanClass | None:
+def known_bean_class(class_name: str) -> SpringBeanClass | None:
     """Return what is known about a bean's Java class (releases, properties), or None for an unknown class.
 
     They are from bean_classes.toml, and may be those of the class's package.
     """
     classes = _bean_classes()
-    known = classes.get(name)
-    package = name.rpartition(".")[0]
+    known = classes.get(class_name)
+    package = class_name.rpartition(".")[0]
     while known is None and package:
         known = classes.get(f"{package}.*")
         if known is not None and known.instead:
-            instead = known.instead.removesuffix("*").rstrip(".") + name.removeprefix(package)
+            instead = known.instead.removesuffix("*").rstrip(".") + class_name.removeprefix(package)
             return replace(known, instead=instead)
         package = package.rpartition(".")[0]
     return known
@@ -246,8 +246,8 @@ class SchemaSpans:
 
 
 @cache
-def load_schema_spans() -> SchemaSpans:
-    """Load the spans of ActiveMQ versions in which each schema element and attribute exists.
+def load_element_and_attribute_spans() -> SchemaSpans:
+    """Return the spans of ActiveMQ versions in which each element and attribute of ``activemq.xsd`` exists.
 
     They are in attributes.toml. The file is read on first use (3 ms).
     """

@@ -9,7 +9,12 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from activemq_fleet.errors import ReleaseError
-from activemq_fleet.releases._data import Advisory, ReleaseData, load_release_data, load_schema_spans
+from activemq_fleet.releases._data import (
+    Advisory,
+    ReleasesAndAdvisories,
+    load_element_and_attribute_spans,
+    load_release_data,
+)
 from activemq_fleet.releases._schemas import SchemasInJars, schemas_in_jars
 from activemq_fleet.releases._spans import Version, VersionSpan, parse_version
 from activemq_fleet.similar_names import similar_names
@@ -217,7 +222,7 @@ class Release:
 
     @property
     def schemas_in_jars(self) -> SchemasInJars:
-        """The XML schemas in the jars of the ActiveMQ release.
+        """The XML schemas that the jars of the ActiveMQ release contain.
 
         A broker finds them without Internet access.
         """
@@ -247,7 +252,7 @@ class Release:
 
 def is_element_of_any_release(name: str) -> bool:
     """Return whether the XSD of any ActiveMQ release has an element of the given name."""
-    return name in load_schema_spans().elements
+    return name in load_element_and_attribute_spans().elements
 
 
 def describe_releases_with(element: str, key: str | None = None) -> str:
@@ -255,7 +260,7 @@ def describe_releases_with(element: str, key: str | None = None) -> str:
 
     It is empty if no release has it.
     """
-    since = load_schema_spans()
+    since = load_element_and_attribute_spans()
     if key is None:
         return since.elements[element].versions_in_words() if element in since.elements else ""
     name = next(iter(_spellings(element).get(key.replace("_", ""), ())), None)
@@ -282,7 +287,7 @@ def example_release(line: str) -> str:
     return data.newest_release(newest_line or list(data.lines)[-1])
 
 
-def _example_of_line(line: str, data: ReleaseData) -> str:
+def _example_of_line(line: str, data: ReleasesAndAdvisories) -> str:
     """Return a release of a line that has data, or whose data is that of an earlier line."""
     return data.newest_release(line) if line in data.lines else f"{line}.0"
 
@@ -339,14 +344,16 @@ MISSPELT_ATTRIBUTES: Mapping[str, str] = {
 def _spellings(element: str) -> dict[str, list[str]]:
     """Return the attributes of an element by their names in small letters, the right spelling of each first."""
     spellings_by_name: dict[str, list[str]] = {}
-    for name in sorted(load_schema_spans().attributes.get(element, ()), key=lambda name: name in MISSPELT_ATTRIBUTES):
+    for name in sorted(
+        load_element_and_attribute_spans().attributes.get(element, ()), key=lambda name: name in MISSPELT_ATTRIBUTES
+    ):
         spellings_by_name.setdefault(MISSPELT_ATTRIBUTES.get(name, name).lower(), []).append(name)
     return spellings_by_name
 
 
 @lru_cache(maxsize=1 << 14)
 def _has_in_schema(element: str, attribute: str | None, data_release: str) -> bool:
-    since = load_schema_spans()
+    since = load_element_and_attribute_spans()
     span = since.elements[element] if attribute is None else since.attributes[element][attribute]
     return span.includes(parse_version(data_release))
 
@@ -386,7 +393,7 @@ def _release_of(text: str) -> Release:
     )
 
 
-def _data_line(line: str, data: ReleaseData) -> str | None:
+def _data_line(line: str, data: ReleasesAndAdvisories) -> str | None:
     """Return the known line whose data a line has: itself, or the newest of its major version where it comes next."""
     if line in data.lines:
         return line
@@ -396,11 +403,11 @@ def _data_line(line: str, data: ReleaseData) -> str | None:
     return newest if is_next else None
 
 
-def _newest_line(major: int, data: ReleaseData) -> str | None:
+def _newest_line(major: int, data: ReleasesAndAdvisories) -> str | None:
     return next((line for line in reversed([*data.lines]) if line.startswith(f"{major}.")), None)
 
 
-def _refusal(text: str, data: ReleaseData) -> str:
+def _refusal(text: str, data: ReleasesAndAdvisories) -> str:
     shown = text if len(text) <= 30 else f"{text[:30]}…"
     match = _LINE.match(text.strip())
     if match is None:
@@ -438,7 +445,7 @@ def _refusal(text: str, data: ReleaseData) -> str:
     return f"release {shown!r} is not known: set a known release; the nearest one is {data.newest_release(nearest)}"
 
 
-def _other_major_text(shown: str, major: int, data: ReleaseData) -> str:
+def _other_major_text(shown: str, major: int, data: ReleasesAndAdvisories) -> str:
     """Return the error text for a release whose major version no known release has."""
     known = [*data.lines]
     supported = " and ".join(dict.fromkeys(f"{line.partition('.')[0]}.x" for line in known))
@@ -459,7 +466,7 @@ def _is_mistyped(text: str, release: str) -> bool:
     )
 
 
-def _similar_release(text: str, data: ReleaseData) -> str | None:
+def _similar_release(text: str, data: ReleasesAndAdvisories) -> str | None:
     """Return the known release that is most similar to a text, one with the same digits first; None without one."""
     known = [f"{line}.{patch}" for line in reversed([*data.lines]) for patch in range(data.lines[line].last_patch + 1)]
     similar = similar_names(text, known, certain=True)

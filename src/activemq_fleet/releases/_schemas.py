@@ -60,7 +60,7 @@ class SchemasInJars:
         return namespace == CORE and self._has_core(address)
 
     def versionless_schema_address(self, namespace: str) -> str:
-        """Return the address of an XML namespace's schema that has no version, or "" if the jars do not contain it.
+        """Return the address, without a version, of an XML namespace's schema, or "" if the jars do not contain it.
 
         The address is for ``xsi:schemaLocation``, and is valid in every release with this schema.
         """

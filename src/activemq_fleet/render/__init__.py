@@ -227,7 +227,7 @@ def _render_monitoring(fleet: Fleet, trees: Mapping[str, Mapping[str, bytes]]) -
     return prometheus_and_grafana_files(
         fleet,
         {
-            broker.host: jmx_exporter.configuration_fingerprint(
+            broker.host: jmx_exporter.broker_configuration_fingerprint(
                 render_broker(broker) if broker.host in shared else trees[broker.host]
             )
             for broker in measured

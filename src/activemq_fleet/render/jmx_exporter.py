@@ -225,19 +225,19 @@ def exporter_configuration_files(
         if tls
         else "",
         beans=_allowed_beans(broker),
-        rules=(*_fact_rules(broker, configuration_fingerprint(other_files)), *_series_rules(broker)),
+        rules=(*_fact_rules(broker, broker_configuration_fingerprint(other_files)), *_series_rules(broker)),
     )
     return {METRICS: content}
 
 
-def configuration_fingerprint(files: Mapping[str, bytes]) -> str:
-    """Return a fingerprint of a broker's configuration files.
+def broker_configuration_fingerprint(broker_files: Mapping[str, bytes]) -> str:
+    """Return a fingerprint of a broker's configuration files, which differs if the files differ.
 
     It is 12 hexadecimal digits of the SHA-256, secrets hidden, the exporter's own files left out. A change of a secret
     alone does not change the fingerprint.
     """
     digest = hashlib.sha256()
-    for path, content in sorted(files.items()):
+    for path, content in sorted(broker_files.items()):
         if path != METRICS:
             digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:_FINGERPRINT]

@@ -173,7 +173,7 @@ def _add_time_axis(chart: SvgChart) -> SvgChart:
     step = tick_interval_seconds(length, 9)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if length <= _DAY else "%d %b" if step >= _DAY else "%d %b %H:%M"
     ticks = range(math.ceil(chart.began / step) * step, math.floor(chart.ended) + 1, step)
-    return chart.add_axis(
+    return chart.add_time_axis(
         [(at, utc_time_text(at, form)) for at in ticks], f"UTC, from {utc_time_text(chart.began, '%d %B %Y')}"
     )
 

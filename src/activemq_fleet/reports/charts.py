@@ -99,7 +99,7 @@ class SvgChart(Canvas):
             self.add_text_label(x, top + 11, number, f"{kind}-number")
             self._free = x + half
 
-    def add_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> SvgChart:
+    def add_time_axis(self, ticks: Iterable[tuple[float, str]], caption: str) -> SvgChart:
         """Add the time axis to the chart: grid lines, labels and a caption.
 
         They are behind the other shapes. The chart is returned.

@@ -79,7 +79,7 @@ def drill_timeline_chart(result: DrillResult) -> SvgChart:
     length = int(chart.ended - chart.began)
     ticks = range(0, length + 1, tick_interval_seconds(length, 11))
     labels = [(chart.began + at, f"{at // 60}:{at % 60:02}") for at in ticks]
-    return chart.add_axis(labels, "minutes and seconds since the drill began")
+    return chart.add_time_axis(labels, "minutes and seconds since the drill began")
 
 
 def _add_flow_and_faults(chart: SvgChart, faults: Sequence[Fault], top: float) -> None:
@@ -134,4 +134,4 @@ def _duration_chart(faults: Sequence[Fault]) -> SvgChart:
         else:
             chart.add_text_label(chart.right + 20, y, "not measured", anchor="start")
         chart.height += 20
-    return chart.add_axis(ticks, "seconds after the fault: each dot is one fault, the line is the median")
+    return chart.add_time_axis(ticks, "seconds after the fault: each dot is one fault, the line is the median")

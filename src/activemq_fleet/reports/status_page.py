@@ -33,18 +33,17 @@ def status_html_page(status: FleetStatus) -> str:
     )
 
 
-def write_status_file(status: FleetStatus, to: str) -> None:
-    """Write the status of a fleet to an HTML or JSON file.
+def write_status_file(status: FleetStatus, file: str) -> None:
+    """Write the status of a fleet to a file, as HTML or JSON according to the file's extension (.html or .json).
 
-    The suffix of the file decides: FILE.html or FILE.json. Raises InputError for another suffix, and OutputError if the
-    file cannot be written.
+    Raises InputError for another extension, and OutputError if the file cannot be written.
     """
-    path = Path(to)
+    path = Path(file)
     if path.suffix == ".html":
         write_file_atomically(path, status_html_page(status).encode())
     elif path.suffix == ".json":
         write_file_atomically(path, json.dumps(status.to_dict(), indent=1).encode() + b"\n")
     else:
         raise InputError(
-            f"{to}: the status report is written as HTML or JSON: use a file name that ends in .html or .json"
+            f"{file}: the status report is written as HTML or JSON: use a file name that ends in .html or .json"
         )

@@ -47,9 +47,9 @@ class Alert:
         return self.name.lower()
 
     def promql(self, pace: float = 1) -> str:
-        """Return the PromQL expression of the alert.
+        """Return the PromQL expression of the alert, with its durations multiplied by ``pace``.
 
-        Durations are multiplied by ``pace`` (1: unchanged).
+        With 1, they are unchanged.
         """
         return scale_durations(self.expr + (_MUTE if self.planned else ""), pace)
 
