@@ -7,19 +7,21 @@ from __future__ import annotations
 from ansible_collections.activemq.fleet.plugins.plugin_utils.library import import_library_module, raise_as_filter_error
 
 
-def has_preferred_role(role: str, name: str, pattern: str | None, master_node: str | None, parity: str | None) -> bool:
+def has_preferred_role(
+    role: str, host_name: str, name_pattern: str | None, master_node: str | None, parity: str | None
+) -> bool:
     """Return whether a host has the given preferred role in its pair, by its name and the naming pattern.
 
     ``role`` is ``master`` or ``slave``. Raises AnsibleFilterError for a name that is no text or a pattern that is
     invalid.
     """
     naming = import_library_module("naming")
-    with raise_as_filter_error(role, name):
-        if not isinstance(name, str):
+    with raise_as_filter_error(role, host_name):
+        if not isinstance(host_name, str):
             raise TypeError(
-                f"the input of the test activemq.fleet.{role} is of type {type(name).__name__}, but it must be "
+                f"the input of the test activemq.fleet.{role} is of type {type(host_name).__name__}, but it must be "
                 "a host name. Pass "
                 "text, such as inventory_hostname"
             )
-        identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
+        identity = naming.Naming(name_pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(host_name)
         return identity is not None and identity.role == role

@@ -160,14 +160,14 @@ class _Attempt:
         if wait_for_event(self._events, SubackReceived, began + limit, slow).refused:
             raise AgentError(
                 f"the broker {self._broker.host_port_text} rejects the subscription to the topic {self._topic}: let "
-                f"{self._config.login_text} read and write this topic in the broker's ACL"
+                f"{self._config.login_user_description} read and write this topic in the broker's ACL"
             )
         body = uuid.uuid4().hex.encode()
         session.publish(self._topic, body)
         lost = (
             f"the broker {self._broker.host_port_text} accepts the test message on the topic {self._topic}, but does "
-            f"not deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_text} read this "
-            "topic, and that the store is not full"
+            f"not deliver it in {limit:g} s: check that the broker's ACL lets {self._config.login_user_description} "
+            "read this topic, and that the store is not full"
         )
         while wait_for_event(self._events, MessageReceived, began + limit, lost).payload != body:
             pass

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from activemq_agent import config_values as values
-from activemq_agent.config_values import Endpoint, HostCertificateName, Password
+from activemq_agent.config_values import Endpoint, HostAndExpectedCertificateName, Password
 from activemq_agent.connecting import ConnectionPolicy
 from activemq_agent.store import StoreLimits
 
@@ -49,7 +49,9 @@ class AgentTlsSettings:
     ca: Path | None = _key("tls.ca", Path)
     certificate: Path | None = _key("tls.certificate", Path)
     key: Path | None = _key("tls.key", Path)
-    names: tuple[HostCertificateName, ...] = _key("tls.certificate.names", values.parse_host_certificate_names, ())
+    names: tuple[HostAndExpectedCertificateName, ...] = _key(
+        "tls.certificate.names", values.parse_host_certificate_names, ()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ class Config:
             object.__setattr__(self, "socket", self.state_directory / "agent.sock")
 
     @property
-    def login_text(self) -> str:
-        """The login of the agent at brokers as text for messages, such as ``the user 'agent'``."""
+    def login_user_description(self) -> str:
+        """A description, for messages, of the user that logs in to brokers, such as ``the user 'agent'``."""
         return f"the user {self.username!r}" if self.username else "clients without a user name"
 
     @property

@@ -41,7 +41,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCertificateName:
+class HostAndExpectedCertificateName:
     """A broker's host, and the name that the TLS certificate of this host must contain.
 
     It is one entry of ``tls.certificate.names``.
@@ -94,7 +94,7 @@ def parse_listening_endpoint(text: str) -> Endpoint:
     return Endpoint(*parse_listening_address(text))
 
 
-def parse_host_certificate_names(text: str) -> tuple[HostCertificateName, ...]:
+def parse_host_certificate_names(text: str) -> tuple[HostAndExpectedCertificateName, ...]:
     """Parse a comma-separated list of ``HOST=NAME`` in agent.conf, and return the names of the hosts' certificates.
 
     Raises ValueError for any other text.
@@ -106,7 +106,7 @@ def parse_host_certificate_names(text: str) -> tuple[HostCertificateName, ...]:
             "names: write "
             "HOST=NAME,HOST=NAME, where NAME is a name in the certificate of HOST"
         )
-    return tuple(HostCertificateName(host, name) for host, _, name in pairs)
+    return tuple(HostAndExpectedCertificateName(host, name) for host, _, name in pairs)
 
 
 def _check_filter(text: str) -> None:
@@ -239,15 +239,15 @@ def _in_range(number: Number, least: int, most: int) -> Number:
     return number
 
 
-def duration_parser(like: Any) -> Callable[[str], Any]:
-    """Return a parser of durations in agent.conf, in seconds.
+def duration_parser(default: Any) -> Callable[[str], Any]:
+    """Return a function that parses the text of a duration in agent.conf, and returns the duration in seconds.
 
-    Durations are above 0 and at most 86400. ``like`` is the default value. If it is a pair, the parser reads a pair of
-    durations. The parser raises ValueError with the reason.
+    Durations are above 0 and at most 86400. ``default`` is the key's default value: if it is a pair, the function
+    parses a pair of durations, and if it is an integer, an integer. The function raises ValueError with the reason.
     """
 
     def parse(text: str) -> Any:
-        if isinstance(like, tuple):
+        if isinstance(default, tuple):
             try:
                 shortest, longest = map(_finite, _words(text))
             except ValueError:
@@ -259,7 +259,7 @@ def duration_parser(like: Any) -> Callable[[str], Any]:
                 ) from None
             duration: Any = shortest, longest
         else:
-            duration = _integer(text) if isinstance(like, int) else _finite(text)
+            duration = _integer(text) if isinstance(default, int) else _finite(text)
         if not all(0 < seconds <= 86_400 for seconds in (duration if isinstance(duration, tuple) else (duration,))):
             raise ValueError(
                 f"the value {text!r} of {KEY} is not permitted: write a number of seconds above 0 and at most 86400"

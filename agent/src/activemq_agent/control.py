@@ -55,8 +55,8 @@ class _AgentStoppingError(AgentError):
     code = "stopping"
 
 
-class ControlServer:
-    """The server of the agent's control socket, over which local programs publish events and query the status.
+class LocalRequestServer:
+    """The server of requests from local programs, which publish events and query the status over the control socket.
 
     It runs from ``start`` to ``close``. It calls ``on_accepted`` after accepting events. Raises AgentError if the
     socket cannot be created. An existing socket file is replaced, so the caller must hold the lock of the state

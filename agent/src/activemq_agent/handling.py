@@ -51,7 +51,7 @@ Event = HandlerEvent
 Handler = Callable[[HandlerEvent], object]
 
 
-class HandlerRunner:
+class MessageHandlerRunner:
     """A runner of an agent's message handlers.
 
     It has one worker thread for each topic filter, from ``start`` to ``close``. ``observe`` is called with an event's
@@ -85,7 +85,7 @@ class HandlerRunner:
         self._by_lane = {lane: worker for worker in self.workers for lane in worker.lanes}
 
     @property
-    def last_loop_start(self) -> float:
+    def slowest_worker_loop_start(self) -> float:
         """The time at which the slowest worker thread for message handlers last began an iteration of its loop.
 
         The time is that of ``clock``. A worker whose handler is within its time limit counts as beginning its loop now.
@@ -140,7 +140,7 @@ class HandlerWorker:
     One worker handles the messages of all filters that are no longer configured.
     """
 
-    def __init__(self, handlers: HandlerRunner, lanes: tuple[str, ...]) -> None:
+    def __init__(self, handlers: MessageHandlerRunner, lanes: tuple[str, ...]) -> None:
         self._all = handlers
         self.lanes = lanes
         self.programs = ProgramRunner()
@@ -154,7 +154,7 @@ class HandlerWorker:
     def last_loop_start(self) -> float:
         """The time at which a worker thread for message handlers last began an iteration of its loop.
 
-        The time is that of the clock of ``HandlerRunner``. The current time while its handler may still run.
+        The time is that of the clock of ``MessageHandlerRunner``. The current time while its handler may still run.
         """
         busy_until = self._busy_until
         if busy_until is not None and (now := self._all.clock()) <= busy_until:

@@ -121,7 +121,7 @@ class AgentConnection:
         self._machine = BrokerSelectionStateMachine(len(config.urls), config.policy, draw, numbers)
         self._open_session = dependencies.get("open_session") or _sessions(config, role)
         self._canary_topic = canary_topic("", f"{config.agent}-{role}")
-        self._login = config.login_text
+        self._login = config.login_user_description
         # Of a durable session, QoS 1 would make it a durable subscription, which outlives the agent.
         self._canary_qos = 0 if role == "subscriber" else 1
         self._store = store

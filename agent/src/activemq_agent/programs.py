@@ -49,10 +49,10 @@ class HandlerEvent:
     statements: list[tuple[str, Sequence[Any]]] = field(default_factory=list)
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> None:
-        """Add an SQL statement to the transaction on the agent's store that records this event as handled.
+        """Queue an SQL statement, to be executed in the transaction that will record this event as handled.
 
-        The statement takes effect together with this record, or not at all. Statements run after the last handler of
-        the event has ended well; tables of handlers begin with ``x_``.
+        The transaction is one of the agent's store, and begins after the last handler of the event has succeeded: the
+        statement takes effect together with the record, or not at all. Tables of handlers begin with ``x_``.
         """
         self.statements.append((sql, values))
 

@@ -240,7 +240,7 @@ class Publisher:
         if prefix is None or prefix.state != "asked":
             return
         permission = (
-            f"let {self._config.login_text} write the topics of these events, and read and write "
+            f"let {self._config.login_user_description} write the topics of these events, and read and write "
             f"{canary_topic(name, self._config.agent)}, in the broker's ACL"
         )
         self._log.warning(

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_agent import __version__
 from activemq_agent.agent_errors import AgentError
-from activemq_agent.control import ControlServer
-from activemq_agent.handling import HandlerRunner
+from activemq_agent.control import LocalRequestServer
+from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.journal_files import DIRECTORY, ExportedJournalFiles
 from activemq_agent.logs import LogInterface, make_log
 from activemq_agent.metrics import Metrics
@@ -151,13 +151,15 @@ class Service:
         numbers = itertools.count(1)  # one journal, so one count of connections
         self.publisher = Publisher(config, self.store, log=log, numbers=numbers)
         metrics = Metrics(self.status)
-        self.handlers = HandlerRunner(config, self.store, log=log, observe=metrics.record_handler_time)
+        self.handlers = MessageHandlerRunner(config, self.store, log=log, observe=metrics.record_handler_time)
         self.subscriber = (
             Subscriber(config, self.store, log=log, numbers=numbers, on_stored=self.handlers.wake)
             if config.topics
             else None
         )
-        self.control = ControlServer(config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake)
+        self.control = LocalRequestServer(
+            config.socket, self.store, self.status, log=log, on_accepted=self.publisher.wake
+        )
         ends.callback(self.control.close)
         if config.metrics_address:
             metrics.serve(config.metrics_address)
@@ -263,7 +265,7 @@ class Service:
         ticks = {
             "publisher": self.publisher.last_loop_start,
             "storage": self.store.last_transaction_time,
-            "handlers": self.handlers.last_loop_start,
+            "handlers": self.handlers.slowest_worker_loop_start,
         }
         if self.subscriber:
             ticks["subscriber"] = self.subscriber.last_loop_start

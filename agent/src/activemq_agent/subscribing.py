@@ -186,7 +186,7 @@ class Subscriber:
             if topic_filter not in self.refused:
                 self._log.error(
                     f"the broker {broker} rejects the subscription to the topic filter {topic_filter}: let "
-                    f"{self._config.login_text} read these topics in the broker's ACL",
+                    f"{self._config.login_user_description} read these topics in the broker's ACL",
                     topic=topic_filter,
                     broker=broker,
                 )

@@ -15,7 +15,7 @@ import pytest
 from activemq_agent import control
 from activemq_agent.agent_errors import AgentError, OutboxFullError, RequestRefusedError
 from activemq_agent.client import Client, publish
-from activemq_agent.control import ControlServer
+from activemq_agent.control import LocalRequestServer
 from activemq_agent.store import Store, StoreLimits
 
 from .logged import Lines
@@ -34,7 +34,7 @@ def log() -> Lines:
 
 @pytest.fixture
 def path(tmp_path: Path, store: Store, log: Lines) -> Iterator[Path]:
-    served = ControlServer(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
+    served = LocalRequestServer(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
     served.start()
     yield tmp_path / "agent.sock"
     served.close()
@@ -208,7 +208,7 @@ def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pyte
 
 
 def test_a_stopping_agent_takes_no_more_and_still_answers(tmp_path: Path, store: Store) -> None:
-    served = ControlServer(tmp_path / "s", store, dict, log=Lines())
+    served = LocalRequestServer(tmp_path / "s", store, dict, log=Lines())
     served.start()
     served.stopping = True
     with Client(tmp_path / "s") as client:
@@ -224,7 +224,7 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
         raise KeyError("x")
 
     log = Lines()
-    served = ControlServer(tmp_path / "s", store, fail, log=log)
+    served = LocalRequestServer(tmp_path / "s", store, fail, log=log)
     served.start()
     with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="This is a bug"):
         client.status()
@@ -242,7 +242,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(path))
     left.close()
-    served = ControlServer(path, store, dict, log=Lines())
+    served = LocalRequestServer(path, store, dict, log=Lines())
     served.start()
     with Client(path) as client:
         assert client.status() == {}
@@ -272,4 +272,4 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
 
 def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
     with pytest.raises(AgentError, match="more than 107 bytes: set a shorter path"):
-        ControlServer(tmp_path / ("x" * 120), store, dict, log=Lines())
+        LocalRequestServer(tmp_path / ("x" * 120), store, dict, log=Lines())

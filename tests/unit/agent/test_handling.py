@@ -15,7 +15,7 @@ import pytest
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.config import Config
-from activemq_agent.handling import HandlerRunner
+from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.programs import HandlerEvent, find_event_program, handler_problems
 from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within
@@ -33,7 +33,7 @@ class Rig:
         self.directory, self.programs = directory, programs
         self.log = Lines()
         self.store = self.open()
-        self.handlers: HandlerRunner | None = None
+        self.handlers: MessageHandlerRunner | None = None
         programs.mkdir(mode=0o755)
 
     def open(self, topics: tuple[str, ...] = TOPICS) -> Store:
@@ -47,12 +47,12 @@ class Rig:
 
     def start(
         self, installed: dict[str, list[Callable[[HandlerEvent], object]]] | None = None, **fields: Any
-    ) -> HandlerRunner:
+    ) -> MessageHandlerRunner:
         defaults: dict[str, Any] = {
             "topics": TOPICS, "handler_pause": 0.01, "handlers": self.programs, "handler_timeout": 20,
         }  # fmt: skip
         config: Config = make_config(self.directory, **(defaults | fields))
-        self.handlers = HandlerRunner(config, self.store, log=self.log, installed=installed or {})
+        self.handlers = MessageHandlerRunner(config, self.store, log=self.log, installed=installed or {})
         self.handlers.start()
         return self.handlers
 
@@ -289,12 +289,12 @@ def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: py
     rig.receive("a/E")
     handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
     rig.wait_until(lambda: handlers.overdue_filters == ("a/#",))
-    first = handlers.last_loop_start
+    first = handlers.slowest_worker_loop_start
     time.sleep(0.1)
-    assert handlers.last_loop_start == first
+    assert handlers.slowest_worker_loop_start == first
     release.set()
     rig.wait_empty()
-    rig.wait_until(lambda: handlers.last_loop_start > first)
+    rig.wait_until(lambda: handlers.slowest_worker_loop_start > first)
 
 
 def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
@@ -307,9 +307,9 @@ def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
 
     handlers = rig.start({"E": [handle]})
     assert began.wait(60)
-    rig.wait_until(lambda: handlers.last_loop_start > time.monotonic() - 0.5)
-    first = handlers.last_loop_start
-    rig.wait_until(lambda: handlers.last_loop_start > first)
+    rig.wait_until(lambda: handlers.slowest_worker_loop_start > time.monotonic() - 0.5)
+    first = handlers.slowest_worker_loop_start
+    rig.wait_until(lambda: handlers.slowest_worker_loop_start > first)
     release.set()
 
 

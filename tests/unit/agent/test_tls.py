@@ -13,7 +13,7 @@ import pytest
 
 from activemq_agent.agent_errors import ConfigError
 from activemq_agent.config import AgentTlsSettings
-from activemq_agent.config_values import Endpoint, HostCertificateName
+from activemq_agent.config_values import Endpoint, HostAndExpectedCertificateName
 from activemq_agent.tls import explain_connection_failure, speaks_tls, tls_context
 
 from .certificates import DAY, Authority, server, serving
@@ -53,7 +53,10 @@ def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None
 
 
 def test_host_may_present_certificate_of_its_own_name_only(authority: Authority) -> None:
-    names = (HostCertificateName("127.0.0.1", "mq.example.com"), HostCertificateName("127.0.0.2", "else.example.com"))
+    names = (
+        HostAndExpectedCertificateName("127.0.0.1", "mq.example.com"),
+        HostAndExpectedCertificateName("127.0.0.2", "else.example.com"),
+    )
     tls = AgentTlsSettings(ca=authority.ca, names=names)
     with server(serving(authority.certificate("mq.example.com"))) as port:
         assert shake_hands(tls, port, "127.0.0.1") == "TLSv1.3"
