@@ -36,14 +36,16 @@ def main(engine: str, logs: Path, out: Path, report: Path) -> None:
 def spark(logs: Path, out: Path, watch: ResourceWatch) -> None:
     """Run the log stage of ``audit``: list the files, parse them, and write the dataset."""
     from activemq_fleet.spark.audit_job import read_and_write_log_events
-    from activemq_fleet.spark.datasets import JobOutput
+    from activemq_fleet.spark.datasets import AtomicJobOutput
     from activemq_fleet.spark.inputs import list_audit_inputs
-    from activemq_fleet.spark.session import SessionOptions, spark_session
+    from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 
-    with spark_session("bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})) as running:
+    with temporary_spark_session(
+        "bench", SessionOptions(master="local[2]", conf={"spark.driver.memory": "1g"})
+    ) as running:
         running.range(1).count()
         watch.ready()
-        with JobOutput(running, str(out / "audit")) as output:
+        with AtomicJobOutput(running, str(out / "audit")) as output:
             read_and_write_log_events(running, output, list_audit_inputs(running, str(logs)))
             output.commit()
         watch.finished()

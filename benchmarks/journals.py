@@ -108,10 +108,10 @@ def _time(seconds: float) -> str:
 def audit(logs: Path, out: Path, report: Path) -> None:
     """Run an audit, and write its figures to the report."""
     from activemq_fleet.spark import audit_job
-    from activemq_fleet.spark.session import SessionOptions, spark_session
+    from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 
     with ResourceWatch() as watch:
-        with spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
+        with temporary_spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
             watch.ready()
             audit_job.audit(spark, str(logs), str(out))
             watch.finished()

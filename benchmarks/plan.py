@@ -126,17 +126,17 @@ def _halves(work: Path, brokers: int) -> list[Path]:
 def job(hosts: str, out: str, content: str, report: str) -> None:
     """Run the job, and write its figures to the report."""
     from activemq_fleet.spark.plan_inputs import read_hosts
-    from activemq_fleet.spark.plan_job import PlanOptions, plan
-    from activemq_fleet.spark.session import SessionOptions, spark_session
+    from activemq_fleet.spark.plan_job import PlanJobOptions, plan
+    from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 
     began = time.perf_counter()
-    with spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
+    with temporary_spark_session("benchmark", SessionOptions(master=MASTER)) as spark:
         started = time.perf_counter()
         result = plan(
             spark,
             read_hosts(spark, hosts),
             out,
-            PlanOptions(content=content == "1"),
+            PlanJobOptions(content=content == "1"),
             tell=print_progress,
             warn=print_progress,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from activemq_fleet.spark.session import SessionOptions, spark_session
+from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 from tests.pipeline.clusters import QUICK
 
 SMALL = {
@@ -22,5 +22,5 @@ SMALL = {
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Shared: a test that changes settings puts them back, and no test stops it."""
-    with spark_session("tests", SessionOptions(master="local[2]", conf=SMALL)) as running:
+    with temporary_spark_session("tests", SessionOptions(master="local[2]", conf=SMALL)) as running:
         yield running

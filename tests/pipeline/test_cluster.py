@@ -27,7 +27,7 @@ from activemq_fleet.spark.audit_job import audit
 from activemq_fleet.spark.drift_job import report_drift
 from activemq_fleet.spark.pack import pack_activemq_fleet_environment
 from activemq_fleet.spark.plan_inputs import read_hosts
-from activemq_fleet.spark.plan_job import PlanOptions, plan
+from activemq_fleet.spark.plan_job import PlanJobOptions, plan
 from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
@@ -149,7 +149,7 @@ def test_plan_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: 
     done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"))
     assert done.returncode in (0, 1), done.stderr
     source = read_hosts(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "here"), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
+    plan(spark, source, str(tmp_path / "here"), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 
@@ -223,7 +223,7 @@ def test_plan_over_connect_comes_to_the_same_rows(jobs: Jobs, spark: SparkSessio
             done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), where=("--remote", url))
             assert done.returncode in (0, 1), (done.stderr, jobs.cluster.ends())
     source = read_hosts(spark, str(hosts))
-    plan(spark, source, str(tmp_path / "here"), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
+    plan(spark, source, str(tmp_path / "here"), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files", "components")
     assert rows_hash(tmp_path / "out", *datasets) == rows_hash(tmp_path / "here", *datasets)
 

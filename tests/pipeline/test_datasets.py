@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.datasets import SCHEMAS, JobOutput, read_dataset
+from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset
 
 
 def _drift(spark: SparkSession, *paths: str) -> DataFrame:
@@ -21,9 +21,9 @@ def _drift(spark: SparkSession, *paths: str) -> DataFrame:
 
 def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with JobOutput(spark, str(out), "drift") as output:
+    with AtomicJobOutput(spark, str(out), "drift") as output:
         assert output.write_dataset("drift", _drift(spark, "b", "a", "c")) == 3
-        output.stage_text_file("drift.json", "{}\n")
+        output.add_text_file_to_commit("drift.json", "{}\n")
         output.commit()
     rows = read_dataset(spark, str(out), "drift").collect()
     assert sorted(row["path"] for row in rows) == ["a", "b", "c"]
@@ -32,7 +32,7 @@ def test_a_committed_result_is_read_back(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Path) -> None:
-    with JobOutput(spark, str(tmp_path / "out"), "drift") as output:
+    with AtomicJobOutput(spark, str(tmp_path / "out"), "drift") as output:
         output.write_dataset("drift", _drift(spark, "a"))
         output.commit()
     (file,) = (tmp_path / "out" / "drift").iterdir()
@@ -42,10 +42,10 @@ def test_the_footers_carry_the_schema_version(spark: SparkSession, tmp_path: Pat
 
 def test_what_is_not_committed_leaves_the_earlier_result(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with JobOutput(spark, str(out), "drift") as output:
+    with AtomicJobOutput(spark, str(out), "drift") as output:
         output.write_dataset("drift", _drift(spark, "first"))
         output.commit()
-    with JobOutput(spark, str(out), "drift") as output:
+    with AtomicJobOutput(spark, str(out), "drift") as output:
         output.write_dataset("drift", _drift(spark, "second"))
     assert [row["path"] for row in read_dataset(spark, str(out), "drift").collect()] == ["first"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -57,7 +57,7 @@ def test_a_foreign_directory_is_refused_before_any_work(spark: SparkSession, tmp
     out.mkdir()
     (out / name).write_text("{}")
     with pytest.raises(InputError, match="choose another output directory"):
-        JobOutput(spark, str(out), "drift")
+        AtomicJobOutput(spark, str(out), "drift")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (out / name).read_text() == "{}"
 
@@ -76,20 +76,20 @@ def test_where_nothing_can_be_renamed_the_newest_manifest_counts(
     spark: SparkSession, elsewhere: str, tmp_path: Path
 ) -> None:
     for path in ("first", "second"):
-        with JobOutput(spark, elsewhere, "drift") as output:
+        with AtomicJobOutput(spark, elsewhere, "drift") as output:
             output.write_dataset("drift", _drift(spark, path))
-            output.stage_text_file("drift.json", f'{{"is": "{path}"}}\n')
+            output.add_text_file_to_commit("drift.json", f'{{"is": "{path}"}}\n')
             output.commit()
-    with JobOutput(spark, elsewhere, "drift") as output:
+    with AtomicJobOutput(spark, elsewhere, "drift") as output:
         output.write_dataset("drift", _drift(spark, "never committed"))
     assert [row["path"] for row in read_dataset(spark, elsewhere, "drift").collect()] == ["second"]
     assert len(list((tmp_path / "out" / "drift").glob("*.parquet"))) == 3
     with pytest.raises(InputError, match="contains the output of `drift`, which `audit` does not replace"):
-        JobOutput(spark, elsewhere, "audit")
+        AtomicJobOutput(spark, elsewhere, "audit")
 
 
 def test_a_foreign_path_elsewhere_is_refused(spark: SparkSession, elsewhere: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="this directory contains files that `drift` did not write"):
-        JobOutput(spark, elsewhere, "drift")
+        AtomicJobOutput(spark, elsewhere, "drift")

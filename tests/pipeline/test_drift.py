@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from activemq_fleet.drift.host_drift import FleetDrift
 from activemq_fleet.errors import InputError
-from activemq_fleet.spark.datasets import SCHEMAS, JobOutput, read_dataset
+from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput, read_dataset
 from activemq_fleet.spark.drift_job import report_drift
 from tests.pipeline.collected import FILES, Fleet
 from tests.pipeline.job_counts import counted_jobs
@@ -113,7 +113,7 @@ def test_hosts_are_counted_the_most_different_first(result: FleetDrift) -> None:
 def test_the_output_of_plan_is_compared_as_that_of_render(spark: SparkSession, tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "planned", tmp_path / "found")
     fleet.host("one")
-    with JobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
+    with AtomicJobOutput(spark, str(tmp_path / "plan"), kind="plan") as output:
         files = [("one", path, "0" * 64, text.format(host="one")) for path, text in FILES.items()]
         files += [("", "clients/group.properties", "0" * 64, "x")]
         rows = [(host or None, *rest) for host, *rest in files]

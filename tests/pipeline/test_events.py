@@ -18,7 +18,7 @@ from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, Log
 from activemq_fleet.logs.gzip_pieces import TRUNCATED
 from activemq_fleet.logs.log_files import CUT_OFF
 from activemq_fleet.spark.audit_job import read_and_write_log_events
-from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_audit_inputs
 from activemq_fleet.spark.log_events import EVENTS_SCHEMA, ONE_PARTITION, map_log_events
 from activemq_fleet.spark.settings import temporary_settings
@@ -153,8 +153,8 @@ def test_what_workers_write_themselves_is_what_spark_writes(
     found = {}
     for way in ("workers", "spark"):
         if way == "spark":
-            monkeypatch.setattr(JobOutput, "_workers_directory", lambda _: None)
-        with JobOutput(spark, str(tmp_path / way)) as output:
+            monkeypatch.setattr(AtomicJobOutput, "_workers_directory", lambda _: None)
+        with AtomicJobOutput(spark, str(tmp_path / way)) as output:
             read = read_and_write_log_events(spark, output, inputs)
             output.commit()
         place = tmp_path / way / "events"
@@ -176,7 +176,7 @@ def test_what_workers_write_themselves_is_what_spark_writes(
 def test_without_logs_workers_write_a_dataset_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "logs/h/agent").mkdir(parents=True)
     (tmp_path / "logs/h/agent/journal.jsonl").write_bytes(b"{}\n")
-    with JobOutput(spark, str(tmp_path / "out")) as output:
+    with AtomicJobOutput(spark, str(tmp_path / "out")) as output:
         assert read_and_write_log_events(spark, output, list_audit_inputs(spark, str(tmp_path / "logs"))) == []
         assert output.row_counts_by_dataset == {"events": 0}
 

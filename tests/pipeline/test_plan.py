@@ -16,9 +16,9 @@ from pyarrow.csv import write_csv
 from pyspark.sql import SparkSession
 
 from activemq_fleet.errors import FleetError
-from activemq_fleet.spark.earlier_plan import earlier_plan_path
+from activemq_fleet.spark.earlier_plan import reusable_plan_path
 from activemq_fleet.spark.plan_inputs import read_hosts
-from activemq_fleet.spark.plan_job import PlanOptions, PlanResult, plan
+from activemq_fleet.spark.plan_job import PlanJobOptions, PlanResult, plan
 from tests.conventions import DRILLED, Convention
 from tests.pipeline.job_counts import counted_jobs
 from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
@@ -51,8 +51,8 @@ def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str 
     (work / "hosts.jsonl").write_text(lines(hosts, groups))
     place = str(work / out)
     source = read_hosts(spark, str(work / "hosts.jsonl"))
-    options.setdefault("since", earlier_plan_path(spark, place, None))
-    return plan(spark, source, place, PlanOptions(**options), tell=lambda _: None, warn=lambda _: None)
+    options.setdefault("since", reusable_plan_path(spark, place, None))
+    return plan(spark, source, place, PlanJobOptions(**options), tell=lambda _: None, warn=lambda _: None)
 
 
 def rows(place: Path, name: str) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
     for name in ("hosts.parquet", "hosts.csv", "hosts.json"):
         out = work / name.replace(".", "_")
         source = read_hosts(spark, str(work / name))
-        result = plan(spark, source, str(out), PlanOptions(), tell=lambda _: None, warn=lambda _: None)
+        result = plan(spark, source, str(out), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
         check(out, hosts, groups, result)
 
 
@@ -157,7 +157,7 @@ def test_half_a_surrogate_pair_is_one_line_and_no_traceback(spark: SparkSession,
             spark,
             read_hosts(spark, str(work / "half.jsonl")),
             str(work / "half"),
-            PlanOptions(),
+            PlanJobOptions(),
             tell=lambda _: None,
             warn=lambda _: None,
         )

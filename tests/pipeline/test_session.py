@@ -29,7 +29,7 @@ _SMALL = {
 _JOB = f"""
 import sys
 from activemq_fleet.cli.error_lines import run_and_print_errors
-from activemq_fleet.spark.session import SessionOptions, spark_session
+from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 
 def slow(batches):
     import time
@@ -40,11 +40,11 @@ def slow(batches):
 sys_argv = sys.argv
 
 def job():
-    with spark_session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
+    with temporary_spark_session("test", SessionOptions(master="local[2]", conf={_SMALL})) as spark:
         from pyspark.sql import functions as sf
-        from activemq_fleet.spark.datasets import SCHEMAS, JobOutput
+        from activemq_fleet.spark.datasets import SCHEMAS, AtomicJobOutput
         columns = SCHEMAS["drift"].names
-        with JobOutput(spark, sys.argv[1], "drift") as output:
+        with AtomicJobOutput(spark, sys.argv[1], "drift") as output:
             rows = spark.range(int(sys.argv[3])).repartition(2)
             text = sf.sha2(sf.col("id").cast("string"), 512)
             long = [sf.concat(text, sf.lit(one)).alias(one) for one in columns]

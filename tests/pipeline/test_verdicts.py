@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit.journals import AgentJournalGap
-from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
+from activemq_fleet.spark.datasets import AtomicJobOutput
+from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.inputs import list_audit_inputs
 from activemq_fleet.spark.schemas import arrow_schema_of
 from activemq_fleet.spark.settings import temporary_settings
@@ -81,8 +81,10 @@ def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     place = tmp_path_factory.mktemp("histories")
     inputs = list_audit_inputs(spark, str(laid_down(place / "logs", histories)))
     before = jobs_of(spark)
-    with temporary_settings(spark, ONE_JOB_AN_ACTION), JobOutput(spark, str(place / "out")) as output:
-        _, gaps = judge_and_write_event_deliveries(output, read_agent_journals(spark, output, inputs), ANY_TIME, None)
+    with temporary_settings(spark, ONE_JOB_AN_ACTION), AtomicJobOutput(spark, str(place / "out")) as output:
+        _, gaps = judge_and_write_event_deliveries(
+            output, read_agent_event_journals(spark, output, inputs), ANY_TIME, None
+        )
         output.commit()
     jobs = jobs_of(spark) - before
     deliveries, messages = (pq.read_table(place / "out" / name) for name in ("deliveries", "messages"))

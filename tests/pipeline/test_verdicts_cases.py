@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.gaps import gaps_for_foreign_journals
 from activemq_fleet.audit.journals import AgentJournalGap
-from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
+from activemq_fleet.spark.datasets import AtomicJobOutput
+from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.inputs import AuditedHost, list_audit_inputs
 from tests.support.time_ranges import ANY_TIME
 
@@ -105,8 +105,8 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Foun
             else:
                 (directory / "journal-000000001.jsonl.gz").write_bytes(gzip.compress(text))
     out = tmp_path_factory.mktemp("judged") / "out"
-    with JobOutput(spark, str(out)) as output:
-        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(root)))
+    with AtomicJobOutput(spark, str(out)) as output:
+        journals = read_agent_event_journals(spark, output, list_audit_inputs(spark, str(root)))
         _, gaps = judge_and_write_event_deliveries(output, journals, ANY_TIME, None)
         output.commit()
     deliveries, messages = (pq.read_table(out / name).to_pylist() for name in ("deliveries", "messages"))
@@ -251,8 +251,8 @@ def test_an_empty_directory_of_journals_settles_nothing(spark: SparkSession, tmp
     (tmp_path / "logs/mq01").mkdir(parents=True)
     (tmp_path / "logs/mq01/activemq.log").write_text("nothing\n")
 
-    with JobOutput(spark, str(tmp_path / "out")) as output:
-        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(tmp_path / "logs")))
+    with AtomicJobOutput(spark, str(tmp_path / "out")) as output:
+        journals = read_agent_event_journals(spark, output, list_audit_inputs(spark, str(tmp_path / "logs")))
         assert judge_and_write_event_deliveries(output, journals, ANY_TIME, None)[0].messages == {}
         assert output.row_counts_by_dataset == {"deliveries": 0, "messages": 0}
 
@@ -264,8 +264,8 @@ def judge_hosts(
     for host, lines in hosts.items():
         (root / "logs" / host / "agent").mkdir(parents=True)
         (root / "logs" / host / "agent" / "journal-000000001.jsonl").write_text("\n".join(lines) + "\n")
-    with JobOutput(spark, str(root / "out")) as output:
-        journals = read_agent_journals(spark, output, list_audit_inputs(spark, str(root / "logs"), inventory))
+    with AtomicJobOutput(spark, str(root / "out")) as output:
+        journals = read_agent_event_journals(spark, output, list_audit_inputs(spark, str(root / "logs"), inventory))
         judge_and_write_event_deliveries(output, journals, ANY_TIME, None)
         output.commit()
     messages, deliveries = (pq.read_table(root / "out" / name).to_pylist() for name in ("messages", "deliveries"))

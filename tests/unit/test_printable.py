@@ -135,7 +135,7 @@ def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
 def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
     stream = io.StringIO()
     progress = SparkProgressDisplay(stream, enabled=True, is_terminal=False)
-    with progress.progress_phase(said):
+    with progress.show_progress_phase(said):
         pass
     assert is_harmless(stream.getvalue())
 

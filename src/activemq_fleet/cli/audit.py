@@ -90,10 +90,10 @@ def audit_command(
             "options"
         )
     scraped = _scrapes(metrics) if metrics else None
-    from activemq_fleet.spark.session import spark_session
+    from activemq_fleet.spark.session import temporary_spark_session
 
     hosts, allowed = _hosts(inventory), timedelta(seconds=skew)
-    with spark_session("audit --follow" if follow else "audit", spark) as running:
+    with temporary_spark_session("audit --follow" if follow else "audit", spark) as running:
         from activemq_fleet.spark.audit_job import audit, read_audit_json
         from activemq_fleet.spark.follow import audit_after_changes
 

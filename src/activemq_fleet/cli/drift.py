@@ -45,9 +45,9 @@ def drift_command(planned: str, collected: str, output: str, form: str, spark: S
     Exit codes: 0 no differences; 1 differences; 2 wrong usage or unreadable input.
     """
     from activemq_fleet.spark.drift_job import report_drift
-    from activemq_fleet.spark.session import spark_session
+    from activemq_fleet.spark.session import temporary_spark_session
 
-    with spark_session("drift", spark) as running:
+    with temporary_spark_session("drift", spark) as running:
         result = report_drift(running, planned, collected, output)
     if form == "json":
         print_escaped(terminal_safe_json(result.to_dict(), indent=1))

@@ -80,9 +80,9 @@ def plan_command(
     large for one machine. Secrets are written as @VARIABLE@. A network with an error finding that
     is not waived gets no files, and the exit code is 1.
     """
-    from activemq_fleet.spark.earlier_plan import earlier_plan_path
-    from activemq_fleet.spark.plan_job import PlanOptions, plan
-    from activemq_fleet.spark.session import spark_session
+    from activemq_fleet.spark.earlier_plan import reusable_plan_path
+    from activemq_fleet.spark.plan_job import PlanJobOptions, plan
+    from activemq_fleet.spark.session import temporary_spark_session
 
     if not hosts:
         inventory = inventory.with_inventory_from_ansible_config()
@@ -90,11 +90,11 @@ def plan_command(
         raise click.UsageError("plan reads the hosts from one source: set either --hosts FILE or -i INVENTORY")
     if since and compute_everything:
         raise click.UsageError("--since and --anew cannot be used together: remove one of them")
-    with spark_session("plan", spark) as running:
-        options = PlanOptions(
+    with temporary_spark_session("plan", spark) as running:
+        options = PlanJobOptions(
             content=not without_content,
             largest=largest,
-            since=None if compute_everything else earlier_plan_path(running, output, since),
+            since=None if compute_everything else reusable_plan_path(running, output, since),
         )
         result = plan(
             running,

@@ -25,11 +25,11 @@ def main(arguments: Sequence[str]) -> int:
     that of the result. The process starts Spark, waits for the word ``audit`` on standard input, and audits LOGS into
     OUT. The exit code is 0 if the audit was done or not requested, 130 when interrupted, else that of the error.
     """
-    from activemq_fleet.spark.session import SessionOptions, spark_session
+    from activemq_fleet.spark.session import SessionOptions, temporary_spark_session
 
     logs, out = arguments
     try:
-        with spark_session("audit", SessionOptions(progress=False)) as spark:
+        with temporary_spark_session("audit", SessionOptions(progress=False)) as spark:
             from activemq_fleet.spark.audit_job import audit
 
             _start_workers(spark)

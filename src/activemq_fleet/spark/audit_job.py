@@ -23,19 +23,19 @@ from activemq_fleet.audit.report_figures import (
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, unexplained_downtime_gaps
 from activemq_fleet.reports.audit import audit_html_page
-from activemq_fleet.spark.datasets import JobOutput, read_output_file
-from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_journals
+from activemq_fleet.spark.datasets import AtomicJobOutput, read_output_text_file
+from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
 from activemq_fleet.spark.event_cache import EventCache
-from activemq_fleet.spark.incidents import IncidentReportFigures, find_incidents
+from activemq_fleet.spark.incidents import AuditIncidentFigures, find_incidents
 from activemq_fleet.spark.inputs import (
     AuditedHost,
     AuditInputs,
-    add_inventory_hosts_and_list_gaps,
+    add_hosts_and_list_input_gaps,
     input_summary,
     list_audit_inputs,
 )
 from activemq_fleet.spark.log_events import ONE_PARTITION, map_log_events
-from activemq_fleet.spark.progress import progress_phase
+from activemq_fleet.spark.progress import show_progress_phase
 from activemq_fleet.spark.settings import is_local_master, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
 
@@ -69,9 +69,9 @@ def audit(
     ``scraped``: what Prometheus saw meanwhile; a gap in it that no incident explains makes the audit incomplete. Raises
     InputError where there are neither logs nor journals, and where ``out`` holds anything but an earlier audit.
     """
-    with JobOutput(spark, out, "audit") as output:
-        with progress_phase("listing the files"):
-            inputs, absent = add_inventory_hosts_and_list_gaps(
+    with AtomicJobOutput(spark, out, "audit") as output:
+        with show_progress_phase("listing the files"):
+            inputs, absent = add_hosts_and_list_input_gaps(
                 list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts
             )
         with temporary_settings(spark, shuffle_settings(spark, inputs)):
@@ -88,13 +88,13 @@ def read_audit_json(spark: SparkSession, out: str) -> dict[str, Any]:
 
     Raises InputError when there is none.
     """
-    audit_json: dict[str, Any] = json.loads(read_output_file(spark, out, "audit.json"))
+    audit_json: dict[str, Any] = json.loads(read_output_text_file(spark, out, "audit.json"))
     return audit_json
 
 
 def read_and_write_log_events(
     spark: SparkSession,
-    output: JobOutput,
+    output: AtomicJobOutput,
     inputs: AuditInputs,
     cache: EventCache | None = None,
     fingerprints: Mapping[str, str] = {},
@@ -104,7 +104,7 @@ def read_and_write_log_events(
     Returns a summary of each log file. ``cache`` holds events of an earlier run, which are reused for hosts whose
     fingerprint in ``fingerprints`` (by host) is unchanged.
     """
-    with progress_phase("reading logs"), temporary_settings(spark, _READING):
+    with show_progress_phase("reading logs"), temporary_settings(spark, _READING):
         known = cache.unchanged_hosts(fingerprints) if cache else {}
         files = [file for file in inputs.files_of_kind("log") if file.host not in known]
         run, task = (
@@ -133,7 +133,7 @@ def _events_and_summaries(batches: Batches, *, by_host: bool) -> Iterator[Datase
 
 def write_audit_except_events(
     spark: SparkSession,
-    output: JobOutput,
+    output: AtomicJobOutput,
     inputs: AuditInputs,
     logs: Sequence[LogFileSummary],
     *,
@@ -150,18 +150,18 @@ def write_audit_except_events(
     expected.
     ``scraped``: the availability that Prometheus recorded, if any. The caller sets ``shuffle_settings``.
     """
-    with progress_phase("finding incidents"):
-        journals = read_agent_journals(spark, output, inputs)
-        horizons = _build_horizons(inputs, logs, journals.last_journal_record_time) if is_growing else None
+    with show_progress_phase("finding incidents"):
+        journals = read_agent_event_journals(spark, output, inputs)
+        horizons = _build_horizons(inputs, logs, journals.last_agent_journal_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
     times = report_period_covering(
         [sample for log in logs for sample in log.times],
-        [*moments, journals.first_journal_record_time, journals.last_journal_record_time],
+        [*moments, journals.first_agent_journal_record_time, journals.last_agent_journal_record_time],
     )
-    with progress_phase("settling events"):
+    with show_progress_phase("settling events"):
         events, missing = judge_and_write_event_deliveries(output, journals, times, horizons)
-    with progress_phase("writing the report"):
+    with show_progress_phase("writing the report"):
         names: dict[str, list[str]] = {}
         for file in inputs.files_of_kind("log"):
             names.setdefault(file.host, []).append(file.file)
@@ -183,8 +183,8 @@ def write_audit_except_events(
         lines = _line_figures(output, times)
         incidents, bridges, unexplained = log_figures.incidents, log_figures.bridges, log_figures.unexplained
         report_data = AuditReportData(times, incidents, hosts, hosts_left, bridges, lines, events, scraped, unexplained)
-        output.stage_text_file("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
-        output.stage_text_file("report.html", audit_html_page(result, report_data))
+        output.add_text_file_to_commit("audit.json", json.dumps(result.to_dict(), indent=2, ensure_ascii=False) + "\n")
+        output.add_text_file_to_commit("report.html", audit_html_page(result, report_data))
     return result
 
 
@@ -199,10 +199,10 @@ def _build_horizons(inputs: AuditInputs, logs: Sequence[LogFileSummary], of_jour
 
 
 def _build_counts(
-    output: JobOutput,
+    output: AtomicJobOutput,
     logs: Sequence[LogFileSummary],
     gaps: Sequence[InputGap],
-    log_figures: IncidentReportFigures,
+    log_figures: AuditIncidentFigures,
     events: EventFigures,
 ) -> AuditCounts:
     """Return the numbers of everything that an audit's result counts."""
@@ -224,7 +224,7 @@ def _build_counts(
     )
 
 
-def _line_figures(output: JobOutput, times: ReportPeriod) -> LogLineFigures:
+def _line_figures(output: AtomicJobOutput, times: ReportPeriod) -> LogLineFigures:
     """Return the figures of all log lines that have a time."""
 
     def count(batches: Batches) -> Iterator[LogLineFigures]:

@@ -37,7 +37,7 @@ from activemq_fleet.spark.task_results import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SCHEMAS", "SCHEMA_VERSION", "JobOutput", "read_dataset"]
+__all__ = ["SCHEMAS", "SCHEMA_VERSION", "AtomicJobOutput", "read_dataset"]
 
 _FILE = 192 << 20  # bytes: the middle of 128 to 256 MB
 _SHUFFLED = {"messages": 5, "deliveries": 25}
@@ -61,7 +61,7 @@ def _file_size_settings(name: str) -> dict[str, str]:
     }
 
 
-class JobOutput:
+class AtomicJobOutput:
     """The output of a Spark job: datasets and text files, which one commit makes visible together.
 
     It is written in a ``with`` block; the output path is unchanged until ``commit``.
@@ -84,7 +84,7 @@ class JobOutput:
         self._target: LocalTarget | HadoopTarget = (
             HadoopTarget(spark, uri_of(path)) if directory is None else LocalTarget(directory)
         )
-        self._target.check_replaceable(kind)
+        self._target.check_output_replaceable(kind)
         self._target.create_staging_directory_if_local()
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class JobOutput:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for frame in self._kept:
             frame.unpersist()
-        self._target.abandon_uncommitted_output()
+        self._target.delete_staging_directory_if_local()
 
     def write_dataset(self, name: str, frame: DataFrame, *, ordered: bool = False) -> int:
         """Write the rows of a data frame to a dataset of a job's output.
@@ -231,9 +231,9 @@ class JobOutput:
             *map(uri_with_escaped_wildcards, self._target.paths_of_written_dataset(name))
         )
 
-    def stage_text_file(self, name: str, text: str) -> None:
+    def add_text_file_to_commit(self, name: str, text: str) -> None:
         """Add a text file, such as ``audit.json``, to the output of a job; the next ``commit`` makes it visible."""
-        self._target.stage_text_file(name, text)
+        self._target.add_text_file_to_commit(name, text)
 
     def commit(self) -> None:
         """Commit the output of a job in one step: it replaces the earlier content of the output path.
@@ -260,7 +260,7 @@ def read_dataset(spark: SparkSession, out: str, name: str) -> DataFrame:
     return reader.parquet(*map(uri_with_escaped_wildcards, files_listed_in_manifest(spark, uri_of(out), name)))
 
 
-def read_output_file(spark: SparkSession, out: str, name: str) -> str:
+def read_output_text_file(spark: SparkSession, out: str, name: str) -> str:
     """Read a text file in the output of a job, and return its content.
 
     The file, such as ``audit.json``, is next to the datasets.

@@ -44,7 +44,7 @@ from activemq_fleet.audit.verdict_passes import (
     judged_events,
     merge_received_event_ranges,
 )
-from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.inputs import AuditInputs, binary_files_dataframe
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -75,20 +75,22 @@ class AgentJournalContents:
     host_of: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def first_journal_record_time(self) -> datetime | None:
+    def first_agent_journal_record_time(self) -> datetime | None:
         """The time of the first record in the agents' journals; None without records."""
         return min((summary.first for summary in self.files if summary.first is not None), default=None)
 
     @property
-    def last_journal_record_time(self) -> datetime | None:
+    def last_agent_journal_record_time(self) -> datetime | None:
         """The time of the last record in the agents' journals; None without records."""
         return max((summary.last for summary in self.files if summary.last is not None), default=None)
 
 
-def read_agent_journals(spark: SparkSession, output: JobOutput, inputs: AuditInputs) -> AgentJournalContents:
-    """Read the event journals that were collected from agents, and return their contents.
+def read_agent_event_journals(
+    spark: SparkSession, output: AtomicJobOutput, inputs: AuditInputs
+) -> AgentJournalContents:
+    """Read the event journals that were collected from agents, and return their contents as AgentJournalContents.
 
-    ``output`` runs the task that summarizes the files. There is a summary of each file. A file above
+    These are data frames and a summary of each file. ``output`` runs the task that summarizes the files. A file above
     LARGEST_JOURNAL_FILE has only a summary.
     """
     journals = inputs.files_of_kind("journal")
@@ -108,7 +110,7 @@ def read_agent_journals(spark: SparkSession, output: JobOutput, inputs: AuditInp
 
 
 def judge_and_write_event_deliveries(
-    output: JobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
+    output: AtomicJobOutput, journals: AgentJournalContents, times: ReportPeriod, horizons: EvidenceEnds | None
 ) -> tuple[EventFigures, list[AgentJournalGap]]:
     """Determine whether the events in the agents' journals were delivered, write that, and return (figures, gaps).
 

@@ -20,11 +20,11 @@ from activemq_fleet.drift.host_drift import (
     planned_found_or_both_word,
 )
 from activemq_fleet.drift.records import FileRecord, collected_file_records, planned_file_record, rendered_file_record
-from activemq_fleet.spark.datasets import JobOutput, read_dataset
+from activemq_fleet.spark.datasets import AtomicJobOutput, read_dataset
 from activemq_fleet.spark.input_directory import check_no_outside_links
 from activemq_fleet.spark.manifests import json_text
 from activemq_fleet.spark.paths import local_path, path_relative_to_root, uri_of, uri_with_escaped_wildcards
-from activemq_fleet.spark.progress import progress_phase
+from activemq_fleet.spark.progress import show_progress_phase
 from activemq_fleet.spark.settings import temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS_DDL,
@@ -50,13 +50,13 @@ def report_drift(spark: SparkSession, planned: str, collected: str, out: str) ->
     Writes the dataset ``drift`` and drift.json to ``out``, and returns the result. ``planned`` is the output of
     ``plan`` or ``render``, ``collected`` that of the playbook collect. Raises InputError for a path that holds neither.
     """
-    with JobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
-        with progress_phase("listing planned and collected files"):
+    with AtomicJobOutput(spark, out, kind="drift") as output, temporary_settings(spark, _SMALL_FILES):
+        with show_progress_phase("listing planned and collected files"):
             records = _read_planned_files(spark, planned).unionByName(_read_collected_files(spark, collected))
-        with progress_phase("comparing planned with collected files"):
+        with show_progress_phase("comparing planned with collected files"):
             hosts, _ = output.run_task_and_write_rows(repartition_by_key(records).mapInArrow, _compare_hosts, ["drift"])
         result = drift_result(hosts)
-        output.stage_text_file("drift.json", json_text(result.to_dict()))
+        output.add_text_file_to_commit("drift.json", json_text(result.to_dict()))
         output.commit()
         return result
 

@@ -10,16 +10,16 @@ from pyspark.sql import functions as sf
 from activemq_fleet import InputError
 from activemq_fleet.planning.compute import DATASETS
 from activemq_fleet.render import ACTIVEMQ_XML
-from activemq_fleet.spark.datasets import JobOutput, read_dataset
+from activemq_fleet.spark.datasets import AtomicJobOutput, read_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def earlier_plan_path(spark: SparkSession, out: str, since: str | None) -> str | None:
-    """Return the path of the earlier plan to reuse; None if there is none.
+def reusable_plan_path(spark: SparkSession, out: str, since: str | None) -> str | None:
+    """Return the path of the earlier plan to reuse: ``since``, or else ``out`` if it holds a plan; None if not.
 
-    It is ``since``, else ``out`` if that holds a plan. Raises InputError for a ``since`` that is no plan.
+    Raises InputError for a ``since`` that is no plan.
     """
     try:
         read_dataset(spark, since or out, "components")
@@ -38,7 +38,7 @@ def read_blocking_findings(spark: SparkSession, out: str) -> DataFrame:
     return read_dataset(spark, out, "findings").where((sf.col("severity") == "error") & sf.col("waived").isNull())
 
 
-class EarlierPlan:
+class EarlierPlanOutput:
     """The output of an earlier run of the Spark job ``plan``.
 
     That job renders and checks a fleet. The rows of unchanged components are reused from it.
@@ -57,19 +57,21 @@ class EarlierPlan:
         components = self._components.select("component", "fingerprint").distinct().toArrow()
         return dict(zip(components["component"].to_pylist(), components["fingerprint"].to_pylist(), strict=True))
 
-    def add_reused_rows(self, output: JobOutput, unchanged: Sequence[str]) -> None:
-        """Copy the earlier plan's rows about unchanged components (hosts planned together) to the output of this run.
+    def copy_unchanged_rows(self, output: AtomicJobOutput, unchanged_components: Sequence[str]) -> None:
+        """Copy the earlier plan's rows of unchanged components to the output of this run.
+
+        A component is a group of hosts that are planned together.
 
         The dataset ``changes`` is written, too: host, path and op (``added``, ``removed``, ``changed``) of each file
         that differs from the earlier output.
         """
-        names = self._spark.createDataFrame([(name,) for name in unchanged], "component string")
+        names = self._spark.createDataFrame([(name,) for name in unchanged_components], "component string")
         self._kept = self._components.join(names, "component", "left_semi").select("host")
         self._groups = (
             read_dataset(self._spark, self._since, "brokers").join(self._kept, "host", "left_semi").select("group")
         )
         output.write_dataset("changes", self._changed_files(output.read_written_dataset("files")))
-        for name in DATASETS if unchanged else ():
+        for name in DATASETS if unchanged_components else ():
             output.write_dataset(name, self._earlier_rows(name, "left_semi"), ordered=True)
 
     def _changed_files(self, computed: DataFrame) -> DataFrame:

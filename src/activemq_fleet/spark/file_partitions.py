@@ -28,13 +28,13 @@ class FilePartitions:
     whole_hosts: frozenset[str]
 
 
-def partition_files_read_as_one_row(
-    files: Sequence[InputFile], is_read_as_one_row: Callable[[InputFile], bool], concurrent_tasks: int = 1
+def partition_one_row_files(
+    files: Sequence[InputFile], is_one_row_file: Callable[[InputFile], bool], concurrent_tasks: int = 1
 ) -> FilePartitions:
-    """Return partitions, of about equal size, of only those files that Spark reads as one row, not line by line.
+    """Select the files that Spark reads as one row, and return partitions of them of about equal size.
 
-    ``is_read_as_one_row`` returns whether a file is one of them; the others are in no partition. ``files`` are sorted
-    by host and name.
+    ``is_one_row_file`` returns whether a file is one of them; files that are read line by line are in no partition.
+    ``files`` are sorted by host and name.
 
     The files of a host with at most PARTITION_BYTES are in one partition. ``whole_hosts`` has no host with a file that
     is not read whole. ``concurrent_tasks``: see ``partition_indexes``.
@@ -42,7 +42,7 @@ def partition_files_read_as_one_row(
     counts = Counter(file.host for file in files)
     blocks: list[list[InputFile]] = []
     whole_hosts = set()
-    for host, group in groupby(filter(is_read_as_one_row, files), key=lambda file: file.host):
+    for host, group in groupby(filter(is_one_row_file, files), key=lambda file: file.host):
         host_files = list(group)
         alone = len(host_files) == 1 or sum(map(_unpacked_size, host_files)) > PARTITION_BYTES
         blocks += [[file] for file in host_files] if alone else [host_files]

@@ -16,7 +16,7 @@ from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.spark.audit_job import read_and_write_log_events, shuffle_settings, write_audit_except_events
-from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.event_cache import (
     EventCache,
     FileFingerprint,
@@ -24,7 +24,7 @@ from activemq_fleet.spark.event_cache import (
     file_fingerprints,
     has_replaced_files,
 )
-from activemq_fleet.spark.inputs import AuditedHost, add_inventory_hosts_and_list_gaps, file_kind, list_audit_inputs
+from activemq_fleet.spark.inputs import AuditedHost, add_hosts_and_list_input_gaps, file_kind, list_audit_inputs
 from activemq_fleet.spark.paths import local_path
 from activemq_fleet.spark.settings import temporary_settings
 
@@ -60,7 +60,7 @@ def audit_after_changes(
     log or journal has appeared to the end.
     """
     root = _local_directory(logs)
-    with JobOutput(spark, out):
+    with AtomicJobOutput(spark, out):
         pass  # an OUT of another program is refused before any work
     with _lock_output(out):
         watch = _Watch(root, quiet=QUIET_SECONDS if until_idle is None else min(QUIET_SECONDS, until_idle))
@@ -142,10 +142,8 @@ def _audit_once(
 ) -> bool:
     """Run an audit and return whether OUT was replaced; it is not if a log file was rolled and may be read twice."""
     try:
-        inputs, absent = add_inventory_hosts_and_list_gaps(
-            list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts
-        )
-        with JobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
+        inputs, absent = add_hosts_and_list_input_gaps(list_audit_inputs(spark, logs, inventory_hosts), inventory_hosts)
+        with AtomicJobOutput(spark, out) as output, temporary_settings(spark, shuffle_settings(spark, inputs)):
             local = local_path(out) if output.is_written_by_python_tasks else None
             cache = None if local is None else EventCache(local / STATE_DIRECTORY / EVENTS_DIRECTORY)
             names = {file.host for file in inputs.files_of_kind("log")}

@@ -30,7 +30,7 @@ from activemq_fleet.audit.report_figures import BridgeFigures, IncidentFigures, 
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL, systemd_journal_records
 from activemq_fleet.logs.harmless import harmless_kind_ids
-from activemq_fleet.spark.datasets import JobOutput
+from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.inputs import AuditInputs, binary_files_dataframe
 from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.task_results import (
@@ -87,8 +87,8 @@ class _PairSummary:
 
 
 @dataclass(slots=True)
-class IncidentReportFigures:
-    """The figures about incidents for the report of an audit.
+class AuditIncidentFigures:
+    """The figures about all incidents, for the report of an audit.
 
     There are figures of incidents, bridges and unexplained records, and the spans of all hosts' states.
     """
@@ -101,13 +101,13 @@ class IncidentReportFigures:
 
 def find_incidents(
     spark: SparkSession,
-    output: JobOutput,
+    output: AtomicJobOutput,
     inputs: AuditInputs,
     logs: Sequence[LogFileSummary],
     connections: DataFrame | None,
     skew: timedelta,
     horizons: EvidenceEnds | None,
-) -> IncidentReportFigures:
+) -> AuditIncidentFigures:
     """Find the incidents in the log events of an audit with Spark, and write them to its output.
 
     Writes the datasets ``bridges`` and ``incidents`` from the dataset ``events``, and returns their figures. Runs in
@@ -144,7 +144,7 @@ def find_incidents(
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
-    log_figures = IncidentReportFigures(spans=[span for pair in pairs for span in pair.spans])
+    log_figures = AuditIncidentFigures(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
         log_figures.incidents.add_incident_figures(task_figures)
     for pair in pairs:

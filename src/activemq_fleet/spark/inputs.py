@@ -161,7 +161,7 @@ def inputs_from_files(
     return AuditInputs(root, files, hosts, tuple(problems), agent_hosts)
 
 
-def add_inventory_hosts_and_list_gaps(
+def add_hosts_and_list_input_gaps(
     inputs: AuditInputs, inventory_hosts: Mapping[str, AuditedHost] | None
 ) -> tuple[AuditInputs, list[InputGap]]:
     """Return (inputs, gaps): an audit's inputs with an inventory's hosts added, and a list of gaps in the inputs.

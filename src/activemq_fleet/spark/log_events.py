@@ -22,7 +22,7 @@ from activemq_fleet.logs.rolled_files import (
     log_file_positions_by_name,
     preamble_and_first_record_date,
 )
-from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row
+from activemq_fleet.spark.file_partitions import partition_one_row_files
 from activemq_fleet.spark.inputs import AuditInputs, InputFile, binary_files_dataframe
 from activemq_fleet.spark.paths import uri_with_escaped_wildcards
 from activemq_fleet.spark.schemas import SCHEMAS
@@ -60,7 +60,7 @@ def map_log_events(
     reads several files. A file above 32 MB is read as lines by a separate task, with the settings ``ONE_PARTITION``.
     """
     # One core for a Spark elsewhere: how many tasks run there at a time is not known.
-    partitions = partition_files_read_as_one_row(
+    partitions = partition_one_row_files(
         files, _is_read_as_one_row, task_slots_of_master(spark.conf.get("spark.master", None) or "")
     )
     places = _find_places(spark, inputs, [file for file in files if file.host not in partitions.whole_hosts])

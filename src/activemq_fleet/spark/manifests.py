@@ -80,7 +80,7 @@ class HadoopTarget:
         self._names: list[str] = []
         self._read_texts: dict[str, str] = {}
 
-    def check_replaceable(self, kind: str) -> None:
+    def check_output_replaceable(self, kind: str) -> None:
         """Check that a job's output may replace the content of the output path; raise InputError if not.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
@@ -114,7 +114,7 @@ class HadoopTarget:
         return path
 
     def check_row_count_if_local(self, name: str, rows: int) -> None:
-        """Do nothing, because in an object store or in HDFS all executors write a dataset to the same place.
+        """Do nothing, because in an object store or in HDFS all executors write a dataset's rows to the same place.
 
         ``LocalTarget`` checks that no rows are on the disks of other machines.
         """
@@ -127,10 +127,10 @@ class HadoopTarget:
         new = set(_list_files(self._spark, self.dataset_uri(name))) - self._before[name]
         return sorted(path for path in new if path.endswith(".parquet"))
 
-    def stage_text_file(self, name: str, text: str) -> None:
-        """Keep a text file, such as ``audit.json``, which the next ``commit`` writes to the output path.
+    def add_text_file_to_commit(self, name: str, text: str) -> None:
+        """Keep the text of a file, such as ``audit.json``, until the next ``commit`` writes it to the output path.
 
-        It is written as ``NAME/part-….txt``.
+        The file is written as ``NAME/part-….txt``.
         """
         self._read_texts[name] = text
 
@@ -150,10 +150,10 @@ class HadoopTarget:
             files[name] = sorted(set(_list_files(self._spark, f"{self.out}/{name}")) - before)
         _append_text(self._spark, f"{self.out}/{MANIFEST}", json_text({**manifest, "run": run, "files": files}))
 
-    def abandon_uncommitted_output(self) -> None:
-        """Leave uncommitted output in place: readers ignore files that the manifest does not list.
+    def delete_staging_directory_if_local(self) -> None:
+        """Do nothing, because an object store and HDFS have no staging directory.
 
-        The uncommitted files stay in the object store or in HDFS.
+        Uncommitted files stay at the output path; readers ignore files that the manifest does not list.
         """
 
 

@@ -42,8 +42,8 @@ from activemq_fleet.planning.records import (
     read_listed_host,
     variables_from_json,
 )
-from activemq_fleet.spark.datasets import JobOutput
-from activemq_fleet.spark.earlier_plan import EarlierPlan, count_blocking_findings_and_withheld_brokers
+from activemq_fleet.spark.datasets import AtomicJobOutput
+from activemq_fleet.spark.earlier_plan import EarlierPlanOutput, count_blocking_findings_and_withheld_brokers
 from activemq_fleet.spark.settings import is_local_master, task_slots_of_master, temporary_settings
 from activemq_fleet.spark.task_results import (
     OBJECTS,
@@ -66,7 +66,7 @@ _BROKERS_A_TASK, _BROKERS_A_FILE = 1000, 20_000
 
 
 @dataclass(frozen=True)
-class PlanOptions:
+class PlanJobOptions:
     """The options of the Spark job ``plan``, which renders and checks a fleet.
 
     ``content``: whether the dataset ``files`` has the files' content. ``largest``: the number of brokers above which a
@@ -93,14 +93,14 @@ class PlanResult:
 
 
 def plan(
-    spark: SparkSession, source: HostRecords, out: str, options: PlanOptions, *, tell: Report, warn: Report
+    spark: SparkSession, source: HostRecords, out: str, options: PlanJobOptions, *, tell: Report, warn: Report
 ) -> PlanResult:
     """Plan a fleet with Spark, and write the datasets of the plan to an output path.
 
     Returns the numbers of rows and findings. ``tell`` is called with lines of progress, ``warn`` with warnings. Raises
     FleetError for variables that ``check`` or ``render`` would refuse, and leaves ``out`` as it was.
     """
-    with JobOutput(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
+    with AtomicJobOutput(spark, out, kind="plan") as output, temporary_settings(spark, _spark_settings(options)):
         hosts, division = _read_hosts(output, source, options.today)
         for warning in (*source.warnings, *division.warnings):
             warn(warning)
@@ -108,7 +108,7 @@ def plan(
             f"{count_with_noun(division.brokers, 'broker')} in {count_with_noun(len(division.groups), 'group')}, "
             f"{count_with_noun(len(division.releases), 'release')}"
         )
-        earlier = EarlierPlan(spark, options.since) if options.since else None
+        earlier = EarlierPlanOutput(spark, options.since) if options.since else None
         context = PlanContext(
             division=division,
             schemas={text: zlib.compress(schema_bytes(Release.of(text), progress=tell)) for text in division.releases},
@@ -123,13 +123,13 @@ def plan(
         return _commit_plan(spark, output, totals, earlier, tell)
 
 
-def _spark_settings(options: PlanOptions) -> dict[str, str]:
+def _spark_settings(options: PlanJobOptions) -> dict[str, str]:
     # Adaptive execution makes a job of each stage: of 100 brokers 3 jobs with 8 tasks, without it 2 with 6. With an
     # earlier output whole datasets are joined, in as many partitions as Spark sees fit.
     return {} if options.since else {"spark.sql.adaptive.enabled": "false"}
 
 
-def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
+def _read_hosts(output: AtomicJobOutput, source: HostRecords, today: date) -> tuple[DataFrame, FleetDivision]:
     """Return OBJECTS with hosts by fleet component, and their division. Raises what is wrong with variables."""
     try:
         facts, hosts = _collect_facts(output, source, None)
@@ -142,7 +142,7 @@ def _read_hosts(output: JobOutput, source: HostRecords, today: date) -> tuple[Da
 
 
 def _collect_facts(
-    output: JobOutput, source: HostRecords, pattern: str | None
+    output: AtomicJobOutput, source: HostRecords, pattern: str | None
 ) -> tuple[list[HostFactsForFleetDivision], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
     return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
@@ -210,16 +210,16 @@ def _compute_components(batches: Batches, *, context: PlanContext) -> Iterator[D
 
 def _commit_plan(
     spark: SparkSession,
-    output: JobOutput,
+    output: AtomicJobOutput,
     totals: list[ComponentPlanRows],
-    earlier: EarlierPlan | None,
+    earlier: EarlierPlanOutput | None,
     report: Report,
 ) -> PlanResult:
     """Add the rows of an earlier output, and commit. Raises InputError for the first error of any component."""
     if errors := [computed.error for computed in totals if computed.error is not None]:
         raise InputError(min(errors))
     if earlier:
-        earlier.add_reused_rows(output, [computed.component for computed in totals if computed.unchanged])
+        earlier.copy_unchanged_rows(output, [computed.component for computed in totals if computed.unchanged])
     for name, rows in output.row_counts_by_dataset.items():
         report(f"{name}: {rows} rows")
     output.commit()

@@ -138,7 +138,7 @@ def _class_names(error: Exception) -> set[str]:
     return {kind.__name__ for kind in type(error).__mro__}
 
 
-def java_exit_status() -> int | None:
+def pyspark_java_exit_status() -> int | None:
     """Return the exit status of the Java process that pyspark started; None while it runs.
 
     The status is negative for a signal.
@@ -155,7 +155,7 @@ def _has_java_ended(error: Exception) -> bool:
     if not _class_names(error) & {"ConnectionError", "Py4JNetworkError"}:
         return False
     deadline = time.monotonic() + _ENDING
-    while (status := java_exit_status()) is None and time.monotonic() < deadline:
+    while (status := pyspark_java_exit_status()) is None and time.monotonic() < deadline:
         time.sleep(0.1)
     return status is not None
 
@@ -164,7 +164,7 @@ def _explain_java_end(log: str) -> str:
     """Return one line that explains why Java ended during the job."""
     if "OutOfMemoryError" in log:
         return explain_spark_error(log)
-    status = java_exit_status() or 0
+    status = pyspark_java_exit_status() or 0
     how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
     return (
         f"Java {how} in the middle of the job: check whether the machine ran out of memory, and run the command again"

@@ -51,7 +51,7 @@ class SparkProgressDisplay:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def progress_phase(self, name: str) -> Iterator[None]:
+    def show_progress_phase(self, name: str) -> Iterator[None]:
         """Show the name of a Spark job's phase in the progress display while a ``with`` block runs.
 
         Its seconds are written at the end unless the block failed.
@@ -104,12 +104,12 @@ _current: SparkProgressDisplay | None = None
 
 
 @contextmanager
-def progress_phase(name: str) -> Iterator[None]:
+def show_progress_phase(name: str) -> Iterator[None]:
     """Show the name of a Spark job's phase in the current progress display while a ``with`` block runs.
 
     Does nothing outside of ``show_progress``.
     """
-    with _current.progress_phase(name) if _current else nullcontext():
+    with _current.show_progress_phase(name) if _current else nullcontext():
         yield
 
 

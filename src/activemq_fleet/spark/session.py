@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from activemq_fleet.spark.options import SessionOptions
-from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
-from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, java_exit_status, translate_spark_errors
-from activemq_fleet.spark.progress import progress_phase, show_progress
+from activemq_fleet.spark.prerequisites import check_archives, check_reachable, find_supported_java_home
+from activemq_fleet.spark.problems import DEBUG_VARIABLE, SparkProblem, pyspark_java_exit_status, translate_spark_errors
+from activemq_fleet.spark.progress import show_progress, show_progress_phase
 from activemq_fleet.spark.scratch import ScratchDirectory, temporary_scratch_directory
 from activemq_fleet.spark.settings import (
     executor_archives,
@@ -32,14 +32,14 @@ from activemq_fleet.spark.workers import check_package_on_workers
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SessionOptions", "SparkProblem", "progress_phase", "spark_session"]
+__all__ = ["SessionOptions", "SparkProblem", "show_progress_phase", "temporary_spark_session"]
 
 _LOG_LEVEL = "spark.log.level"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT" in os.environ  # started by spark-submit
 
 
 @contextmanager
-def spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
+def temporary_spark_session(name: str, options: SessionOptions) -> Iterator[SparkSession]:
     """Yield a Spark session for a job, and stop the session at the end of the ``with`` block.
 
     Errors that Spark raises at the start or inside the block become SparkProblem, whose message is one line.
@@ -84,7 +84,7 @@ def _connect_remotely(name: str, remote: str, options: SessionOptions) -> SparkS
 def _launch_spark(name: str, options: SessionOptions, scratch: ScratchDirectory) -> SparkSession:
     """Start Spark from this process and return its session."""
     if not _SUBMITTED:  # else there is a JVM already
-        os.environ["JAVA_HOME"] = str(java_home())
+        os.environ["JAVA_HOME"] = str(find_supported_java_home())
     master = spark_master_of(options)
     if master:
         check_reachable(master)
@@ -118,13 +118,13 @@ def _check_workers_if_remote(spark: SparkSession, *, remote: bool) -> None:
     here = not remote and is_local_master(spark.conf.get("spark.master", None))
     if here and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         return
-    with progress_phase("checking the workers"):
+    with show_progress_phase("checking the workers"):
         check_package_on_workers(spark)
 
 
 def _end_sessions(running: list[SparkSession], *, classic: bool) -> None:
     """Stop the sessions, and the JVM that this process launched."""
-    if not classic or java_exit_status() is None:
+    if not classic or pyspark_java_exit_status() is None:
         for spark in running:
             spark.stop()
     if classic and not _SUBMITTED:

@@ -84,7 +84,7 @@ def executor_archives(options: SessionOptions) -> list[str]:
 
 
 def packed_python_path(options: SessionOptions) -> str:
-    """Return the path of the Python interpreter in the first archive that executors unpack; options must have one.
+    """Return the path of the Python interpreter in the first archive that executors unpack, according to ``options``.
 
     The path is relative to an executor's working directory. Raises IndexError for options without an archive.
     """

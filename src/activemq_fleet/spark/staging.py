@@ -33,7 +33,7 @@ class LocalTarget:
         self.staged = staging_directory_of(self.out)
         self._lock = -1
 
-    def check_replaceable(self, kind: str) -> None:
+    def check_output_replaceable(self, kind: str) -> None:
         """Check that a job's output may replace the content of the output path; raise InputError if not.
 
         It must be absent, empty, or an earlier result of the job ``kind``.
@@ -87,9 +87,10 @@ class LocalTarget:
         return f"file://{self.staged / name}"
 
     def check_row_count_if_local(self, name: str, rows: int) -> None:
-        """Check that a dataset's files have as many rows as Spark's tasks reported.
+        """Check that a dataset's files on this machine have as many rows as Spark's tasks reported.
 
-        Raises SparkProblem if they do not. Executors elsewhere write to their own disks.
+        Raises SparkProblem if they do not. Executors on other machines write to their own disks. ``HadoopTarget``
+        checks nothing.
         """
         import pyarrow.parquet as pq
 
@@ -105,11 +106,11 @@ class LocalTarget:
             path.unlink()
 
     def paths_of_written_dataset(self, name: str) -> list[str]:
-        """Return the paths from which Spark reads a dataset that the current job wrote: a list with its directory."""
+        """Return the directory of a dataset that the current job wrote, as a list with one path, for Spark to read."""
         return [str(self.staged / name)]
 
-    def stage_text_file(self, name: str, text: str) -> None:
-        """Write a text file, such as ``audit.json``, to the staging directory of a job's output.
+    def add_text_file_to_commit(self, name: str, text: str) -> None:
+        """Write a text file, such as ``audit.json``, to the staging directory, which the next ``commit`` publishes.
 
         The file ``name`` is next to the datasets.
         """
@@ -122,16 +123,15 @@ class LocalTarget:
         result is removed.
         """
         contents = sorted(path.name for path in self.staged.iterdir())
-        self.stage_text_file(MANIFEST, json_text({**manifest, "contents": contents}))
+        self.add_text_file_to_commit(MANIFEST, json_text({**manifest, "contents": contents}))
         exchange_paths(self.staged, self.out)
         finish_replacement(self.out)
-        self.abandon_uncommitted_output()
+        self.delete_staging_directory_if_local()
 
-    def abandon_uncommitted_output(self) -> None:
-        """Discard the output of a job that was not committed.
+    def delete_staging_directory_if_local(self) -> None:
+        """Delete the staging directory ``OUT.staged`` of a job's output, and release its lock.
 
-        The staging directory ``OUT.staged`` and its lock are removed; the output path is unchanged. Does nothing when
-        called again.
+        What was not committed is discarded; the output path is unchanged. Does nothing when called again.
         """
         if self._lock < 0:
             return

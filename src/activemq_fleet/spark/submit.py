@@ -16,7 +16,7 @@ from pathlib import Path
 COMMANDS = ("plan", "drift", "audit")
 
 
-def run_as_spark_application(arguments: Sequence[str] | None = None) -> int:
+def spark_application_main(arguments: Sequence[str] | None = None) -> int:
     """Run a command of ``activemq-fleet`` as the Spark application that spark-submit starts, and return its exit code.
 
     spark-submit runs this file. The commands are ``plan``, ``drift`` and ``audit``; without a command, the path of this
@@ -41,4 +41,4 @@ def run_as_spark_application(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     # As a script its own directory comes first, whose modules are not meant to be found by their bare names.
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() != Path(__file__).resolve().parent]
-    sys.exit(run_as_spark_application())
+    sys.exit(spark_application_main())

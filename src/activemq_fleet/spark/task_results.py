@@ -141,7 +141,7 @@ def make_file_writing_task(
                     if part is not None:
                         yield part.finish_file()
                     part = parts[dataset] = _Part(directory, dataset, schemas[dataset], order.get(dataset, ()), label)
-                part.add_rows(batch)
+                part.write_record_batch(batch)
         except BaseException:
             for part in parts.values():
                 part.close_without_flush()
@@ -238,7 +238,7 @@ class _Part:
         self._waiting: list[pa.RecordBatch] = []
         self._size = self._rows = 0
 
-    def add_rows(self, batch: pa.RecordBatch) -> None:
+    def write_record_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows, given as a record batch, to a Parquet file of a dataset.
 
         The batch has the dataset's schema.

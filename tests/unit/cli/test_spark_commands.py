@@ -52,12 +52,12 @@ def test_help_does_not_load_spark(name: str) -> None:
 
 
 def test_spark_submit_starts_what_runs_on_spark_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit.run_as_spark_application(["check", "-i", "x"]) == 2
+    assert submit.spark_application_main(["check", "-i", "x"]) == 2
     assert "the command check does not run on Spark: use one of plan, drift, audit" in capsys.readouterr().err
-    assert submit.run_as_spark_application(["audit", "--logs", "x"]) == 2
+    assert submit.spark_application_main(["audit", "--logs", "x"]) == 2
     assert "--output" in capsys.readouterr().err
 
 
 def test_the_entry_for_spark_submit_tells_where_it_lies(capsys: pytest.CaptureFixture[str]) -> None:
-    assert submit.run_as_spark_application([]) == 0
+    assert submit.spark_application_main([]) == 0
     assert Path(capsys.readouterr().out.strip()).name == "submit.py"

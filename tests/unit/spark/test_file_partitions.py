@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from activemq_fleet.spark.file_partitions import partition_files_read_as_one_row, partition_indexes
+from activemq_fleet.spark.file_partitions import partition_indexes, partition_one_row_files
 from activemq_fleet.spark.inputs import InputFile
 
 MEGABYTE = 1 << 20
@@ -45,7 +45,7 @@ def logs(host: str, *sizes: int, suffix: str = "") -> list[InputFile]:
 @given(st.lists(st.lists(st.integers(min_value=1, max_value=70), min_size=1, max_size=9), min_size=1, max_size=60))
 def test_a_task_has_all_files_of_a_host_that_is_no_larger_than_a_share(hosts: list[list[int]]) -> None:
     files = [file for number, sizes in enumerate(hosts) for file in logs(f"h{number:02}", *sizes)]
-    shares = partition_files_read_as_one_row(files, lambda file: file.size <= 64 * MEGABYTE)
+    shares = partition_one_row_files(files, lambda file: file.size <= 64 * MEGABYTE)
     whole = [file for file in files if file.size <= 64 * MEGABYTE]
     assert [file for share in shares.files for file in share] == whole
     assert all(shares.files)
@@ -58,4 +58,4 @@ def test_a_task_has_all_files_of_a_host_that_is_no_larger_than_a_share(hosts: li
 
 def test_what_a_gzip_file_holds_counts() -> None:
     files = [*logs("a", 6, 6, suffix=".gz"), *logs("b", 5, 5, suffix=".gz")]
-    assert partition_files_read_as_one_row(files, lambda _: True).whole_hosts == {"b"}
+    assert partition_one_row_files(files, lambda _: True).whole_hosts == {"b"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.spark.prerequisites import check_archives, check_reachable, java_home
+from activemq_fleet.spark.prerequisites import check_archives, check_reachable, find_supported_java_home
 from activemq_fleet.spark.problems import SparkProblem
 
 
@@ -24,28 +24,28 @@ def test_no_java_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match=r"requires Java 17 or newer, but no java is on the PATH.* apt-get install"):
-        java_home()
+        find_supported_java_home()
 
 
 def test_an_old_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "jdk", "11.0.2")))
     monkeypatch.setenv("PATH", "/usr/bin:/bin" if not Path("/usr/bin/java").exists() else "/nowhere")
     with pytest.raises(SparkProblem, match=r"jdk/bin/java (is Java 11|does not)"):
-        java_home()
+        find_supported_java_home()
 
 
 def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(SparkProblem, match="gone/bin/java does not start"):
-        java_home()
+        find_supported_java_home()
 
 
 def test_a_new_java_on_the_path_is_taken_over_an_old_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     new = _java(tmp_path / "new", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(_java(tmp_path / "old", "1.8.0_392")))
     monkeypatch.setenv("PATH", f"{new}/bin:/usr/bin:/bin")
-    assert java_home() == new
+    assert find_supported_java_home() == new
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from activemq_fleet.spark.progress import SparkProgressDisplay, TaskCounts, progress_phase
+from activemq_fleet.spark.progress import SparkProgressDisplay, TaskCounts, show_progress_phase
 
 
 @dataclass
@@ -25,7 +25,7 @@ def _progress(*, shown: bool, lively: bool) -> tuple[SparkProgressDisplay, io.St
 
 def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=True)
-    with progress.progress_phase("reading logs"):
+    with progress.show_progress_phase("reading logs"):
         clock.now = 3.0
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
         assert "\n" not in stream.getvalue()
@@ -34,7 +34,7 @@ def test_on_a_terminal_the_tasks_are_counted_on_one_line() -> None:
 
 def test_elsewhere_a_phase_is_one_line() -> None:
     progress, stream, clock = _progress(shown=True, lively=False)
-    with progress.progress_phase("reading logs"):
+    with progress.show_progress_phase("reading logs"):
         clock.now = 3.25
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == "reading logs: 3.2 s\n"
@@ -42,14 +42,14 @@ def test_elsewhere_a_phase_is_one_line() -> None:
 
 def test_nothing_is_said_where_nothing_was_asked_for() -> None:
     progress, stream, _ = _progress(shown=False, lively=False)
-    with progress.progress_phase("reading logs"):
+    with progress.show_progress_phase("reading logs"):
         progress.show_task_counts(TaskCounts(done=2, running=2, all=8))
     assert stream.getvalue() == ""
 
 
 def test_a_phase_that_failed_is_not_told_as_done() -> None:
     progress, stream, _ = _progress(shown=True, lively=False)
-    with pytest.raises(ValueError, match="no logs"), progress.progress_phase("reading logs"):
+    with pytest.raises(ValueError, match="no logs"), progress.show_progress_phase("reading logs"):
         raise ValueError("no logs")
     assert stream.getvalue() == ""
 
@@ -73,5 +73,5 @@ def test_tasks_that_begin_late_are_no_complaint() -> None:
 
 
 def test_a_phase_without_a_session_is_silent() -> None:
-    with progress_phase("nothing"):
+    with show_progress_phase("nothing"):
         pass

@@ -15,9 +15,9 @@ from activemq_fleet.spark.staging import LocalTarget, finish_replacement
 def _written(out: Path, text: str, *, kind: str = "audit") -> LocalTarget:
     """A result on its way, of one file."""
     target = LocalTarget(out)
-    target.check_replaceable(kind)
+    target.check_output_replaceable(kind)
     target.create_staging_directory_if_local()
-    target.stage_text_file("audit.json", text)
+    target.add_text_file_to_commit("audit.json", text)
     return target
 
 
@@ -34,7 +34,7 @@ def test_a_result_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
 
 def test_what_is_given_up_leaves_the_earlier_one(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "first"))
-    _written(tmp_path / "out", "second").abandon_uncommitted_output()
+    _written(tmp_path / "out", "second").delete_staging_directory_if_local()
     assert (tmp_path / "out" / "audit.json").read_text() == "first"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -59,20 +59,20 @@ def test_what_nobody_of_us_wrote_is_refused(tmp_path: Path, name: str) -> None:
     _commit(_written(tmp_path / "out", "first"))
     (tmp_path / "out" / name).mkdir()
     with pytest.raises(InputError, match=f"contains {name}, which `audit` did not write"):
-        LocalTarget(tmp_path / "out").check_replaceable("audit")
+        LocalTarget(tmp_path / "out").check_output_replaceable("audit")
 
 
 def test_the_result_of_another_job_is_refused(tmp_path: Path) -> None:
     _commit(_written(tmp_path / "out", "first"))
     with pytest.raises(InputError, match="contains the output of `audit`, which `drift` does not replace"):
-        LocalTarget(tmp_path / "out").check_replaceable("drift")
+        LocalTarget(tmp_path / "out").check_output_replaceable("drift")
 
 
 def test_a_file_and_a_link_to_nothing_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="is not a directory"):
-        LocalTarget(tmp_path / "file").check_replaceable("audit")
+        LocalTarget(tmp_path / "file").check_output_replaceable("audit")
     with pytest.raises(InputError, match="is a symbolic link to a path that does not exist"):
         LocalTarget(tmp_path / "link")
 
