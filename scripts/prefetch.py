@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from activemq_fleet.artifacts import fetch_distribution_directory, fetch_jar_directory, schema_bytes
+from activemq_fleet.artifacts import fetch_and_unpack_distribution, fetch_jar_directory, schema_bytes
 from activemq_fleet.errors import FleetError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.releases import Release
@@ -64,7 +64,7 @@ def fetch(text: str) -> str:
     """Have one release in the cache: its distribution, or else its jars, and its schema."""
     release = Release.of(text)
     began = time.monotonic()
-    kind = "distribution" if fetch_distribution_directory(release, progress=_tell) else "jars"
+    kind = "distribution" if fetch_and_unpack_distribution(release, progress=_tell) else "jars"
     if kind == "jars":
         fetch_jar_directory(release, progress=_tell)
     schema_bytes(release, progress=_tell)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import lint_file
-from activemq_fleet.artifacts import fetch_distribution_directory
+from activemq_fleet.artifacts import fetch_and_unpack_distribution
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.stomp import Credentials
 from activemq_fleet.releases import Release
@@ -44,7 +44,7 @@ SPOOL = (
 @pytest.mark.parametrize(("start", "text"), [("true", "Null BrokerContext"), ("false", "Monitoring for updates")])
 def test_runtime_config_started_by_spring_watches_no_file(ground: Ground, start: str, text: str) -> None:
     """V031."""
-    home = fetch_distribution_directory(Release.of("5.18.3"))
+    home = fetch_and_unpack_distribution(Release.of("5.18.3"))
     assert home is not None
     jars = [path for name in OF_PLUGIN for path in sorted(home.rglob(f"{name}*.jar"))]
     assert len(jars) >= len(OF_PLUGIN)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.artifacts import fetch_distribution_directory
+from activemq_fleet.artifacts import fetch_and_unpack_distribution
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import InstalledRelease
@@ -51,7 +51,7 @@ class Running:
 
     def __init__(self, lab: Lab, directory: Path) -> None:
         self.lab, self.directory = lab, directory
-        home = fetch_distribution_directory(Release.of("5.18.3"))
+        home = fetch_and_unpack_distribution(Release.of("5.18.3"))
         assert home is not None
         self.software = InstalledRelease(str(home), whole=True)
         self.pids = self.processes()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import fetch_distribution_directory, java_executable, load_schema
+from activemq_fleet.artifacts import fetch_and_unpack_distribution, java_executable, load_schema
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
@@ -146,7 +146,7 @@ def call(port: int, operation: str) -> int:
 def test_jolokia_asks_a_deny_only_for_commands_that_are_listed(tmp_path: Path) -> None:
     """Rule S007: addQueue stands for the operations that add something."""
     release = Release.of("5.18.3")
-    home = fetch_distribution_directory(release)
+    home = fetch_and_unpack_distribution(release)
     assert home is not None
     shipped = (home / "conf" / "jolokia-access.xml").read_text().replace(*DENY, 1)
     policies = {"shipped": shipped, "denied": shipped.replace(*EXEC)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import fetch_distribution_directory, load_schema
+from activemq_fleet.artifacts import fetch_and_unpack_distribution, load_schema
 from activemq_fleet.cli.companions import USUAL_COMPANION_FILES
 from activemq_fleet.errors import ArtifactError
 from activemq_fleet.findings import Finding
@@ -26,7 +26,7 @@ RELEASES = [*further("5.14.5", "5.15.16", "5.16.7", "5.17.6"), ALWAYS]
 @cache
 def distribution_or_reason(release: Release) -> Path | str:
     try:
-        directory = fetch_distribution_directory(release)
+        directory = fetch_and_unpack_distribution(release)
     except ArtifactError as error:
         return str(error)
     return directory or f"no distribution of {release}"

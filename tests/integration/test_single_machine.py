@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.artifacts import fetch_distribution_directory, java_executable
+from activemq_fleet.artifacts import fetch_and_unpack_distribution, java_executable
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
 from tests.integration import traffic
@@ -42,7 +42,7 @@ def _provider_url(lab: Lab) -> str:
 
 def _java_consumer(lab: Lab, url: str, queue: str) -> str:
     release = lab.fleet.broker(MASTER).release
-    home = fetch_distribution_directory(release)
+    home = fetch_and_unpack_distribution(release)
     assert home is not None
     app = _account(lab, "app")
     command = [str(java_executable()), f"-Dactivemq.home={home}", "-jar", str(home / release.start_jar), "consumer"]

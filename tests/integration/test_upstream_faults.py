@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet import Release, lint_file
-from activemq_fleet.artifacts import _maven, fetch_distribution_directory
+from activemq_fleet.artifacts import _maven, fetch_and_unpack_distribution
 from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from activemq_fleet.schema import BEANS
 from tests.integration.planted import OPENWIRE, Ground, Planted, document, until
@@ -47,7 +47,7 @@ CONFIGURER = (
 def plugin_jars(release: str) -> list[Path]:
     """Return the jars of runtimeConfigurationPlugin: from the distribution of 5.18.3, for 6.3.1 from Maven."""
     if release == AFFECTED:
-        home = fetch_distribution_directory(Release.of(release))
+        home = fetch_and_unpack_distribution(Release.of(release))
         assert home is not None
         return [path for name in OF_PLUGIN for path in sorted(home.rglob(f"{name}*.jar"))]
 

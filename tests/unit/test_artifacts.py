@@ -20,13 +20,13 @@ from activemq_fleet.artifacts import (
     RecentDownloadFailureError,
     cache_directory,
     checked_jar_directory,
-    fetch_distribution_directory,
+    fetch_and_unpack_distribution,
     fetch_jar_directory,
     fetch_schema_to_cache,
     java_executable,
     java_feature_release,
     load_schema,
-    local_distribution,
+    local_distribution_directory,
     postgresql_driver_jar,
     schema_bytes,
 )
@@ -289,7 +289,7 @@ def distribution(**extra: bytes) -> bytes:
 
 def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
-    home = fetch_distribution_directory(NEW)
+    home = fetch_and_unpack_distribution(NEW)
     assert home is not None
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
     assert os.access(home / "bin/activemq", os.X_OK)
@@ -298,29 +298,29 @@ def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) 
 
 def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(repository: Path) -> None:
     release = Release.of("5.19.1")
-    assert fetch_distribution_directory(release) is None
+    assert fetch_and_unpack_distribution(release) is None
     assert runs(repository) == []
     (cache_directory() / "distributions/5.19.1").mkdir(parents=True)
-    assert fetch_distribution_directory(release) == cache_directory() / "distributions/5.19.1"
+    assert fetch_and_unpack_distribution(release) == cache_directory() / "distributions/5.19.1"
 
 
 def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
     for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
         with pytest.raises(refused, match=r"^the distribution of ActiveMQ 5\.18\.3 cannot be downloaded: "):
-            fetch_distribution_directory(NEW)
+            fetch_and_unpack_distribution(NEW)
         assert len(runs(repository)) == asked
     refusal = cache_directory() / "distributions" / ".5.18.3.refused"
     os.utime(refusal, (time.time() - 86401,) * 2)
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
 
-    assert fetch_distribution_directory(NEW) == cache_directory() / "distributions/5.18.3"
+    assert fetch_and_unpack_distribution(NEW) == cache_directory() / "distributions/5.18.3"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
 def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
     with pytest.raises(ArtifactError, match=r"^the archive .* which no release of ActiveMQ contains"):
-        fetch_distribution_directory(NEW)
+        fetch_and_unpack_distribution(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
 
@@ -330,7 +330,7 @@ def test_half_a_distribution_is_one_line(repository: Path) -> None:
     put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
     reason = r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"
     with pytest.raises(ArtifactError, match=reason):
-        fetch_distribution_directory(NEW)
+        fetch_and_unpack_distribution(NEW)
     assert leftovers() == []
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
 
@@ -340,12 +340,12 @@ def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -
     archive = put(tmp_path / "release.tar.gz", distribution(**broker))
     sha512 = hashlib.sha512(archive.read_bytes()).hexdigest()
 
-    home = local_distribution(archive, NEW, sha512)
+    home = local_distribution_directory(archive, NEW, sha512)
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
-    assert local_distribution(home, NEW, None) == home
+    assert local_distribution_directory(home, NEW, None) == home
     assert checked_jar_directory(home / "lib", NEW) == home / "lib"
     assert runs(repository) == []
-    assert local_distribution(archive, NEW, None) == home
+    assert local_distribution_directory(archive, NEW, None) == home
 
 
 def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, but activemq_rel"
     ):
-        local_distribution(archive, NEW, None)
+        local_distribution_directory(archive, NEW, None)
     with pytest.raises(ArtifactError, match="contains no broker of ActiveMQ, but activemq_release is 5"):
         checked_jar_directory(tmp_path, NEW)
 
@@ -364,7 +364,7 @@ def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
     archive = put(tmp_path / "release.tar.gz", distribution())
 
     with pytest.raises(ArtifactError, match="but activemq_archive_sha512 begins with 0000000000000000: download"):
-        local_distribution(archive, NEW, "0" * 128)
+        local_distribution_directory(archive, NEW, "0" * 128)
 
 
 def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "software"
     home.mkdir()
     monkeypatch.setattr(artifacts, "java_executable", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
-    monkeypatch.setattr(artifacts, "fetch_distribution_directory", lambda _release, progress: None)
+    monkeypatch.setattr(artifacts, "fetch_and_unpack_distribution", lambda _release, progress: None)
     monkeypatch.setattr(artifacts, "fetch_jar_directory", lambda _release, progress: home)
     return home
 
@@ -196,7 +196,7 @@ def test_release_that_cannot_be_fetched_names_variable_for_local_archive(
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
-    monkeypatch.setattr(artifacts, "fetch_distribution_directory", fail)
+    monkeypatch.setattr(artifacts, "fetch_and_unpack_distribution", fail)
     monkeypatch.setattr(type(build_fleet(variables()).brokers[0].release), "jars_available", False)
     with pytest.raises(ArtifactError, match=r"no network\. If you have release [0-9.]+, add -e activemq_archive=FILE"):
         prepare(layout, variables())
@@ -206,7 +206,7 @@ def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypat
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
-    monkeypatch.setattr(artifacts, "fetch_distribution_directory", fail)
+    monkeypatch.setattr(artifacts, "fetch_and_unpack_distribution", fail)
     prepared = prepare(layout, variables(release="5.18.3"))
     assert not prepared.software["5.18.3"].whole
     assert prepared.hosts[A]["activemq_console"] is False

@@ -68,7 +68,7 @@ def fetch_jar_directory(release: Release, *, progress: Progress = log_progress) 
         ) from None
 
 
-def fetch_distribution_directory(release: Release, *, progress: Progress = log_progress) -> Path | None:
+def fetch_and_unpack_distribution(release: Release, *, progress: Progress = log_progress) -> Path | None:
     """Return the directory of a release's unpacked distribution; download and unpack it if it is not cached.
 
     The directory is usable as ``ACTIVEMQ_HOME``. Returns None when the distribution is not published
@@ -106,17 +106,21 @@ def _download(release: Release, directory: Path, refusal: Path) -> Path:
         raise ArtifactError(message) from None
 
 
-def local_distribution(
-    archive: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
+def local_distribution_directory(
+    archive_or_directory: Path, release: Release, sha512: str | None, *, progress: Progress = log_progress
 ) -> Path:
     """Return the directory of an ActiveMQ release's distribution, from a local tar archive or an unpacked directory.
 
-    An archive is unpacked. ``archive`` is the release's tar archive or the directory to which it was unpacked, and
-    ``sha512`` the checksum that a file must have. Raises ArtifactError for a file or directory that does not contain
+    ``archive_or_directory`` is the release's tar archive, which is unpacked, or the directory to which it was unpacked;
+    ``sha512`` is the checksum that a file must have. Raises ArtifactError for a file or directory that does not contain
     this release.
     """
-    home = archive if archive.is_dir() else _unpacked(archive, release, sha512, progress)
-    _require_release(home / "lib", archive, release)
+    home = (
+        archive_or_directory
+        if archive_or_directory.is_dir()
+        else _unpacked(archive_or_directory, release, sha512, progress)
+    )
+    _require_release(home / "lib", archive_or_directory, release)
     return home
 
 

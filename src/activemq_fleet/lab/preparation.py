@@ -106,7 +106,7 @@ def _software(broker: Broker, layout: LabLayout, progress: Progress) -> Installe
         return local
     release, home = broker.release, None
     try:
-        home = artifacts.fetch_distribution_directory(release, progress=progress)
+        home = artifacts.fetch_and_unpack_distribution(release, progress=progress)
     except FleetError as error:
         if not release.jars_available:
             raise ArtifactError(f"{error}. {artifacts.local_archive_hint(release)}") from None
@@ -133,7 +133,7 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
     if archive.is_dir() and not (archive / "lib").is_dir():
         return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
-        home = artifacts.local_distribution(archive, release, settings.release_archive_sha512(), progress=progress)
+        home = artifacts.local_distribution_directory(archive, release, settings.release_archive_sha512(), progress=progress)
         return InstalledRelease(str(home), whole=True)
     return None
 
