@@ -23,12 +23,17 @@ from lxml import etree
 
 from activemq_fleet.adopt import AdoptedDocument, AdoptedInventory, adopt_documents, read_adopted_documents
 from activemq_fleet.adopt.equal_meaning import (
+    activemq_base_and_data_directories,
     are_attribute_values_equivalent,
-    base_and_data_directories,
-    is_missing_attribute_harmless,
+    may_rendered_file_omit_attribute,
 )
 from activemq_fleet.adopt.secrets import is_password_name
-from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of, document_differences, iterate_elements
+from activemq_fleet.adopt.xml_diff import (
+    ComparedElement,
+    compared_element_from_lxml,
+    document_differences,
+    iterate_elements,
+)
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
 from activemq_fleet.releases import Release
@@ -125,10 +130,10 @@ def _is_readable(path: Path) -> bool:
 def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> Ratio:
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
-    plain = compared_element_of(etree.fromstring(render_activemq_xml_bytes(bare), hardened_xml_parser()))
+    plain = compared_element_from_lxml(etree.fromstring(render_activemq_xml_bytes(bare), hardened_xml_parser()))
     everything = list(iterate_elements(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
-    directories = base_and_data_directories(broker.settings.base, broker.settings.instance)
+    directories = activemq_base_and_data_directories(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()
     for difference in document_differences(document.host, document.root, plain, lambda node: node):
         if difference.direction == "rendered adds" or difference.path.endswith(
@@ -149,7 +154,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> R
             original, counterpart = (
                 broker.find(_below(path)) or node for broker in (document.broker, _broker_of(plain))
             )
-            if is_missing_attribute_harmless(original, last[1:], document.release, counterpart):
+            if may_rendered_file_omit_attribute(original, last[1:], document.release, counterpart):
                 continue
             lost = 0 if element in raw else 1
             raw.add(element)

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
+from activemq_fleet.adopt.xml_diff import compared_element_from_lxml, document_differences
 from activemq_fleet.releases import Release
 from tests.hosts.machines import Rack
 from tests.hosts.machines.errors import MachinesError
@@ -137,7 +137,7 @@ def test_the_page_takes_running_brokers_with_their_messages_over(
     assert shown.keys() == originals.keys()
     for host, document in shown.items():
         original, planned = (
-            compared_element_of(etree.fromstring(text)) for text in (originals[host].encode(), document)
+            compared_element_from_lxml(etree.fromstring(text)) for text in (originals[host].encode(), document)
         )
         differences = {
             (difference.path, difference.direction)

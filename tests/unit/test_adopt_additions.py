@@ -14,12 +14,12 @@ from activemq_fleet.adopt import AdoptedInventory, XmlDifference
 from activemq_fleet.adopt.addition_advice import advice_on_addition
 from activemq_fleet.adopt.difference_groups import (
     differences_except_percentage_limits,
-    group_additions,
+    group_equal_additions,
     group_omissions_and_changes,
     limits_rendered_as_percentages,
 )
 from activemq_fleet.adopt.secrets import with_masked_passwords
-from activemq_fleet.adopt.xml_diff import compared_element_of, document_differences
+from activemq_fleet.adopt.xml_diff import compared_element_from_lxml, document_differences
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
@@ -104,8 +104,10 @@ def differences_with(
         for name, variables in adoption.fleet.variables.items()
     }
     broker = build_fleet(hosts, {}).broker(host)
-    rendered = compared_element_of(XmlDocument(render_activemq_xml_bytes(broker)).root)
-    return document_differences(host, compared_element_of(XmlDocument(original).root), rendered, with_masked_passwords)
+    rendered = compared_element_from_lxml(XmlDocument(render_activemq_xml_bytes(broker)).root)
+    return document_differences(
+        host, compared_element_from_lxml(XmlDocument(original).root), rendered, with_masked_passwords
+    )
 
 
 @some_situations(6)
@@ -137,10 +139,10 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
 ) -> None:
     adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], release)
 
-    effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
+    effects = {group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)}
     assert ("JMX no longer listens on port 1099" in effects) is opens_jmx
     assert any("local consumers" in (effect or "") for effect in effects) is prefers_local
-    reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
+    reasons = [group.advice.reason for group in group_equal_additions(adoption.differences, adoption.fleet)]
     is_default = "the addition has no effect on this broker, because the value is the default of this release"
     assert (is_default in reasons) is not (opens_jmx and prefers_local)
 
@@ -148,9 +150,9 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
 def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
     adoption = adopted(tmp_path, FLEETS["broker with accounts"], "5.8.0")
 
-    effects = {group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)}
+    effects = {group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)}
     assert "JMX no longer listens on port 1099" not in effects
-    reasons = [group.advice.reason for group in group_additions(adoption.differences, adoption.fleet)]
+    reasons = [group.advice.reason for group in group_equal_additions(adoption.differences, adoption.fleet)]
     assert 'the addition has no effect on this broker, because the broker has useJmx="false"' in reasons
     assert "the addition has no effect on this broker, because the broker has no links" in reasons
 
@@ -158,7 +160,7 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
 def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:
     adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
 
-    groups = group_additions(adoption.differences, adoption.fleet)
+    groups = group_equal_additions(adoption.differences, adoption.fleet)
     [group] = [group for group in groups if "network_attributes" in group.advice.variables]
     path = "beans/broker/networkConnectors/networkConnector[@name='to-{}-mq01-a']/@decreaseNetworkConsumerPriority"
     assert {(p, hosts) for p, hosts in group.hosts.items()} == {
@@ -176,7 +178,7 @@ def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> Non
     }
     adoption = adopted(tmp_path, files, "5.18.3")
 
-    groups = group_additions(adoption.differences, adoption.fleet)
+    groups = group_equal_additions(adoption.differences, adoption.fleet)
     [group] = [group for group in groups if any("'orders.>'" in path for path in group.hosts)]
     destinations = [policy["destination"] for policy in group.advice.variables["destination_policies"]]
     assert sorted(destinations) == ["mail", "orders.>"]
@@ -232,7 +234,7 @@ def test_adopted_broker_removes_destinations_only_if_the_original_does(
 
     rendered = render_activemq_xml_bytes(adoption.fleet.broker("o-mq01-a")).decode()
     assert re.findall('schedulePeriodForDestinationPurge="(.*?)"', rendered) == [period]
-    effects = [group.advice.effect for group in group_additions(adoption.differences, adoption.fleet)]
+    effects = [group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)]
     assert not [effect for effect in effects if effect and "removes" in effect]
 
 
@@ -260,7 +262,7 @@ def test_each_added_account_and_right_has_its_effect(tmp_path: Path) -> None:
 
     advice = {
         path.rpartition("/")[2]: group.advice
-        for group in group_additions(adoption.differences, adoption.fleet)
+        for group in group_equal_additions(adoption.differences, adoption.fleet)
         for path in group.hosts
     }
     beginnings = {

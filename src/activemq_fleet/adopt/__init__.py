@@ -14,7 +14,7 @@ from activemq_fleet.adopt.inventory_writer import MARK, is_inventory_unedited
 from activemq_fleet.adopt.sources import (
     AdoptedDocument,
     UnparsedHostNamesError,
-    read_addresses_by_host,
+    parse_addresses_by_host,
     read_adopted_documents,
 )
 from activemq_fleet.adopt.xml_diff import XmlDifference
@@ -30,6 +30,6 @@ __all__ = [
     "difference_report_lines",
     "find_agent_configurations",
     "is_inventory_unedited",
-    "read_addresses_by_host",
+    "parse_addresses_by_host",
     "read_adopted_documents",
 ]

@@ -18,8 +18,8 @@ from activemq_fleet.topology.access import NETWORK_GROUP
 
 
 @dataclass(frozen=True, slots=True)
-class AdditionAdvice:
-    """Advice for the operator on an addition that a rendered file has to the existing file.
+class RenderedAdditionAdvice:
+    """Advice for the operator on an addition: content that the rendered file has and the existing file lacks.
 
     ``effect`` is what the addition changes, None if it has no known effect on the broker and its clients. ``variables``
     are those that undo it, without their prefix; where none does, or not all of it, ``reason`` states why.
@@ -38,15 +38,15 @@ class _AdditionKind:
     """
 
     place: str
-    advice: AdditionAdvice
+    advice: RenderedAdditionAdvice
     value: str = ""
     unaffected: Callable[[Broker], str] = lambda _broker: ""
     """Returns why an addition has no effect on a broker, or an empty text where it has its effect."""
 
     def applies_to_addition(self, path: str, rendered: str) -> bool:
-        """Return whether this kind of addition and its advice apply to an addition to an activemq.xml.
+        """Return whether this advice applies to content that the rendered activemq.xml has and the existing one lacks.
 
-        They apply if ``path`` (the addition's XML path) and ``rendered`` (its rendered value) match the kind.
+        It applies if ``path`` (the XML path of that content) and ``rendered`` (its rendered value) match the kind.
         """
         return self.value in rendered and re.search(f"/(?:{self.place})$", path) is not None
 
@@ -60,7 +60,7 @@ def _kind(
     unaffected: Callable[[Broker], str] = lambda _broker: "",
     **variables: Any,
 ) -> _AdditionKind:
-    return _AdditionKind(place, AdditionAdvice(effect, variables, reason), value, unaffected)
+    return _AdditionKind(place, RenderedAdditionAdvice(effect, variables, reason), value, unaffected)
 
 
 _JMX = "JMX no longer listens on port 1099"
@@ -298,8 +298,8 @@ _POLICY_ADDITIONS: Mapping[str, tuple[Mapping[str, Any], str]] = MappingProxyTyp
 _POLICY_ENTRY = re.compile(r"policyEntry\[@(queue|topic)='([^']*)'\](?:/@?(\w+))?$")
 
 
-def advice_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdvice:
-    """Return an AdditionAdvice on an addition that a rendered file has to the existing file.
+def advice_on_addition(difference: XmlDifference, broker: Broker) -> RenderedAdditionAdvice:
+    """Return the advice on an addition: content that the rendered file has and the existing file lacks.
 
     It has the addition's effect, and the variables that undo it. Without a variable that undoes it, the advice has only
     a reason.
@@ -312,9 +312,13 @@ def advice_on_addition(difference: XmlDifference, broker: Broker) -> AdditionAdv
         if kind.applies_to_addition(difference.path, rendered):
             reason = kind.unaffected(broker)
             if reason:
-                return AdditionAdvice(None, reason=f"the addition has no effect on this broker, because {reason}")
+                return RenderedAdditionAdvice(
+                    None, reason=f"the addition has no effect on this broker, because {reason}"
+                )
             return kind.advice
-    return AdditionAdvice(None, reason="no variable removes the addition; activemq_xml_fragments can set other values")
+    return RenderedAdditionAdvice(
+        None, reason="no variable removes the addition; activemq_xml_fragments can set other values"
+    )
 
 
 def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[str]]]:
@@ -335,7 +339,7 @@ def _added_policies(path: str, rendered: str) -> Iterator[tuple[str, str, set[st
                     yield kind, str(node.get(kind)), names & _POLICY_ADDITIONS.keys()
 
 
-def _policy_advice(policies: list[tuple[str, str, set[str]]]) -> AdditionAdvice:
+def _policy_advice(policies: list[tuple[str, str, set[str]]]) -> RenderedAdditionAdvice:
     values: list[dict[str, Any]] = []
     effects: dict[str, None] = {}
     for kind, destination, names in policies:
@@ -345,4 +349,4 @@ def _policy_advice(policies: list[tuple[str, str, set[str]]]) -> AdditionAdvice:
                 value |= keys
                 effects[effect] = None
         values.append(value)
-    return AdditionAdvice("; ".join(effects), {"destination_policies": values})
+    return RenderedAdditionAdvice("; ".join(effects), {"destination_policies": values})

@@ -25,18 +25,30 @@ from activemq_fleet.adopt.brokers import (
     propose_limits_console_and_connectors,
     propose_users,
 )
-from activemq_fleet.adopt.element_variables import drop_default_policy_values, propose_policy_store_and_plugin_variables
+from activemq_fleet.adopt.element_variables import (
+    propose_policy_store_and_plugin_variables,
+    remove_defaults_from_destination_policies,
+)
 from activemq_fleet.adopt.inventory_writer import inventory_files, secret_labels_in
 from activemq_fleet.adopt.leftovers import propose_attributes_and_fragments
-from activemq_fleet.adopt.network_connectors import propose_addresses, propose_shared_store_master_nodes
+from activemq_fleet.adopt.network_connectors import propose_host_addresses, propose_preferred_master_per_pair
 from activemq_fleet.adopt.network_variables import propose_network
 from activemq_fleet.adopt.profiles import propose_ha_profiles, propose_store_directories_below_base
 from activemq_fleet.adopt.properties import PLACEHOLDER
 from activemq_fleet.adopt.proposal import VariableProposal, is_default_value
-from activemq_fleet.adopt.secrets import value_with_secret_placeholders, with_masked_passwords, with_secret_references
-from activemq_fleet.adopt.sources import AdoptedDocument, read_addresses_by_host, read_adopted_documents
-from activemq_fleet.adopt.waivers import FindingsOf, note_remaining_check_warnings, propose_waivers_for_original_files
-from activemq_fleet.adopt.xml_diff import ComparedElement, XmlDifference, compared_element_of, document_differences
+from activemq_fleet.adopt.secrets import (
+    replace_secret_references_with_placeholders,
+    with_masked_passwords,
+    with_secret_references,
+)
+from activemq_fleet.adopt.sources import AdoptedDocument, parse_addresses_by_host, read_adopted_documents
+from activemq_fleet.adopt.waivers import FindingsOf, add_note_on_remaining_warnings, propose_waivers_for_original_files
+from activemq_fleet.adopt.xml_diff import (
+    ComparedElement,
+    XmlDifference,
+    compared_element_from_lxml,
+    document_differences,
+)
 from activemq_fleet.errors import ArtifactError, SchemaUnavailableError
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
@@ -134,7 +146,7 @@ def adopt_files(
             unavailable.add(str(error))
             return (*fleet.findings, *fleet_findings(fleet, rendered))
 
-    agents, known_addresses = find_agent_configurations(names), read_addresses_by_host(addresses, documents)
+    agents, known_addresses = find_agent_configurations(names), parse_addresses_by_host(addresses, documents)
     return adopt_documents(documents, naming, findings_of, agents, known_addresses, shared_stores)
 
 
@@ -165,8 +177,8 @@ def adopt_documents(
     propose_limits_console_and_connectors(proposal)
     propose_policy_store_and_plugin_variables(proposal)
     companion_files.propose_console(proposal)
-    propose_shared_store_master_nodes(proposal)
-    propose_addresses(proposal, addresses)
+    propose_preferred_master_per_pair(proposal)
+    propose_host_addresses(proposal, addresses)
     _propose_instances(proposal)
     propose_store_directories_below_base(proposal)
     propose_network(proposal)
@@ -184,7 +196,7 @@ def adopt_documents(
     for document in proposal.documents:
         propose_attributes_and_fragments(proposal, document, _render_document_tree(fleet.broker(document.host)))
     propose_waivers_for_original_files(proposal, findings)
-    note_remaining_check_warnings(proposal, findings)
+    add_note_on_remaining_warnings(proposal, findings)
     fleet = proposal.proposed_fleet()
     differences = tuple(_differences_of_documents(proposal, fleet))
     _note_placeholders(proposal, fleet)
@@ -226,7 +238,7 @@ def _differences_of_documents(proposal: VariableProposal, fleet: Fleet) -> Itera
 
 
 def _render_document_tree(broker: Broker) -> ComparedElement:
-    return compared_element_of(XmlDocument(render_activemq_xml_bytes(broker)).root)
+    return compared_element_from_lxml(XmlDocument(render_activemq_xml_bytes(broker)).root)
 
 
 def _propose_instances(proposal: VariableProposal) -> None:
@@ -260,14 +272,14 @@ def _propose_instances(proposal: VariableProposal) -> None:
 def _drop_defaults(proposal: VariableProposal) -> None:
     """Remove proposed variables whose value the fleet would have by default."""
     complete = proposal.proposed_fleet()
-    drop_default_policy_values(proposal, complete)
+    remove_defaults_from_destination_policies(proposal, complete)
     for name in ("connectors", "store_directory"):
         without = proposal.proposed_fleet(**{name: None})
         same = {
             host: getattr(complete.broker(host), name) == getattr(without.broker(host), name)
             for host in proposal.variables
         }
-        for documents in proposal.documents_by_pair().values():
+        for documents in proposal.existing_activemq_xml_by_pair().values():
             hosts = [document.host for document in documents]
             # A pure slave has no connectors anyway, so it is given those of its master.
             together = proposal.proposed_ha_profile(hosts[0]).replicates
@@ -276,7 +288,9 @@ def _drop_defaults(proposal: VariableProposal) -> None:
                     proposal[host].pop(name, None)
     for variables in (*proposal.variables.values(), *proposal.agents.values()):
         for name in [
-            name for name, value in variables.items() if is_default_value(name, value_with_secret_placeholders(value))
+            name
+            for name, value in variables.items()
+            if is_default_value(name, replace_secret_references_with_placeholders(value))
         ]:
             del variables[name]
 

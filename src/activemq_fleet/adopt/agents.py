@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from activemq_fleet.addresses import parse_host_port
-from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below
-from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.companion_reader import CompanionFiles, find_files_by_name
+from activemq_fleet.adopt.proposal import VariableProposal, Variables, is_valid_value, parse_yaml_scalar
 from activemq_fleet.dialling import ListenersByAddress
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Broker
@@ -43,7 +43,7 @@ def find_agent_configurations(paths: Iterable[str]) -> list[AgentConfiguration]:
     """
     agents_by_host = {}
     for root in (Path(argument) for argument in paths):
-        for path in file_paths_below(root, AGENT_CONF) if root.is_dir() else ():
+        for path in find_files_by_name(root, AGENT_CONF) if root.is_dir() else ():
             if len(path.parts) < 3 or path.parts[-3] != "hosts":
                 continue
             companions = CompanionFiles(root)
@@ -89,7 +89,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
 def _agent_variables(file: AgentConfiguration) -> Variables:
     """Return the agent's variables that its agent.conf and systemd unit set, without the prefix ``activemq_``."""
     variables: Variables = {
-        f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else yaml_scalar_of(text)
+        f"agent_{VARIABLES[key]}": text.split(",") if VARIABLES[key] == "topics" else parse_yaml_scalar(text)
         for key, text in file.entries.items()
         if key in VARIABLES
     }

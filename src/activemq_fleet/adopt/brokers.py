@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from activemq_fleet.adopt.equal_meaning import opens_jmx_port
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password, file_contains_password
 from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
@@ -53,13 +53,13 @@ class ExpressibleListener:
         """Return the transportConnector as an entry of ``activemq_connectors``."""
         entry: dict[str, Any] = {"name": self.name, "scheme": self.scheme, "port": self.port}
         if list(self.options.items()) != list(default_connector_options(self.scheme).items()):
-            entry["options"] = {name: yaml_scalar_of(value) for name, value in self.options.items()}
+            entry["options"] = {name: parse_yaml_scalar(value) for name, value in self.options.items()}
         if self.own_bind:
             entry["bind"] = self.bind
         if not self.tls:
             entry["tls"] = False
         if self.attributes:
-            entry["attributes"] = {name: yaml_scalar_of(value) for name, value in self.attributes.items()}
+            entry["attributes"] = {name: parse_yaml_scalar(value) for name, value in self.attributes.items()}
         return entry
 
 
@@ -72,7 +72,7 @@ def propose_limits_console_and_connectors(proposal: VariableProposal) -> None:
             proposal[document.host]["console"] = False
         _propose_beans(proposal, document)
         _note_key_stores(proposal, document)
-    for documents in proposal.documents_by_pair().values():
+    for documents in proposal.existing_activemq_xml_by_pair().values():
         _propose_connectors(proposal, documents)
     for document in proposal.documents:
         _propose_management(proposal, document)
@@ -414,8 +414,8 @@ def propose_acl(proposal: VariableProposal) -> None:
         return
     default_groups = {NETWORK_GROUP, AGENT_GROUP, *agents}
     reduced = {host: _remove_default_groups(entries, default_groups) for host, entries in complete.items()}
-    complete_fleet = proposal.proposed_fleet_with_host_changes(lambda host: {"acl": complete.get(host)})
-    reduced_fleet = proposal.proposed_fleet_with_host_changes(
+    complete_fleet = proposal.proposed_fleet_with_host_overrides(lambda host: {"acl": complete.get(host)})
+    reduced_fleet = proposal.proposed_fleet_with_host_overrides(
         lambda host: {"acl": reduced.get(host) or complete.get(host)}
     )
     for host, entries in complete.items():

@@ -120,16 +120,16 @@ def read_bytes_within_size_limit(path: Path, root: Path | None, size_limit: int,
     return content
 
 
-def file_paths_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the sorted paths of all files of a name below a directory.
+def find_files_by_name(root: Path, file_name: str) -> Iterator[Path]:
+    """Yield the sorted paths of all files with a given name below a directory.
 
     Directories that are links are left out.
     """
     paths = []
     for directory, subdirectories, names in os.walk(root):
         subdirectories.sort()
-        if name in names:
-            paths.append(Path(directory, name))
+        if file_name in names:
+            paths.append(Path(directory, file_name))
     yield from sorted(paths)
 
 

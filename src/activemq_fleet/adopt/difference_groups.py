@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.addition_advice import AdditionAdvice, advice_on_addition
+from activemq_fleet.adopt.addition_advice import RenderedAdditionAdvice, advice_on_addition
 from activemq_fleet.adopt.xml_diff import XmlDifference
 from activemq_fleet.topology import Fleet
 
@@ -39,7 +39,7 @@ class AdditionGroup:
 
     hosts: Mapping[str, tuple[str, ...]]
     rendered: str
-    advice: AdditionAdvice
+    advice: RenderedAdditionAdvice
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +113,13 @@ def group_omissions_and_changes(differences: Iterable[XmlDifference]) -> list[Di
     ]
 
 
-def group_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
+def group_equal_additions(differences: Iterable[XmlDifference], fleet: Fleet) -> list[AdditionGroup]:
     """Group equal additions among the differences between existing and rendered activemq.xml files.
 
     The groups are returned, each with its advice. Additions of one kind are one group, whatever names their paths
     contain.
     """
-    groups: dict[tuple[object, ...], list[tuple[XmlDifference, AdditionAdvice]]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[tuple[XmlDifference, RenderedAdditionAdvice]]] = defaultdict(list)
     for difference in differences:
         if difference.direction == ADDITION:
             advice = advice_on_addition(difference, fleet.broker(difference.host))

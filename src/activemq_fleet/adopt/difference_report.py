@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from activemq_fleet.adopt.addition_advice import AdditionAdvice
+from activemq_fleet.adopt.addition_advice import RenderedAdditionAdvice
 from activemq_fleet.adopt.adoption import AdoptedInventory
 from activemq_fleet.adopt.difference_groups import (
     AdditionGroup,
     differences_except_percentage_limits,
-    group_additions,
+    group_equal_additions,
     group_omissions_and_changes,
     limits_rendered_as_percentages,
 )
@@ -54,7 +54,7 @@ def difference_report_lines(adoption: AdoptedInventory) -> Iterator[str]:
             yield f"    original: {_short(change.original)}"
         if change.rendered:
             yield f"    rendered: {', '.join(map(_short, change.rendered))}"
-    yield from _additions_as_text(group_additions(others, adoption.fleet), number)
+    yield from _additions_as_text(group_equal_additions(others, adoption.fleet), number)
 
 
 def _places(hosts_by_path: Mapping[str, Sequence[str]], ending: str, number: int) -> Iterator[str]:
@@ -105,7 +105,7 @@ def _additions_as_text(additions: Sequence[AdditionGroup], number: int) -> Itera
         yield "If the variable already has an entry for the same queue, add the shown settings to that entry."
 
 
-def _undo_text(advice: AdditionAdvice) -> str:
+def _undo_text(advice: RenderedAdditionAdvice) -> str:
     """Return the variables that undo an addition as YAML, or the reason why no variable does."""
     if not advice.variables:
         return f"not possible: {advice.reason}"

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import contains_clear_text_password
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
@@ -148,7 +148,7 @@ def _propose_usage(proposal: VariableProposal, document: AdoptedDocument) -> Non
         proposal[document.host]["usage"] = value
 
 
-def drop_default_policy_values(proposal: VariableProposal, fleet: Fleet) -> None:
+def remove_defaults_from_destination_policies(proposal: VariableProposal, fleet: Fleet) -> None:
     """Drop the default values from the proposed destination policies.
 
     These are values that every broker's policies have anyway, and entries left empty. ``fleet`` is the proposed one
@@ -219,7 +219,7 @@ def _propose_plugins(proposal: VariableProposal, document: AdoptedDocument) -> N
 def _redelivery_keys(node: ComparedElement, release: Release) -> dict[str, Any] | None:
     """Return the keys of a redeliveryPlugin element, including those of the map inside it."""
     plugin_keys = {
-        key: yaml_scalar_of(node.get(name))
+        key: parse_yaml_scalar(node.get(name))
         for key, name in (
             ("fallback_to_dead_letter", "fallbackToDeadLetter"),
             ("send_to_dlq_if_max_retries_exceeded", "sendToDlqIfMaxRetriesExceeded"),
@@ -300,7 +300,7 @@ def _field_value(node: ComparedElement, field: str, annotation: Any, model: type
         text = node.attributes.get(written)
         if text is None or contains_clear_text_password(written, text):
             return None
-        return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else yaml_scalar_of(text)
+        return int(text) if text.removeprefix("-").isdecimal() and text.startswith("-") else parse_yaml_scalar(text)
     holder = node.find(written)
     if holder is None or not holder.children:
         return None

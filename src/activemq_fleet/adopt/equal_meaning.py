@@ -69,10 +69,10 @@ def expand_directory_placeholders(path: str, directories: Mapping[str, str]) -> 
     return _DIRECTORY.sub(lambda match: directories[match[1]], path)
 
 
-def base_and_data_directories(base: str, instance: str) -> dict[str, str]:
-    """Return the directories ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``.
+def activemq_base_and_data_directories(base: str, instance: str) -> dict[str, str]:
+    """Return the paths of ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``.
 
-    ``base`` is ``activemq_base``, and ``instance`` is ``activemq_instance``.
+    The parameters are the values of the variables ``activemq_base`` and ``activemq_instance``.
     """
     home = f"{base.rstrip('/')}/{instance}"
     return {"base": home, "data": f"{home}/data"}
@@ -114,7 +114,7 @@ def opens_jmx_port(context: ComparedElement, release: Release) -> bool:
     )
 
 
-def is_missing_attribute_harmless(
+def may_rendered_file_omit_attribute(
     node: ComparedElement, name: str, release: Release, rendered: ComparedElement | None = None
 ) -> bool:
     """Return whether an XML attribute may be missing in the rendered file without an effect."""

@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, is_missing_attribute_harmless
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.equal_meaning import are_attribute_values_equivalent, may_rendered_file_omit_attribute
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.secrets import (
     TextWithSecretLabels,
     contains_clear_text_password,
     is_clear_text_password,
     is_password_name,
-    with_secret_labels,
+    replace_passwords_with_labels,
 )
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import (
@@ -61,7 +61,9 @@ def propose_attributes_and_fragments(
     """
     broker = next(child for child in rendered.children if child.tag == document.broker.tag)
     _propose_attributes(proposal, document, broker)
-    skip = _Skip(proposal.replaced_elements, proposal.base_and_data_directories(document.host), document.release)
+    skip = _Skip(
+        proposal.replaced_elements, proposal.activemq_base_and_data_directories(document.host), document.release
+    )
     fragments = []
     for child in document.broker.children:
         same = next((other for other in broker.children if other.tag == child.tag), None)
@@ -114,7 +116,7 @@ def _propose_attributes(proposal: VariableProposal, document: AdoptedDocument, r
             continue
         secret = contains_clear_text_password(name, value)
         if not secret and is_valid_value("broker_attributes", {name: value}):
-            attributes[name] = yaml_scalar_of(value)
+            attributes[name] = parse_yaml_scalar(value)
         elif name == _MASTER_URI and document.release.has_pure_master_slave:
             _propose_master_connector(proposal, document, value)
         else:
@@ -144,7 +146,7 @@ def _propose_master_connector(proposal: VariableProposal, document: AdoptedDocum
 def _fragment_entry(
     proposal: VariableProposal, document: AdoptedDocument, node: ComparedElement, parent: str | None
 ) -> dict[str, Any]:
-    safe = with_secret_labels(_with_references(node, proposal, document), proposal.secrets)
+    safe = replace_passwords_with_labels(_with_references(node, proposal, document), proposal.secrets)
     safe = _with_schema_locations(safe, _schema_locations(document))
     entry: dict[str, Any] = {"parent": parent} if parent else {}
     return {**entry, "xml": TextWithSecretLabels(to_xml(safe))}
@@ -253,7 +255,7 @@ def _changed_attributes(original: ComparedElement, rendered: ComparedElement, sk
     return {
         name: value
         for name, value in original.attributes.items()
-        if not is_missing_attribute_harmless(original, name, skip.release, rendered)
+        if not may_rendered_file_omit_attribute(original, name, skip.release, rendered)
         and not (
             name in rendered.attributes
             and are_attribute_values_equivalent(original, name, value, rendered.attributes[name], skip.directories)

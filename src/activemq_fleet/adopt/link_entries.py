@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.adopt.network_connectors import ReplaceableBridge, ttl_as_setting
-from activemq_fleet.adopt.proposal import yaml_scalar_of
+from activemq_fleet.adopt.proposal import parse_yaml_scalar
 from activemq_fleet.topology import Broker, Fleet
 
 
@@ -84,9 +84,9 @@ class LinkEntry:
         if with_ttl:
             entry["ttl"] = ttl_as_setting(bridge.ttl)
         if link.attributes:
-            entry["attributes"] = {name: yaml_scalar_of(text) for name, text in link.attributes}
+            entry["attributes"] = {name: parse_yaml_scalar(text) for name, text in link.attributes}
         if link.options is not None:
-            entry["options"] = {name: yaml_scalar_of(text) for name, text in link.options}
+            entry["options"] = {name: parse_yaml_scalar(text) for name, text in link.options}
         return entry
 
 

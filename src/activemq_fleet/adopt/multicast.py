@@ -8,7 +8,7 @@ from typing import Any
 from activemq_fleet.adopt.brokers import transport_connector_elements
 from activemq_fleet.adopt.equal_meaning import parse_multicast_uri
 from activemq_fleet.adopt.network_connectors import expressible_connector_options, network_connector_elements
-from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.topology.links import MULTICAST_TTL
 
@@ -64,7 +64,7 @@ def _multicast_variables(proposal: VariableProposal, document: AdoptedDocument) 
     environment = group.removesuffix(identity.group).removesuffix("-")
     of_its_own = group not in (identity.group, f"{environment}-{identity.group}")
     ttl = node.get("networkTTL", "1")
-    attributes = {name: yaml_scalar_of(text) for name, text in expressible_connector_options(node)}
+    attributes = {name: parse_yaml_scalar(text) for name, text in expressible_connector_options(node)}
     variables: dict[str, Any] = {
         "discovery": "multicast",
         "multicast": address,

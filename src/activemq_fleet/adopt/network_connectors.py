@@ -190,10 +190,10 @@ def expressible_connector_options(node: ComparedElement) -> tuple[tuple[str, str
     )
 
 
-def propose_shared_store_master_nodes(proposal: VariableProposal) -> None:
-    """Propose the master node of each broker pair that shares a store.
+def propose_preferred_master_per_pair(proposal: VariableProposal) -> None:
+    """Propose the preferred master (``activemq_master_node``) of each broker pair that shares a store.
 
-    The master node (``activemq_master_node``) is the preferred master: the node that its file marks as preferred,
+    The preferred master is the node that its file marks as preferred,
     otherwise the node that bridges of other brokers dial first.
     """
     names = _HostNames(proposal.documents)
@@ -203,7 +203,7 @@ def propose_shared_store_master_nodes(proposal: VariableProposal) -> None:
             owners = [names.unique_host_with_name(host) or "" for host, _ in bridge.addresses]
             if len(set(owners)) == 2:
                 first[owners[0]] += 1
-    for documents in proposal.documents_by_pair().values():
+    for documents in proposal.existing_activemq_xml_by_pair().values():
         if not proposal.proposed_ha_profile(documents[0].host).shares_store:
             continue
         preferred = [document for document in documents if document.preferred]
@@ -214,10 +214,10 @@ def propose_shared_store_master_nodes(proposal: VariableProposal) -> None:
             proposal.propose_preferred_master_unless_default(document.host, mark)
 
 
-def propose_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
-    """Propose the addresses (``activemq_address``) of hosts.
+def propose_host_addresses(proposal: VariableProposal, known_addresses: Mapping[str, str]) -> None:
+    """Propose ``activemq_address`` for each host to which other brokers connect by another name.
 
-    They are proposed where other brokers connect to a host by another name. ``known_addresses`` take precedence.
+    The addresses come from the network connectors of those brokers. ``known_addresses`` take precedence.
     """
     addresses_by_host: dict[str, Counter[str]] = defaultdict(Counter)
     for host, address in known_addresses.items():
@@ -275,7 +275,7 @@ def _addresses_on_one_machine(
 
 
 def _addresses_dialled_by_slaves(proposal: VariableProposal) -> Iterator[tuple[str, str]]:
-    for documents in proposal.documents_by_pair().values():
+    for documents in proposal.existing_activemq_xml_by_pair().values():
         if proposal.proposed_ha_profile(documents[0].host).replicates:
             for document, master in (documents, documents[::-1]):
                 dialled = pure_master_address(document)
@@ -289,7 +289,7 @@ def _addresses_named_by_link(bridge: ReplaceableBridge, proposal: VariablePropos
     Y is a pair or a host, and the ports match.
     """
     target = bridge.name.rpartition("-to-")[2]
-    pair = proposal.documents_by_pair().get(target) or [
+    pair = proposal.existing_activemq_xml_by_pair().get(target) or [
         d for d in proposal.documents if d.identity.short_host_name == target
     ]
     marks = {proposal[d.host].get("master_node", proposal.naming.preferred_node_mark) for d in pair}

@@ -26,7 +26,7 @@ from activemq_fleet.adopt.network_connectors import (
 from activemq_fleet.adopt.network_user import NEW_USER, propose_network_user, withdraw_unneeded_network_users
 from activemq_fleet.adopt.profiles import kahadb_directory, master_connector_element
 from activemq_fleet.adopt.properties import unknown_bridge_target_hint
-from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, yaml_scalar_of
+from activemq_fleet.adopt.proposal import VariableProposal, is_default_value, is_valid_value, parse_yaml_scalar
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.settings.fields import option_text
 from activemq_fleet.topology import Broker, Fleet, Link
@@ -115,7 +115,7 @@ class _Network:
                             by_name[bridge.name][document.host] = bridge, target
             for by_host in by_name.values():
                 self._add_link(unit, documents, by_host)
-        for documents in self.proposal.documents_by_pair().values():
+        for documents in self.proposal.existing_activemq_xml_by_pair().values():
             linked = [document.host for document in documents if document.host in self.pair_links]
             if len(linked) == 1:
                 self.reasons[linked[0], self.pair_links.pop(linked[0]).name] = _UNEQUAL
@@ -247,8 +247,8 @@ class _Network:
         options = Counter(bridge.options for bridge in bridges).most_common(1)[0][0]
         for document in self._documents_without_multicast():
             variables = self.proposal[document.host]
-            variables["network_attributes"] = {name: yaml_scalar_of(text) for name, text in sorted(common)}
-            variables["network_options"] = {name: yaml_scalar_of(text) for name, text in options}
+            variables["network_attributes"] = {name: parse_yaml_scalar(text) for name, text in sorted(common)}
+            variables["network_options"] = {name: parse_yaml_scalar(text) for name, text in options}
             for name in ("network_attributes", "network_options"):
                 if is_default_value(name, tuple((key, option_text(text)) for key, text in variables[name].items())):
                     del variables[name]

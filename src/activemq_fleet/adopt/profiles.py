@@ -34,7 +34,8 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
     shows to be shared. Raises InputError for one that is no pair with two such stores.
     """
     stores = {
-        pair: [_store(document) for document in documents] for pair, documents in proposal.documents_by_pair().items()
+        pair: [_store(document) for document in documents]
+        for pair, documents in proposal.existing_activemq_xml_by_pair().items()
     }
     for pair in shared:
         if [store.name in _KAHADB for store in stores.get(pair, []) if store] != [True, True]:
@@ -42,7 +43,7 @@ def propose_ha_profiles(proposal: VariableProposal, shared: Collection[str] = ()
                 f"--shared-store {pair}: the given files contain no pair {pair} of two brokers with kahaDB stores. "
                 "Correct the name of the pair, and adopt the files of both its nodes together"
             )
-    for pair, documents in proposal.documents_by_pair().items():
+    for pair, documents in proposal.existing_activemq_xml_by_pair().items():
         if len(documents) == 2 and _is_pure(documents):
             _propose_pure(proposal, documents)
         elif len(documents) == 2 and _same_database(documents):
@@ -223,7 +224,7 @@ def propose_store_directories_below_base(proposal: VariableProposal) -> None:
     location only the host can show, because the broker would start with an empty one.
     """
     for document in proposal.documents:
-        directories = proposal.base_and_data_directories(document.host)
+        directories = proposal.activemq_base_and_data_directories(document.host)
         path = expand_directory_placeholders(kahadb_directory(document), directories).rstrip("/")
         if path not in (kahadb_directory(document), f"{directories['data']}/kahadb"):
             proposal.propose_value_if_valid(document.host, "store_directory", path)

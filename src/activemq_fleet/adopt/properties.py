@@ -128,8 +128,8 @@ def placeholder_names(text: str) -> list[str]:
     return list(dict.fromkeys(_WITH_OR_WITHOUT_DEFAULT.findall(text)))
 
 
-def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
-    """Return an XML element with placeholders replaced by their defaults.
+def replace_placeholders_with_defaults(element: ComparedElement) -> ComparedElement:
+    """Return a copy of an XML element with placeholders replaced by their defaults.
 
     Each ``${NAME:DEFAULT}`` in its connectors' attributes becomes DEFAULT. The connectors are the networkConnectors and
     transportConnectors at any depth.
@@ -137,15 +137,17 @@ def with_placeholder_defaults(node: ComparedElement) -> ComparedElement:
     A placeholder without a default in a networkConnector's URI becomes a host name below ``UNKNOWN_HOST``, which is
     derived from its name. The operator must replace it.
     """
-    attributes = node.attributes
-    if node.name in ("networkConnector", "transportConnector"):
+    attributes = element.attributes
+    if element.name in ("networkConnector", "transportConnector"):
         attributes = {name: _DEFAULT.sub(r"\1", value) for name, value in attributes.items()}
-    if node.name == "networkConnector" and "${" in node.get("uri"):
+    if element.name == "networkConnector" and "${" in element.get("uri"):
         uri = attributes["uri"]
         for pattern, form in _STANDS_FOR:
             uri = pattern.sub(lambda match, form=form: form.format(_placeholder_host(match[1])), uri)  # type: ignore[misc]
         attributes = {**attributes, "uri": uri}
-    return replace(node, attributes=attributes, children=tuple(map(with_placeholder_defaults, node.children)))
+    return replace(
+        element, attributes=attributes, children=tuple(map(replace_placeholders_with_defaults, element.children))
+    )
 
 
 def unknown_bridge_target_hint(target_host: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from activemq_fleet.adopt.equal_meaning import base_and_data_directories
-from activemq_fleet.adopt.secrets import LabeledPasswords, value_with_secret_placeholders
+from activemq_fleet.adopt.equal_meaning import activemq_base_and_data_directories
+from activemq_fleet.adopt.secrets import LabeledPasswords, replace_secret_references_with_placeholders
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
 from activemq_fleet.errors import names_to_text
@@ -67,13 +67,13 @@ class VariableProposal:
         self.variables[host][name] = value
         return True
 
-    def base_and_data_directories(self, host: str) -> dict[str, str]:
+    def activemq_base_and_data_directories(self, host: str) -> dict[str, str]:
         """Return a host's ``${activemq.base}`` and ``${activemq.data}``, in a dictionary by ``base`` and ``data``."""
         base, instance = (
             str(self.variables[host].get(name, HostSettings.model_fields[name].default))
             for name in ("base", "instance")
         )
-        return base_and_data_directories(base, instance)
+        return activemq_base_and_data_directories(base, instance)
 
     def propose_preferred_master_unless_default(self, host: str, node_mark: str) -> None:
         """Propose the preferred master of a host's pair, unless it is the default of the naming convention.
@@ -84,38 +84,40 @@ class VariableProposal:
         if node_mark != self.naming.preferred_node_mark:
             self.propose_value_if_valid(host, "master_node", node_mark)
 
-    def documents_by_pair(self) -> dict[str, list[AdoptedDocument]]:
+    def existing_activemq_xml_by_pair(self) -> dict[str, list[AdoptedDocument]]:
         """Return the existing activemq.xml documents of each pair, by the pair's name.
 
         They are in the order of their nodes.
         """
-        documents_by_pair: dict[str, list[AdoptedDocument]] = {}
+        documents: dict[str, list[AdoptedDocument]] = {}
         for document in sorted(self.documents, key=lambda d: (d.identity.pair, d.identity.node)):
-            documents_by_pair.setdefault(document.identity.pair, []).append(document)
-        return documents_by_pair
+            documents.setdefault(document.identity.pair, []).append(document)
+        return documents
 
     def proposed_fleet(self, **changes: Any) -> Fleet:
         """Return the proposed fleet, which the proposed inventory variables describe.
 
         ``changes`` override every host's variables, None removes one.
         """
-        return self.proposed_fleet_with_host_changes(lambda _host: changes)
+        return self.proposed_fleet_with_host_overrides(lambda _host: changes)
 
-    def proposed_fleet_with_host_changes(self, changes: Callable[[str], Mapping[str, Any]]) -> Fleet:
+    def proposed_fleet_with_host_overrides(self, overrides_of: Callable[[str], Mapping[str, Any]]) -> Fleet:
         """Return the fleet that the proposed inventory variables describe, with variables of each host overridden.
 
-        ``changes`` returns the overrides for a host.
+        ``overrides_of`` returns the overriding variables of a host.
         """
         hosts = {}
         for host, variables in self.variables.items():
-            merged = {**variables, **changes(host)}
+            merged = {**variables, **overrides_of(host)}
             hosts[host] = {
-                PREFIX + name: value_with_secret_placeholders(value)
+                PREFIX + name: replace_secret_references_with_placeholders(value)
                 for name, value in merged.items()
                 if value is not None
             }
         for host, variables in self.agents.items():
-            hosts[host] = {PREFIX + name: value_with_secret_placeholders(value) for name, value in variables.items()}
+            hosts[host] = {
+                PREFIX + name: replace_secret_references_with_placeholders(value) for name, value in variables.items()
+            }
         return build_fleet(hosts, {AGENTS: list(self.agents)}, naming_pattern=self.naming.pattern)
 
     def add_note(self, hosts: Iterable[str], text: str, *, is_urgent: bool = False) -> None:
@@ -142,9 +144,9 @@ class VariableProposal:
         return tuple(self.notes[: self._urgent])
 
     def exclude_elements_from_fragments(self, *nodes: ComparedElement | None) -> None:
-        """Exclude XML elements of an existing activemq.xml from the fragments that ``adopt`` proposes.
+        """Exclude elements that proposed variables replace from the XML fragments that ``adopt`` proposes.
 
-        A fragment adds XML to the rendered file as it is; variables replace the given elements.
+        ``nodes`` are such elements of an existing activemq.xml. A fragment adds XML to the rendered file as it is.
         """
         self.replaced_elements |= {id(node) for node in nodes if node is not None}
 
@@ -155,7 +157,7 @@ def is_valid_value(name: str, value: Any) -> bool:
     The other variables are not considered.
     """
     try:
-        HostSettings.model_validate({name: value_with_secret_placeholders(value)})
+        HostSettings.model_validate({name: replace_secret_references_with_placeholders(value)})
     except ValidationError:
         return False
     return True
@@ -169,8 +171,8 @@ def is_default_value(name: str, value: Any) -> bool:
     return bool(HostSettings.model_fields[name].get_default(call_default_factory=True) == value)
 
 
-def yaml_scalar_of(text: str) -> str | int | bool:
-    """Return a text as a YAML scalar: the boolean, number or text that YAML reads from it."""
+def parse_yaml_scalar(text: str) -> str | int | bool:
+    """Parse a text as a YAML scalar, and return its value: a boolean, a number or the text."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if text.isascii() and text.isdigit() and str(int(text)) == text else text

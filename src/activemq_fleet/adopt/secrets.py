@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_from_lxml
 from activemq_fleet.inventory_yaml import escape_jinja_delimiters
 from activemq_fleet.node.masking import is_secret_name, mask_configuration_file
 from activemq_fleet.schema import UnreadableXmlError, parse_xml_root_element
@@ -169,7 +169,7 @@ def file_contains_password(path: str, text: str) -> bool:
     Comments are included. A text that is not XML, although its file is imported as such, counts as one that does.
     """
     try:
-        node = compared_element_of(parse_xml_root_element(text.encode()))
+        node = compared_element_from_lxml(parse_xml_root_element(text.encode()))
     except (UnreadableXmlError, UnicodeEncodeError):
         return True
     labelled = with_masked_passwords(node)
@@ -181,17 +181,17 @@ def with_masked_passwords(node: ComparedElement) -> ComparedElement:
     return _replace_passwords(node, lambda _node, _name, _value: MASK)
 
 
-def with_secret_labels(node: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
+def replace_passwords_with_labels(element: ComparedElement, secrets: LabeledPasswords) -> ComparedElement:
     """Return a copy of an XML element with labels of secrets in place of clear-text passwords."""
 
-    def label(element: ComparedElement, name: str, value: str) -> str:
-        owner = element.get("username") or element.get("userName") or element.get("id")
-        called = element.get("name") or element.get("key")
-        of = f'<{element.name} name="{called}">' if called and called != name else f"<{element.name}>"
-        secret = secrets.secret_reference_for(owner or f"{element.name}-{name}", value, f"{name} of {of}")
+    def label(node: ComparedElement, name: str, value: str) -> str:
+        owner = node.get("username") or node.get("userName") or node.get("id")
+        called = node.get("name") or node.get("key")
+        of = f'<{node.name} name="{called}">' if called and called != name else f"<{node.name}>"
+        secret = secrets.secret_reference_for(owner or f"{node.name}-{name}", value, f"{name} of {of}")
         return f"{_OPEN}{secret.label}{_CLOSE}"
 
-    return _replace_passwords(node, label)
+    return _replace_passwords(element, label)
 
 
 def _replace_passwords(
@@ -271,15 +271,15 @@ def with_secret_references(name: str, value: Any, secrets: LabeledPasswords) -> 
     return value if marked == value else TextWithSecretLabels(marked)
 
 
-def value_with_secret_placeholders(value: Any) -> Any:
-    """Return a variable's value in which plain texts, such as ``secret-LABEL``, replace references to secrets.
+def replace_secret_references_with_placeholders(value: Any) -> Any:
+    """Return a variable's value with each reference to a secret replaced by a text such as ``secret-LABEL``.
 
-    The fleet model accepts these texts.
+    The fleet model accepts these placeholders.
     """
     if isinstance(value, SecretReference):
         return f"secret-{value.label}"
     if isinstance(value, TextWithSecretLabels):
         return value.text_with_secret_markers
     if isinstance(value, dict):
-        return {name: value_with_secret_placeholders(item) for name, item in value.items()}
-    return [value_with_secret_placeholders(item) for item in value] if isinstance(value, list) else value
+        return {name: replace_secret_references_with_placeholders(item) for name, item in value.items()}
+    return [replace_secret_references_with_placeholders(item) for item in value] if isinstance(value, list) else value

@@ -10,16 +10,16 @@ from pathlib import Path
 from lxml import etree
 
 from activemq_fleet.addresses import validated_host_name
-from activemq_fleet.adopt.companion_reader import CompanionFiles, file_paths_below, read_bytes_within_size_limit
+from activemq_fleet.adopt.companion_reader import CompanionFiles, find_files_by_name, read_bytes_within_size_limit
 from activemq_fleet.adopt.equal_meaning import with_default_connector_names
 from activemq_fleet.adopt.properties import (
     HostProperties,
     read_credentials_properties,
     read_properties_by_host,
     replace_known_placeholders,
-    with_placeholder_defaults,
+    replace_placeholders_with_defaults,
 )
-from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_of
+from activemq_fleet.adopt.xml_diff import ComparedElement, compared_element_from_lxml
 from activemq_fleet.errors import InputError, ReleaseError
 from activemq_fleet.findings import join_problem_and_remedy
 from activemq_fleet.grouping import inventory_groups_of_brokers
@@ -132,7 +132,7 @@ def _source_files(arguments: Iterable[str], naming: Naming) -> Iterator[tuple[st
         path = Path(file)
         root = path if path.is_dir() else None
         if root is not None:
-            xml_paths = list(file_paths_below(root, ACTIVEMQ_XML))
+            xml_paths = list(find_files_by_name(root, ACTIVEMQ_XML))
             if not xml_paths:
                 raise InputError(
                     f"{path}: the directory contains no {ACTIVEMQ_XML}: if the file has another name, give it as "
@@ -190,7 +190,7 @@ class UnparsedHostNamesError(InputError):
         hint = f"{choice} --naming-pattern to a pattern for your host names: see `activemq-fleet help names`"
         super().__init__(f"{reason}. {hint}", remedies=self._commands(()))
 
-    def with_options_in_proposed_commands(self, options: Sequence[str]) -> InputError:
+    def error_with_adopt_command_options(self, options: Sequence[str]) -> InputError:
         """Return a copy of the error whose proposed ``adopt`` commands have additional command-line options."""
         return InputError(*self.lines, remedies=self._commands(options))
 
@@ -257,10 +257,11 @@ def _release_by_host(arguments: Sequence[str], hosts: Mapping[str, Path]) -> dic
     return chosen
 
 
-def read_addresses_by_host(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
+def parse_addresses_by_host(arguments: Sequence[str], documents: Sequence[AdoptedDocument]) -> dict[str, str]:
     """Return the address of each host, by host, from ``HOST=ADDRESS`` arguments.
 
-    Raises InputError for a host without a file and for an invalid address.
+    HOST is the host of one of ``documents``, or its short name. Raises InputError for a host without a file and for an
+    invalid address.
     """
     address_by_host = {}
     for text in arguments:
@@ -296,8 +297,8 @@ def _document(
     content, root_element, remarks = _read(
         path, root, {**read_credentials_properties(path, companions), **properties.values}
     )
-    original = compared_element_of(root_element)
-    tree = with_placeholder_defaults(with_default_connector_names(original))
+    original = compared_element_from_lxml(root_element)
+    tree = replace_placeholders_with_defaults(with_default_connector_names(original))
     header = read_activemq_xml_header(content)
     if release is None and header is None:
         raise InputError(

@@ -49,7 +49,7 @@ def propose_waivers_for_original_files(proposal: VariableProposal, findings_of: 
     _waive(proposal, _errors_to_waive(fleet, remaining, impossible))
 
 
-def note_remaining_check_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
+def add_note_on_remaining_warnings(proposal: VariableProposal, findings_of: FindingsOf) -> None:
     """Add a note for the operator about the warnings of ``check`` that remain after the adoption.
 
     adopt keeps their causes: ``check`` reports them for the original files, too.

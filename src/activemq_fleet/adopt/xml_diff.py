@@ -153,7 +153,7 @@ class XmlDifference:
     rendered: str | None
 
 
-def compared_element_of(element: etree._Element) -> ComparedElement:
+def compared_element_from_lxml(element: etree._Element) -> ComparedElement:
     """Return an XML element of lxml as an immutable element for comparison.
 
     Its descendants are included; comments are left out.
@@ -165,7 +165,7 @@ def compared_element_of(element: etree._Element) -> ComparedElement:
     texts, children = [element.text or ""], []
     for child in element:
         if isinstance(child.tag, str):
-            children.append(compared_element_of(child))
+            children.append(compared_element_from_lxml(child))
             texts.append(child.tail or "")
         else:
             texts[-1] += child.tail or ""  # type: ignore[unreachable] # lxml-stubs: a comment's tag is a function

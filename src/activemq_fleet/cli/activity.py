@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from activemq_fleet.cli.terminal import colors_requested
+from activemq_fleet.cli.terminal import user_color_choice
 from activemq_fleet.node.printable import escape_unprintable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ActivityDisplay:
     def _begin(self, text: str) -> None:
         with self._lock:
             self._texts.append(escape_unprintable(text))
-            self._color = colors_requested()  # which only the thread of the command knows
+            self._color = user_color_choice()  # which only the thread of the command knows
             if self._timer is None:
                 self._timer = threading.Timer(_SECONDS_HIDDEN, self._show, (time.monotonic(),))
                 self._timer.daemon = True

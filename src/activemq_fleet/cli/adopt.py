@@ -15,8 +15,8 @@ from activemq_fleet.atomic_files import directory_entry_paths, replace_directory
 from activemq_fleet.cli.activity import ACTIVITY
 from activemq_fleet.cli.options import format_option, output_option
 from activemq_fleet.cli.printing import (
+    current_command_options_as_words,
     fleet_command_line_with_words,
-    options_of_current_command,
     print_escaped,
     print_warning,
 )
@@ -123,9 +123,9 @@ def adopt_command(
                 warn=print_warning,
             )
     except UnparsedHostNamesError as error:
-        options = options_of_current_command(without=("naming_pattern", "naming_parity", "node"))
+        options = current_command_options_as_words(without=("naming_pattern", "naming_parity", "node"))
         placeholder = [] if releases else ["--release", "RELEASE"]
-        raise error.with_options_in_proposed_commands([*placeholder, *options]) from None
+        raise error.error_with_adopt_command_options([*placeholder, *options]) from None
     replace_directory_files(output, adopted.files, check_target=_check_inventory_directory)
     if form == "json":
         print_escaped(json.dumps([asdict(difference) for difference in adopted.differences], indent=2))

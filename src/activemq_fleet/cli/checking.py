@@ -33,10 +33,10 @@ from activemq_fleet.cli.companions import (
     unreadable_file_finding,
 )
 from activemq_fleet.cli.file_releases import (
-    find_broker_files,
+    find_broker_xml_files,
     has_activemq_xml_name,
     header_release_warnings,
-    read_release_rules,
+    read_releases_by_file_pattern,
     releases_of_files,
 )
 from activemq_fleet.cli.file_repairs import colored_repair_diff, repairs_with_changes, write_repair
@@ -90,9 +90,9 @@ def report_on_files(
     A file that another one of them reads needs no broker, nor does one that the operator does not name itself. Raises
     InputError where no file can be read.
     """
-    named = find_broker_files(paths)
+    named = find_broker_xml_files(paths)
     contents, findings = _read_all(named)
-    rules = read_release_rules(release_from) if release_from else ()
+    rules = read_releases_by_file_pattern(release_from) if release_from else ()
     of_other_kinds = {path for path, content in contents.items() if foreign_file_kind(content, str(path))}
     brokers_files = {path: contents[path] for path in named if path in contents and path not in of_other_kinds}
     configured = () if release or rules else configured_releases
@@ -210,7 +210,7 @@ def report_on_fleet(inventory: InventoryOptions, select: Sequence[str], ignore: 
     activity = ACTIVITY.spinner_with_text(f"Checking {count_with_noun(len(fleet.brokers), 'broker')}")
     with inventory.positions_in_errors(), activity:
         findings = check_fleet(fleet, schema_of=load_schema_with_progress, select=select, ignore=ignore)
-    return replace(CheckReport.of_fleet(replace(fleet, findings=findings)), positions=positions)
+    return replace(CheckReport.check_report_of_fleet(replace(fleet, findings=findings)), positions=positions)
 
 
 def print_report_and_return_exit_code(

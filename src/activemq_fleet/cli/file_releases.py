@@ -30,7 +30,7 @@ _MOST_FILES, _MOST_ENTRIES, _LOOK = 2_000, 5_000, 1 << 16
 Rules = Sequence[tuple[str, str]]
 
 
-def find_broker_files(paths: Iterable[Path]) -> list[Path]:
+def find_broker_xml_files(paths: Iterable[Path]) -> list[Path]:
     """Find the files of brokers below directories: every activemq.xml and other file with a ``<broker>``.
 
     Files among ``paths`` are also returned.
@@ -101,8 +101,8 @@ def _refuse(error: OSError) -> NoReturn:
     )
 
 
-def read_release_rules(path: Path) -> Rules:
-    """Read rules that map patterns of file names to ActiveMQ releases from a file.
+def read_releases_by_file_pattern(path: Path) -> Rules:
+    """Read from a file the rules that map patterns of file names to ActiveMQ releases.
 
     Returns (pattern, release) pairs. The lines are ``PATTERN RELEASE``. Raises InputError for other lines.
     """
@@ -131,7 +131,7 @@ def read_release_rules(path: Path) -> Rules:
     return rules
 
 
-class FileRelease(NamedTuple):
+class ReleaseOfCheckedFile(NamedTuple):
     """The ActiveMQ release for which ``check`` checks a file.
 
     ``source`` is the source of the release, such as ``--release``.
@@ -143,7 +143,7 @@ class FileRelease(NamedTuple):
 
 def releases_of_files(
     contents: Mapping[Path, bytes], release: str | None, rules: Rules, rules_source: str = "--release-from"
-) -> dict[Path, FileRelease]:
+) -> dict[Path, ReleaseOfCheckedFile]:
     """Return the ActiveMQ release for which each file is checked, by file.
 
     ``contents`` are the files' contents by path. The release is that of the first matching rule, else ``release``, else
@@ -152,19 +152,19 @@ def releases_of_files(
 
     Raises InputError that names the files whose release is unknown.
     """
-    release_by_file: dict[Path, FileRelease] = {}
+    release_by_file: dict[Path, ReleaseOfCheckedFile] = {}
     unknown: list[str] = []
     for path, content in contents.items():
         ruled = next((text for pattern, text in rules if _matches(path, pattern)), None)
         if ruled:
-            release_by_file[path] = FileRelease(ruled, rules_source)
+            release_by_file[path] = ReleaseOfCheckedFile(ruled, rules_source)
         elif release:
-            release_by_file[path] = FileRelease(release, "--release")
+            release_by_file[path] = ReleaseOfCheckedFile(release, "--release")
         elif around := _release_around(path):
-            release_by_file[path] = FileRelease(around, "the jars or the name of the installation directory")
+            release_by_file[path] = ReleaseOfCheckedFile(around, "the jars or the name of the installation directory")
         elif header := read_activemq_xml_header(content):
             _refuse_unknown_header_release(path, header.release)
-            release_by_file[path] = FileRelease(header.release, "the header")
+            release_by_file[path] = ReleaseOfCheckedFile(header.release, "the header")
         else:
             unknown.append(str(path))
     if unknown:
@@ -195,9 +195,9 @@ def patterns_without_files(patterns: Iterable[str], paths: Sequence[Path], proje
     return unmatched
 
 
-def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Path, FileRelease]) -> list[str]:
+def header_release_warnings(contents: Mapping[Path, bytes], releases: Mapping[Path, ReleaseOfCheckedFile]) -> list[str]:
     """Return warnings about files whose header names another ActiveMQ release than the check uses."""
-    files: dict[tuple[str, FileRelease], list[str]] = {}
+    files: dict[tuple[str, ReleaseOfCheckedFile], list[str]] = {}
     for path, content in contents.items():
         header = read_activemq_xml_header(content)
         if header and path in releases and header.release != releases[path].text:

@@ -42,4 +42,4 @@ def load_schema_with_progress(release: Release) -> CompiledActivemqXsd:
 def print_warnings_and_findings(fleet: Fleet) -> None:
     """Print the warnings and the findings of a fleet to stderr."""
     print_warnings(fleet)
-    click.echo(report_formatter("text")(CheckReport.of_fleet(fleet)), err=True)
+    click.echo(report_formatter("text")(CheckReport.check_report_of_fleet(fleet)), err=True)

@@ -12,7 +12,12 @@ import click
 
 from activemq_fleet.cli.completion_values import complete_hosts
 from activemq_fleet.cli.drill import drill_command
-from activemq_fleet.cli.lab_options import existing_lab_options, lab_command_line, lab_options, sigterm_as_interrupt
+from activemq_fleet.cli.lab_options import (
+    command_line_of_lab_subcommand,
+    existing_lab_options,
+    lab_options,
+    sigterm_as_interrupt,
+)
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr, print_table, print_warning
 from activemq_fleet.node.printable import count_with_noun
@@ -88,8 +93,8 @@ def up_command(
         if not foreground:
             removal = shlex.join(["rm", "-r", str(lab.directory)])
             print_escaped_to_stderr(
-                f"the files of the lab are in {lab.directory}; after `{lab_command_line('down')}`, remove them with: "
-                f"{removal}"
+                f"the files of the lab are in {lab.directory}; after `{command_line_of_lab_subcommand('down')}`, "
+                f"remove them with: {removal}"
             )
             return
         try:

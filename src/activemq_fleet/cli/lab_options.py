@@ -14,8 +14,8 @@ import click
 from activemq_fleet import InputError
 from activemq_fleet.cli.options import Decorator, InventoryOptions, inventory_options, options_as_argument
 from activemq_fleet.cli.printing import (
+    current_command_options_as_words,
     fleet_command_line_with_words,
-    options_of_current_command,
     print_escaped_to_stderr,
 )
 from activemq_fleet.install_hint import install_hint
@@ -71,12 +71,12 @@ existing_lab_options = _lab_options(inventory_required=False)
 _LAB_PARAMETERS = ("sources", "extra_vars", "vault_ids", "vault_password_files", "directory")
 
 
-def lab_command_line(name: str) -> str:
+def command_line_of_lab_subcommand(subcommand: str) -> str:
     """Return the command line of a subcommand of ``lab`` for the user's lab.
 
     The options of the current command choose the lab.
     """
-    return fleet_command_line_with_words("lab", name, *options_of_current_command(_LAB_PARAMETERS))
+    return fleet_command_line_with_words("lab", subcommand, *current_command_options_as_words(_LAB_PARAMETERS))
 
 
 @contextmanager

@@ -92,13 +92,13 @@ class InventoryOptions:
         return [word for name, values in options.items() for value in values for word in (name, value)]
 
     @property
-    def prompts_for_password(self) -> bool:
+    def prompts_for_vault_password(self) -> bool:
         """Whether reading the inventory prompts for a vault password."""
         configured = os.environ.get("ANSIBLE_VAULT_IDENTITY_LIST", "")
         return any("prompt" in identity for identity in (*self.vault_ids, configured))
 
     def with_inventory_from_ansible_config(self) -> InventoryOptions:
-        """Return the inventory options; if they name no inventory, with the one that Ansible is configured to read.
+        """Return the inventory options, completed with the inventory of Ansible's configuration if they name none.
 
         The configuration of Ansible is ``ansible.cfg`` or the environment.
         """
@@ -119,7 +119,7 @@ class InventoryOptions:
         from activemq_fleet.inventory import mentions_activemq_variable
 
         try:
-            with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_password):
+            with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_vault_password):
                 return load_fleet(**dataclasses.asdict(self))
         except InputError as error:
             if not mentions_activemq_variable(error):
@@ -160,7 +160,7 @@ class InventoryOptions:
         """
         from activemq_fleet.inventory import read_inventory
 
-        with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_password):
+        with ACTIVITY.spinner_with_text("Reading the inventory", prompts=self.prompts_for_vault_password):
             return read_inventory(**dataclasses.asdict(self), with_positions=with_positions)
 
 

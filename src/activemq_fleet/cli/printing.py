@@ -38,7 +38,7 @@ def fleet_command_line_with_words(*words: str | Path) -> str:
     return shlex.join(["activemq-fleet", *map(str, words)])
 
 
-def options_of_current_command(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
+def current_command_options_as_words(names: Iterable[str] = (), *, without: Iterable[str] = ()) -> list[str]:
     """Return the options of the current command as words of a suggested command line.
 
     ``names`` are the parameters to repeat (default: all) and ``without`` those to leave out. An option whose value

@@ -137,7 +137,7 @@ def _query_and_show(query: _StatusQuery, form: str, html: Path | None, watch: fl
         raise InputError("--format nagios requires exactly one host: name it, as in `status HOST --format nagios`")
     gather = _gatherer(query)
     while True:
-        prompts = query.inventory.prompts_for_password or _PROMPTING.search(query.ansible) is not None
+        prompts = query.inventory.prompts_for_vault_password or _PROMPTING.search(query.ansible) is not None
         with ACTIVITY.spinner_with_text("Querying the hosts", prompts=prompts):
             status = gather()
         if html:

@@ -29,8 +29,8 @@ _store = click.argument("directory", metavar="STORE", type=click.Path(exists=Tru
 _format = format_option(help="Output format.")
 
 
-class ReplayError(FleetError):
-    """An error for messages of an old generation (copy) of a store that could not be replayed to the pair."""
+class MessageReplayError(FleetError):
+    """An error if messages from an old copy (generation) of a store cannot be sent to the pair again."""
 
     exit_code = 1
 
@@ -145,7 +145,7 @@ def replay_and_remove_generations_command(
     addresses = [_parse(url) for url in urls]
     for number in numbers:
         replay = partial(_replay_generation, directory, number, addresses, login, context)
-        sent, in_doubt = _run_as_owner(directory, replay, ReplayError)
+        sent, in_doubt = _run_as_owner(directory, replay, MessageReplayError)
         print_escaped(
             f"{directory}: {count_with_noun(sent, 'message')} of generation (numbered copy) {number} of the store "
             "were sent to the pair again"
@@ -156,7 +156,7 @@ def replay_and_remove_generations_command(
                 "store were not sent, because their XA transactions are prepared but not completed. Commit or roll "
                 "back these transactions in the transaction manager, and run the command again"
             )
-    for sentence in _run_as_owner(directory, partial(_remove_generations, directory), ReplayError):
+    for sentence in _run_as_owner(directory, partial(_remove_generations, directory), MessageReplayError):
         print_escaped(sentence)
 
 

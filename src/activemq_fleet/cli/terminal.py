@@ -79,7 +79,7 @@ def _set_no_pager(context: click.Context, _option: click.Parameter, value: bool)
         context.meta[_NO_PAGER] = True
 
 
-def colors_requested() -> bool | None:
+def user_color_choice() -> bool | None:
     """Return True if the user requests colors in the output, False if the user excludes them, None without a choice.
 
     Without a choice only a terminal gets colors.
@@ -108,7 +108,7 @@ def _rich_console_for(file: TextIO | None = None, *, width: int | None = None) -
     """
     from rich.console import Console
 
-    color = colors_requested()
+    color = user_color_choice()
     shown = is_terminal() if color is None else color
     return Console(
         file=file or sys.stdout,

@@ -130,7 +130,7 @@ def test_activity_is_not_shown_where_a_password_is_prompted_for() -> None:
     ("identities", "prompts"), [((), False), (("prod@prompt",), True), (("prompt",), True), (("prod@file",), False)]
 )
 def test_reading_an_inventory_may_prompt_for_a_vault_password(identities: tuple[str, ...], prompts: bool) -> None:
-    assert InventoryOptions(("hosts",), vault_ids=identities).prompts_for_password == prompts
+    assert InventoryOptions(("hosts",), vault_ids=identities).prompts_for_vault_password == prompts
 
 
 def test_activity_prints_nothing_in_a_pipe() -> None:

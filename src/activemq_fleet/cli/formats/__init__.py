@@ -18,5 +18,5 @@ def report_formatter(name: str) -> Callable[[CheckReport], str]:
     The function is imported on first use.
     """
     module = import_module(f"activemq_fleet.cli.formats.{'text' if name == 'text' else 'programs'}")
-    write: Callable[[CheckReport], str] = getattr(module, f"to_{name}")
+    write: Callable[[CheckReport], str] = getattr(module, f"format_report_as_{name}")
     return write

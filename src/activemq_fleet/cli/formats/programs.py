@@ -27,7 +27,7 @@ from activemq_fleet.node.printable import escape_unprintable, terminal_safe_json
 from activemq_fleet.validation import lint_and_inventory_rules_by_id
 
 
-def to_json(report: CheckReport) -> str:
+def format_report_as_json(report: CheckReport) -> str:
     """Return the report of a check as JSON.
 
     Its keys are ``{findings, waivers, warnings, hosts or files, counts}``.
@@ -62,7 +62,7 @@ def _json_finding(report: CheckReport, finding: Finding) -> dict[str, Any]:
 _SARIF_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-def to_sarif(report: CheckReport) -> str:
+def format_report_as_sarif(report: CheckReport) -> str:
     """Return the report of a check as SARIF 2.1.0.
 
     Code scanning services read this OASIS standard. The run has a result for each finding; a waived finding is
@@ -171,7 +171,7 @@ def _repository_of(directory: Path) -> Path | None:
 _GITHUB_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
-def to_github(report: CheckReport) -> str:
+def format_report_as_github(report: CheckReport) -> str:
     """Return the report of a check as annotations of GitHub Actions.
 
     Waived findings are left out. Equal findings about several hosts, such as those of a variable of a group, are one
@@ -214,7 +214,7 @@ def _github_property(text: str) -> str:
 _CODE_CLIMATE_SEVERITIES = {"error": "major", "warning": "minor", "info": "info"}
 
 
-def to_codeclimate(report: CheckReport) -> str:
+def format_report_as_codeclimate(report: CheckReport) -> str:
     """Return the report of a check as a Code Climate (GitLab Code Quality) report in JSON.
 
     Waived findings are left out. A finding without a file has the host's name as its path, since the format requires
@@ -240,7 +240,7 @@ def to_codeclimate(report: CheckReport) -> str:
     return terminal_safe_json(issues)
 
 
-def to_junit(report: CheckReport) -> str:
+def format_report_as_junit(report: CheckReport) -> str:
     """Return the report of a check as JUnit XML.
 
     There is a test case for each finding, and for each host or file without one. An error finding fails, a waived

@@ -41,7 +41,7 @@ class CheckReport:
     """By host the position in the inventory of each of its variables, by name; the host's position has the name ""."""
 
     @classmethod
-    def of_fleet(cls, fleet: Fleet) -> CheckReport:
+    def check_report_of_fleet(cls, fleet: Fleet) -> CheckReport:
         """Return the report of a check on a fleet's brokers, agents and balancers."""
         brokers, agents = [b.host for b in fleet.brokers], [a.host for a in fleet.agents]
         hosts = dict.fromkeys((*brokers, *agents, *(b.host for b in fleet.balancers)))
@@ -49,7 +49,7 @@ class CheckReport:
 
     @property
     def finding_counts_by_severity(self) -> dict[str, int]:
-        """The numbers of the check's findings, by severity.
+        """How many findings of each severity the check has, in a dictionary by severity.
 
         Waived findings are counted only as ``waived``. Equal findings about several hosts are one mistake, and count
         once, as the text shows them.
@@ -91,10 +91,10 @@ class CheckReport:
         return _path_in_output_directory(finding), finding.line, finding.column
 
     def shown_position(self, finding: Finding) -> str:
-        """Return the position of a finding as the report shows it.
+        """Return the file and line of a finding as the report shows them, such as ``FILE:LINE (FILE:LINE:COLUMN)``.
 
-        It consists of the variable's position in the inventory, as ``FILE:LINE``, and the position in the rendered
-        file. A finding about the inventory that names no variable has the position of its host.
+        The text consists of the variable's position in the inventory, and the position in the rendered file. A finding
+        about the inventory that names no variable has the position of its host.
         """
         position = self.inventory_position_of(finding) if finding.file is None else self.variable_position_of(finding)
         source = f"{position.file}:{position.line}" if position else ""
@@ -119,7 +119,7 @@ def _with_path_from_here(position: Position | None) -> Position | None:
 
 
 def finding_grouping_key(finding: Finding) -> Hashable:
-    """Return the key of a finding's text and place; equal findings about several hosts have one key.
+    """Return the key that groups equal findings about several hosts: the finding's text and place.
 
     Findings with the same key are shown as one. A finding on a line of a hostless file has a separate key.
     """

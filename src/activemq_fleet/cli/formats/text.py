@@ -16,7 +16,7 @@ from activemq_fleet.node.printable import escape_unprintable
 _COLOURS = {"error": "red", "warning": "yellow", "info": "blue", "waived": "bright_black"}
 
 
-def to_text(report: CheckReport) -> str:
+def format_report_as_text(report: CheckReport) -> str:
     """Return the report of the command ``check`` (its findings) as text with terminal colors.
 
     ``click.echo`` removes the colors where stdout is no terminal. Errors come first, then warnings, infos and waived
