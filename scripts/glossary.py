@@ -127,14 +127,14 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word("drill", "a test with repeated faults under load that accounts for every event", "lab.drill_run:DrillRun"),
     ),
     "Events": (
-        Word("event", "a message of an agent, with a unique id", "audit.event_records:JournaledEvent"),
+        Word("event", "a message of an agent, with a unique id", "audit.event_records:EventWithJournalRecords"),
         Word("event journal", "an agent's record of accepted, published and handled events", "audit.journals:*"),
         Word(
             "epoch",
             "the lifetime of one store of an agent, part of event ids: AGENT:EPOCH:SEQ",
             "audit.journals:JournalEpoch",
         ),
-        Word("jseq", "the number of a record in the event journal of one epoch", "audit.journals:JournalLine"),
+        Word("jseq", "the number of a record in the event journal of one epoch", "audit.journals:EventJournalLine"),
         Word(
             "barrier",
             "a message that an agent sends after earlier events, to prove that they arrived",

@@ -56,7 +56,7 @@ def read(files: Mapping[str, list[str]]) -> Read:
     return found
 
 
-def _line(text: str) -> tuple[journals.JournalLine | None, bool]:
+def _line(text: str) -> tuple[journals.EventJournalLine | None, bool]:
     """The record of a line, if there is one, and whether something was written there that cannot be read."""
     try:
         r = json.loads(text)
@@ -66,21 +66,21 @@ def _line(text: str) -> tuple[journals.JournalLine | None, bool]:
         return line, text.startswith("{")
     if not isinstance(r, dict) or not {"agent", "epoch", "jseq", "kind"} <= r.keys():
         return None, False
-    line = journals.JournalLine(
+    line = journals.EventJournalLine(
         r["agent"], r["epoch"], r["jseq"], datetime.fromisoformat(r["ts"]), r["kind"], r.get("event_id"),
         r.get("rx_id"), r.get("topic"), "broker" in r or "conn" in r, r.get("filters"), r.get("reason"),
     )  # fmt: skip
     return line, False
 
 
-def _torn(head: re.Match[str]) -> journals.JournalLine:
-    return journals.JournalLine(
+def _torn(head: re.Match[str]) -> journals.EventJournalLine:
+    return journals.EventJournalLine(
         head[1], head[2], int(head[3]), ts=None, kind=None, event_id=None, rx_id=None, topic=None, came=False,
         filters=None, reason=None,
     )  # fmt: skip
 
 
-def _name(named: dict[tuple[str, str], int], line: journals.JournalLine) -> None:
+def _name(named: dict[tuple[str, str], int], line: journals.EventJournalLine) -> None:
     parts = journals.parse_event_id(line.event_id or "")
     if parts is None:
         return
@@ -99,7 +99,9 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
         found.lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq, line.kind is None)
     )
     entries = list(journals.records_and_gaps_in_order(in_order, epochs))
-    subscribers = ranges.subscribers_by_name([one for one in entries if isinstance(one, journals.SubscriptionChange)])
+    subscribers = ranges.subscribers_by_name(
+        [one for one in entries if isinstance(one, journals.AgentSubscriptionChange)]
+    )
     missing = {one.agent: one.records for one in entries if isinstance(one, journals.MissingRecordCount)}
     records = sorted(
         (one for one in entries if isinstance(one, journals.EventRecordWithPosition)), key=lambda one: one.event_id

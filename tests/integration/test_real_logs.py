@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.audit.evidence import Incident, LogEvidence, PairNode
+from activemq_fleet.audit.evidence import Incident, LogRecordEvidence, PairNode
 from activemq_fleet.audit.log_evidence import evidence_in_log
-from activemq_fleet.audit.pair_findings import FleetEvidence, incidents_of_pair, pair_findings_of_logs
+from activemq_fleet.audit.pair_findings import FleetLogEvidence, incidents_of_pair, pair_findings_of_logs
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from tests.integration.planted import Ground
@@ -71,7 +71,7 @@ def test_what_was_done_to_the_brokers_is_told_by_kinds(logs: Path) -> None:
 def incidents_of(logs: Path) -> list[Incident]:
     """What the audit makes of the logs, pair by pair, without Spark."""
     nodes: dict[str, list[PairNode]] = {}
-    evidence: dict[str, list[LogEvidence]] = {}
+    evidence: dict[str, list[LogRecordEvidence]] = {}
     for home in sorted({path.parent for path in logs.glob("*/activemq.log")}):
         about = json.loads((home / "host.json").read_text())
         group, pair, store = (about.get(name) or None for name in ("group", "pair", "store"))
@@ -79,13 +79,13 @@ def incidents_of(logs: Path) -> list[Incident]:
         nodes.setdefault(node.pair or node.host, []).append(node)
         evidence.setdefault(node.pair or node.host, []).extend(evidence_in_log(seen_of(home, about.get("release"))))
     findings_of_pairs = [pair_findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
-    fleet = FleetEvidence(
+    fleet = FleetLogEvidence(
         frozenset(name for findings in findings_of_pairs for name in findings.refusal_reporting_brokers)
     )
     return [incident for findings in findings_of_pairs for incident in incidents_of_pair(findings, (), fleet=fleet)]
 
 
-def seen_of(home: Path, release: str | None) -> list[LogEvidence]:
+def seen_of(home: Path, release: str | None) -> list[LogRecordEvidence]:
     """A host's records that matter; of several files the one that begins first comes first."""
     batches = [
         list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(path.read_bytes()))

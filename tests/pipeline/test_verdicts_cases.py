@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.gaps import gaps_for_foreign_journals
+from activemq_fleet.audit.gaps import gaps_for_journals_from_other_hosts
 from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.deliveries import judge_and_write_event_deliveries, read_agent_event_journals
@@ -272,7 +272,10 @@ def judge_hosts(
     return (
         {row["event_id"]: row["verdict"] for row in messages},
         {(row["event_id"], row["subscriber"]): row["verdict"] for row in deliveries},
-        [f"{gap.host}: {gap.what}" for gap in gaps_for_foreign_journals(journals.files, journals.host_of)],
+        [
+            f"{gap.host}: {gap.what}"
+            for gap in gaps_for_journals_from_other_hosts(journals.files, journals.host_by_agent)
+        ],
     )
 
 

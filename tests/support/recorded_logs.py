@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from activemq_fleet.audit.evidence import Incident, LogEvidence, LoggedMinute, PairNode
+from activemq_fleet.audit.evidence import Incident, LoggedMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.log_evidence import TEXT, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LoggedBridge
 from activemq_fleet.audit.pair_findings import (
-    FleetEvidence,
+    FleetLogEvidence,
     incidents_of_pair,
     logged_minutes_of_hosts,
     pair_findings_of_logs,
@@ -54,7 +54,9 @@ def read_log(directory: Path) -> bytes:
     return gzip.decompress((directory / "activemq.log.gz").read_bytes())
 
 
-def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> Iterator[LogEvidence | LoggedMinute]:
+def evidence_of_log_text(
+    host: str, log: bytes, release: str | None = None
+) -> Iterator[LogRecordEvidence | LoggedMinute]:
     """Yield the evidence in a log and the times at which it has records, as an audit reads them."""
     table = pa.Table.from_batches(
         list(LogScanner(LogReleaseAndTimeZone(release)).scan_into_record_batches(log)), schema=SCHEMA
@@ -65,11 +67,11 @@ def evidence_of_log_text(host: str, log: bytes, release: str | None = None) -> I
     yield from evidence_in_log(log_records(host, rows))
 
 
-def log_records(host: str, rows: Iterable[dict[str, Any]]) -> Iterator[LogEvidence]:
+def log_records(host: str, rows: Iterable[dict[str, Any]]) -> Iterator[LogRecordEvidence]:
     """Yield the records of a host with a time, from rows of the scanner's schema, as an audit reads them."""
     for number, row in enumerate(rows):
         if row["time"] is not None:
-            yield LogEvidence(
+            yield LogRecordEvidence(
                 host,
                 number,
                 row["time"],
@@ -94,7 +96,7 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
         )
         for name, hosts in groups.items()
     }
-    fleet = FleetEvidence(
+    fleet = FleetLogEvidence(
         frozenset(name for findings in by_group.values() for name in findings.refusal_reporting_brokers),
         {name: text for findings in by_group.values() for name, text in findings.frame_refusals_by_broker.items()},
     )

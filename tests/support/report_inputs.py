@@ -58,7 +58,7 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     )
     for number in range(incidents):
         incident_figures.count_incident(make_incident(number, text=text))
-    bridges.links.add_and_keep_first_by_key(
+    bridges.links.add_items_keeping_smallest_keys(
         LinkSummary(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2)
     )
     logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
@@ -68,7 +68,7 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
         events.count_event(EventOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
     events.count_event(EventOutcome("b", "t", "delivered", "handled", time_after(3), time_after(2), ["s"]), [])
     events.count_event(EventOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
-    events.silences.add_and_keep_first_by_key(SubscriberSilence(f"s-{text}", time_after(40), 4.2))
+    events.silences.add_items_keeping_smallest_keys(SubscriberSilence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
     shown = [
         TimeLineHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))

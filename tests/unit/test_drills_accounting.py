@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from activemq_fleet.audit.journal_lines import parse_journal_line
+from activemq_fleet.audit.journal_lines import parse_event_journal_line
 from activemq_fleet.drills.accounting import (
     AgentJournal,
     count_event_outcomes,
@@ -41,7 +41,7 @@ def journal_of(owner: str, records: Sequence[Record]) -> AgentJournal:
     """The journal that is read where these records are written; ``at`` is in seconds since the epoch."""
     lines = [{**record, "ts": datetime.fromtimestamp(record["at"], UTC).isoformat()} for record in records]
     return AgentJournal.from_parsed_journal_lines(
-        owner, [parse_journal_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)]
+        owner, [parse_event_journal_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)]
     )
 
 

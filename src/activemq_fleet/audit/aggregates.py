@@ -39,9 +39,10 @@ def sorted_sample(numbers: Sequence[float] | NDArray[np.int64]) -> SortedSample:
 
 
 def quantiles(samples: Iterable[SortedSample], shares: Sequence[float]) -> list[float]:
-    """Return quantiles of numbers from the sorted samples that represent them.
+    """Return the quantiles of numbers at the given shares, estimated from sorted samples of the numbers.
 
-    ``shares`` are the wanted quantiles (0 to 1), ascending. The result is empty without numbers.
+    ``shares`` are between 0 and 1, such as 0.5 for the median. The result is in their ascending order, and empty
+    without numbers.
     """
     weighted = sorted((value, sample.seen / len(sample.values)) for sample in samples for value in sample.values)
     total = round(sum(weight for _, weight in weighted))
@@ -65,7 +66,7 @@ class FirstItemsBySortKey(Generic[_T]):
         self._kept: list[_T] = []
         self._all = 0
 
-    def add_and_keep_first_by_key(self, *items: _T) -> None:
+    def add_items_keeping_smallest_keys(self, *items: _T) -> None:
         """Add items to the collector, which keeps those with the smallest sort keys up to its limit, and counts all.
 
         A later item can displace an earlier one.
@@ -73,17 +74,17 @@ class FirstItemsBySortKey(Generic[_T]):
         self._all += len(items)
         self._kept += items
         if len(self._kept) > 2 * self._most:
-            self._kept = self.first_items_by_sort_key()
+            self._kept = self.items_with_smallest_keys()
 
-    def add_items_of_collector(self, other: FirstItemsBySortKey[_T]) -> None:
-        """Add the items of another collector of first items to this one.
+    def merge_items_with_smallest_keys(self, other: FirstItemsBySortKey[_T]) -> None:
+        """Merge the items of another collector into this one, which keeps those with the smallest sort keys.
 
-        The kept items and the counts of all items are merged.
+        The counts of all items are added.
         """
-        self.add_and_keep_first_by_key(*other.first_items_by_sort_key())
+        self.add_items_keeping_smallest_keys(*other.items_with_smallest_keys())
         self._all += other.number_left_out
 
-    def first_items_by_sort_key(self) -> list[_T]:
+    def items_with_smallest_keys(self) -> list[_T]:
         """Return a list of the items with the smallest sort keys of all items added to the collector, in sort order.
 
         It has at most ``most`` items.

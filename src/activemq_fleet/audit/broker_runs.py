@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from activemq_fleet.audit.evidence import LogEvidence, LoggedMinute
+from activemq_fleet.audit.evidence import LoggedMinute, LogRecordEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun
 from activemq_fleet.node.log.kinds import LogEvent
 from activemq_fleet.node.log.log_records import Record
@@ -120,7 +120,7 @@ class ObservedBrokerRun:
 
 
 def observed_broker_runs(
-    evidence: Iterable[LogEvidence], logged_minutes: Sequence[LoggedMinute] = ()
+    evidence: Iterable[LogRecordEvidence], logged_minutes: Sequence[LoggedMinute] = ()
 ) -> list[ObservedBrokerRun]:
     """Return the runs of a broker that its log evidence shows, in the order of the log.
 
@@ -143,7 +143,7 @@ class _RunReader:
         self._term: ObservedBrokerRun | None = None
         self._tried: datetime | None = None
 
-    def take(self, seen: LogEvidence) -> None:
+    def take(self, seen: LogRecordEvidence) -> None:
         if seen.kind == "LIFE-STORE-CHOSEN" or self._is_another_start(seen):
             self._begin(seen)
         term = self._term or self._begin_unseen(seen)
@@ -161,13 +161,13 @@ class _RunReader:
             self._terms.append(self._term)
         return self._terms
 
-    def _is_another_start(self, seen: LogEvidence) -> bool:
+    def _is_another_start(self, seen: LogRecordEvidence) -> bool:
         """Return whether a log record is of a new broker process, so that the previous run ended without a record."""
         if seen.kind == "LIFE-REFRESH":
             return True
         return seen.kind in _OF_STARTS and self._term is not None and self._term.was_active and self._term.end == "open"
 
-    def _begin(self, seen: LogEvidence) -> None:
+    def _begin(self, seen: LogRecordEvidence) -> None:
         """Begin a run of a broker, or continue a run that has only begun to read its files."""
         chosen = seen.at if seen.kind == "LIFE-STORE-CHOSEN" else None
         if self._term is not None and self._term.is_new:
@@ -185,12 +185,12 @@ class _RunReader:
         self._term.is_new, self._term.first = chosen is None, seen.at
         self._tried = None
 
-    def _begin_unseen(self, seen: LogEvidence) -> ObservedBrokerRun:
+    def _begin_unseen(self, seen: LogRecordEvidence) -> ObservedBrokerRun:
         """Begin a run of a broker whose beginning its log does not show."""
         self._term = ObservedBrokerRun(seen.host, seen.sequence, last=seen.at)
         return self._term
 
-    def _apply_record(self, term: ObservedBrokerRun, seen: LogEvidence, before: str) -> None:
+    def _apply_record(self, term: ObservedBrokerRun, seen: LogRecordEvidence, before: str) -> None:
         story = self._story
         term.pure |= story.phase == "attached" or seen.kind.startswith("PMS-") or story.promoted
         term.unclean |= seen.kind in _UNCLEAN
@@ -207,7 +207,7 @@ class _RunReader:
         term.last = max(term.last or seen.last_record_time, seen.last_record_time)
         self._note_activity(term, seen)
 
-    def _note_wait(self, term: ObservedBrokerRun, seen: LogEvidence) -> None:
+    def _note_wait(self, term: ObservedBrokerRun, seen: LogRecordEvidence) -> None:
         """Note when the run began to wait for its lock, and when it got the lock."""
         if term.started is not None or term.was_active_before:
             return
@@ -226,7 +226,7 @@ class _RunReader:
     def _has_tried_long(self, now: datetime) -> bool:
         return self._tried is not None and (now - self._tried).total_seconds() >= _AT_ONCE
 
-    def _note_activity(self, term: ObservedBrokerRun, seen: LogEvidence) -> None:
+    def _note_activity(self, term: ObservedBrokerRun, seen: LogRecordEvidence) -> None:
         """Note when the broker of the run became active."""
         if self._story.phase == "started" and term.started is None:
             term.started = seen.at
@@ -237,7 +237,7 @@ class _RunReader:
             term.was_active_before = True
 
 
-def log_event_from_evidence(evidence: LogEvidence) -> LogEvent:
+def log_event_from_evidence(evidence: LogRecordEvidence) -> LogEvent:
     """Return a piece of evidence from a broker's log as a LogEvent, the type from which broker runs are computed.
 
     The event has the kind, time, thread and fields of the evidence, but not the text of the log record.
@@ -246,7 +246,7 @@ def log_event_from_evidence(evidence: LogEvidence) -> LogEvent:
     return LogEvent(evidence.kind, record, evidence.fields)
 
 
-def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedBrokerRun) -> bool:
+def _ends_run(seen: LogRecordEvidence, phase: str, before: str, term: ObservedBrokerRun) -> bool:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED", "LIFE-MASTERFAIL-STOP"):
         return True
     if seen.kind == "IO-STOP-BROKER":
@@ -254,7 +254,7 @@ def _ends_run(seen: LogEvidence, phase: str, before: str, term: ObservedBrokerRu
     return phase in ("stopping", "stopped", "failed") and phase != before
 
 
-def _was_active(term: ObservedBrokerRun, seen: LogEvidence) -> bool:
+def _was_active(term: ObservedBrokerRun, seen: LogRecordEvidence) -> bool:
     """Return whether the last record of a broker run shows that the broker was active before its log began."""
     if term.chosen is not None or term.started is not None or term.waited is not None:
         return False
@@ -263,7 +263,7 @@ def _was_active(term: ObservedBrokerRun, seen: LogEvidence) -> bool:
     )
 
 
-def _end_of(seen: LogEvidence, phase: str) -> End:
+def _end_of(seen: LogRecordEvidence, phase: str) -> End:
     if seen.kind in ("LOCK-LOST", "RLD-DEMOTED"):
         return "lost_lock"
     if seen.kind == "IO-STOP-BROKER":

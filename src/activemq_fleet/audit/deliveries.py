@@ -14,12 +14,12 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.event_records import EventReceipt, JournaledEvent, PublishedEvent
+from activemq_fleet.audit.event_records import EventReceipt, EventWithJournalRecords, PublishedEvent
 from activemq_fleet.audit.reached_ranges import (
     EventRange,
     Reach,
     SubscriberSubscriptions,
-    Subscription,
+    TopicFilterSubscription,
     event_or_barrier_topic_prefix,
 )
 
@@ -65,7 +65,9 @@ class _Stream:
     topics: dict[str, dict[int, EventRange]] = field(default_factory=dict)
     barriers: dict[str, dict[int, EventRange]] = field(default_factory=dict)
 
-    def reached_event_range_during(self, subscriber: SubscriberSubscriptions, subscription: Subscription) -> EventRange:
+    def reached_event_range_during(
+        self, subscriber: SubscriberSubscriptions, subscription: TopicFilterSubscription
+    ) -> EventRange:
         """Return the range of this stream's events that reached its subscriber during one of its subscriptions.
 
         The range is the smallest and the largest SEQ and position of these events. It is an empty EventRange if none
@@ -123,7 +125,7 @@ class DeliveryJudge:
         }
 
     def outcomes_with_deliveries(
-        self, events: Iterable[JournaledEvent]
+        self, events: Iterable[EventWithJournalRecords]
     ) -> Iterator[tuple[EventOutcome | None, list[Delivery]]]:
         """Yield the delivery outcome of each published event, together with its deliveries to subscribers.
 
@@ -153,7 +155,7 @@ class DeliveryJudge:
                 deliveries,
             )
 
-    def _delivery_of_receipt(self, event: JournaledEvent, receipt: EventReceipt) -> Delivery:
+    def _delivery_of_receipt(self, event: EventWithJournalRecords, receipt: EventReceipt) -> Delivery:
         """Return the delivery that a subscriber's receipt of an event shows.
 
         A gap before the receipt cannot hide a later handling.
@@ -171,7 +173,7 @@ class DeliveryJudge:
             verdict, reason = "stuck", words.NOT_HANDLED
         return Delivery(event.event_id, receipt.subscriber, verdict, reason, receipt.attempts)
 
-    def _missed_deliveries(self, event: JournaledEvent) -> Iterator[Delivery]:
+    def _missed_deliveries(self, event: EventWithJournalRecords) -> Iterator[Delivery]:
         """Yield an event's deliveries to the subscribers that were expected to receive it, but have no record of it.
 
         Where several agents published the event, only the worst delivery to each subscriber is yielded.
@@ -196,7 +198,7 @@ class DeliveryJudge:
         for wanted, is_open, came in self._lasting.get(((copy.agent, copy.epoch), name), ()):
             if (
                 came.has_earlier_event(copy)
-                and (is_open or came.reaches_event(copy))
+                and (is_open or came.ends_at_or_after_event(copy))
                 and topic_filter_matches(wanted, copy.topic)
             ):
                 return True

@@ -70,8 +70,8 @@ class EventReceipt:
 
 
 @dataclass(slots=True)
-class JournaledEvent:
-    """An event with the records about it in the journals of all agents.
+class EventWithJournalRecords:
+    """An event with the records about it in the event journals of all agents.
 
     ``topic`` is the publisher's, else the subscribers'.
     """
@@ -84,7 +84,7 @@ class JournaledEvent:
     receipts: list[EventReceipt]
 
 
-def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[JournaledEvent]:
+def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[EventWithJournalRecords]:
     """Yield the events that records of agents' event journals describe.
 
     The records must be ordered by event id; the records of one event may come in any order.
@@ -93,7 +93,7 @@ def events_from_records(records: Iterable[EventRecordWithPosition]) -> Iterator[
         yield _build_event(event_id, list(records_of_event))
 
 
-def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> JournaledEvent:
+def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> EventWithJournalRecords:
     parts_of_id = parse_event_id(event_id)
     published, received = dict[str, list[EventRecordWithPosition]](), dict[str, list[EventRecordWithPosition]]()
     for record in sorted(records, key=lambda record: (record.agent, record.place)):
@@ -108,7 +108,7 @@ def _build_event(event_id: str, records: list[EventRecordWithPosition]) -> Journ
         copies.append(PublishedEvent(*parts_of_id, topic=topic))
     for copy in copies:
         copy.topic = copy.topic or topic
-    return JournaledEvent(
+    return EventWithJournalRecords(
         event_id,
         topic,
         is_barrier=any(receipt.is_barrier for receipt in receipts)

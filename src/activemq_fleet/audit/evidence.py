@@ -17,7 +17,7 @@ SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class LogEvidence:
+class LogRecordEvidence:
     """A record of a broker's log that is evidence of a possible incident.
 
     It is timed by the clock of ``host``. ``count`` records of the same meaning were logged from ``at`` to ``last``,
@@ -128,9 +128,9 @@ class PairNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """An incident: something that went wrong on a host.
+    """An incident: a problem of a host or its pair that an audit found, with its times, cause and remedy.
 
-    It has a cause and a remedy. It is a row of the dataset ``incidents`` without the row's id.
+    It is a row of the dataset ``incidents`` without the row's id.
     """
 
     kind: IncidentKind

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from activemq_fleet.audit import verdict_words as words
-from activemq_fleet.audit.journal_lines import JournalFileSummary
+from activemq_fleet.audit.journal_lines import EventJournalFileSummary
 from activemq_fleet.audit.journals import AgentJournalGap
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import UNREAD, InputGap
@@ -19,11 +19,13 @@ _CUT = re.compile(r"\b(?:cut|truncated|damaged|missing)\b", re.IGNORECASE)
 MOST_GAPS = 500
 
 
-def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterable[str]]) -> list[InputGap]:
-    """Return the gaps in collected log files, such as files that are cut off or missing.
+def gaps_from_incomplete_log_files(
+    logs: Sequence[LogFileSummary], file_names_by_host: Mapping[str, Iterable[str]]
+) -> list[InputGap]:
+    """Return a gap for each collected log file that is cut off, missing or not readable.
 
-    Records that could not be parsed are gaps, too; they weigh where they are many. ``names`` are those of all log files
-    by host.
+    Records that could not be parsed are gaps, too; they weigh where they are many. ``file_names_by_host`` are the names
+    of all log files.
     """
     problems = sorted({(summary.host, summary.file, problem) for summary in logs for problem in summary.problems})
     gaps = [
@@ -32,7 +34,7 @@ def gaps_in_log_files(logs: Sequence[LogFileSummary], names: Mapping[str, Iterab
     ]
     gaps += [
         InputGap(host, problem)
-        for host, file_names in sorted(names.items())
+        for host, file_names in sorted(file_names_by_host.items())
         for problem in missing_rolled_file_messages(file_names)
     ]
     unread = sorted(
@@ -60,25 +62,27 @@ def journal_gap_sort_key(gap: AgentJournalGap) -> tuple[str, str, int]:
     return gap.agent, gap.epoch, gap.jseq
 
 
-def gaps_for_foreign_journals(files: Iterable[JournalFileSummary], host_of: Mapping[str, str]) -> list[InputGap]:
+def gaps_for_journals_from_other_hosts(
+    files: Iterable[EventJournalFileSummary], host_by_agent: Mapping[str, str]
+) -> list[InputGap]:
     """Return a gap for each journal file that contains lines of an agent of another host.
 
-    Only the first ``MOST_GAPS`` gaps are returned. ``host_of`` is what ``journal_host_by_agent`` returns.
+    Only the first ``MOST_GAPS`` gaps are returned. ``host_by_agent`` is what ``journal_host_by_agent`` returns.
     """
     claims = sorted(
         {
             (part.host, part.file, part.agent)
             for file in files
             for part in file.parts.values()
-            if part.agent is not None and host_of.get(part.agent, part.host) != part.host
+            if part.agent is not None and host_by_agent.get(part.agent, part.host) != part.host
         }
     )
     return [
         InputGap(
             host,
             f"the audit ignores the records of the agent {agent} in this file, because it uses only the event journal "
-            f"on {host_of[agent]}, the host of this agent. If the agent runs on {host} instead, set -i to an inventory "
-            "that contains the agent on this host",
+            f"on {host_by_agent[agent]}, the host of this agent. If the agent runs on {host} instead, set -i to an "
+            "inventory that contains the agent on this host",
             file,
         )
         for host, file, agent in claims[:MOST_GAPS]
@@ -103,7 +107,7 @@ def _gap_text(gap: AgentJournalGap) -> str:
 
 
 def missing_records_and_unreadable_lines(
-    gaps: Iterable[AgentJournalGap], files: Iterable[JournalFileSummary]
+    gaps: Iterable[AgentJournalGap], files: Iterable[EventJournalFileSummary]
 ) -> list[InputGap]:
     """Return a list of the gaps in agents' event journals, as InputGap: missing records, then unreadable lines.
 

@@ -15,7 +15,7 @@ from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun
 from activemq_fleet.audit.evidence import (
     Incident,
-    LogEvidence,
+    LogRecordEvidence,
     PairNode,
     new_incident,
     seconds_between,
@@ -28,7 +28,7 @@ from activemq_fleet.audit.log_record_incidents import (
     incident_of_series,
     repeated_record_incidents,
     shorten_text,
-    split_into_series,
+    split_evidence_at_time_gaps,
 )
 from activemq_fleet.audit.logged_bridges import LoggedBridge, bridges_from_log_evidence, link_name_of_connector
 from activemq_fleet.audit.process_ends import describe_process_end
@@ -73,7 +73,7 @@ _BEFORE = timedelta(minutes=2)
 
 
 def host_incidents(
-    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+    node: PairNode, evidence: Sequence[LogRecordEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> list[Incident]:
     """Return the incidents of one broker host that its log and its broker's runs show.
 
@@ -103,7 +103,7 @@ def host_incidents(
 
 
 def _demotions(
-    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+    node: PairNode, evidence: Sequence[LogRecordEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
     """Yield an incident for each lock that a broker lost, until its node is a standby or active again."""
     for index, term in enumerate(runs):
@@ -131,7 +131,7 @@ def _demotions(
         )
 
 
-def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvidence | None:
+def _lost_lock_reason(evidence: Sequence[LogRecordEvidence], lost: datetime) -> LogRecordEvidence | None:
     """Return the last log record before a lost lock that gives a reason; None without one."""
     reasons = [
         record for record in evidence if record.kind in advice.LOST_LOCKS and lost - _BEFORE <= record.at <= lost
@@ -140,7 +140,7 @@ def _lost_lock_reason(evidence: Sequence[LogEvidence], lost: datetime) -> LogEvi
     return strong[-1] if strong else reasons[-1] if reasons else None
 
 
-def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
+def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogRecordEvidence]:
     """Yield evidence of each active broker run that ended soon after its start, without a log record.
 
     Another run followed.
@@ -149,11 +149,11 @@ def _silent_ends(runs: Sequence[ObservedBrokerRun]) -> Iterator[LogEvidence]:
         begins = following.first or following.chosen
         if run.end == "silent" and run.started and begins and begins - run.started <= SOON:
             text = "the broker process ended soon after it had started, and logged no reason"
-            yield LogEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
+            yield LogRecordEvidence(run.host, run.place, run.last or run.started, _SILENT, {}, text)
 
 
 def _failing_starts(
-    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+    node: PairNode, evidence: Sequence[LogRecordEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
     """Yield an incident for each series of broker starts that failed, at once or soon after the broker was ready.
 
@@ -162,7 +162,7 @@ def _failing_starts(
     """
     explained = [record.at for record in evidence if record.kind == STORE]
     explained += [run.ended for run in runs if run.end == "failed" and run.waited and run.locked and run.ended]
-    failed: list[LogEvidence] = []
+    failed: list[LogRecordEvidence] = []
     ready: datetime | None = None
     for record in evidence:
         if record.kind in _STARTED:
@@ -178,7 +178,7 @@ def _failing_starts(
 
 
 def _incident_of_failed_starts(
-    node: PairNode, failed: Sequence[LogEvidence], explained: Sequence[datetime]
+    node: PairNode, failed: Sequence[LogRecordEvidence], explained: Sequence[datetime]
 ) -> Iterator[Incident]:
     # One start can log a record of each kind.
     counts = Counter(record.kind for record in failed)
@@ -258,21 +258,21 @@ def _slow_starts(node: PairNode, runs: Sequence[ObservedBrokerRun]) -> Iterator[
 
 
 def _lock_errors(
-    node: PairNode, evidence: Sequence[LogEvidence], runs: Sequence[ObservedBrokerRun]
+    node: PairNode, evidence: Sequence[LogRecordEvidence], runs: Sequence[ObservedBrokerRun]
 ) -> Iterator[Incident]:
     """Yield incidents of store locks that could not be renewed, although the broker kept its lock."""
     lost = [run.ended for run in runs if run.end == "lost_lock" and run.ended is not None]
     kept = [record for record in evidence if not any(at - _BEFORE <= record.at <= at + _BEFORE for at in lost)]
     sentence, advised = advice.LOCK_ERROR
-    for series in split_into_series(kept):
+    for series in split_evidence_at_time_gaps(kept):
         signs = [replace(record, fields={"what": "lock", "who": ""}) for record in series]
         cause = f"On {short_name(node.host)} {sentence} {len(series)} times."
         yield incident_of_series(node, signs, "store_error", cause, advised)
 
 
-def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _store_error_incidents(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of store errors, with the most specific error as its cause."""
-    for series in split_into_series(evidence):
+    for series in split_evidence_at_time_gaps(evidence):
         error_kinds = {record.fields["what"] for record in series}
         # The most specific: a full disk also causes failed writes, a missing file also corrupt references.
         what = next(kind for kind in ("full", "database", "missing", "corrupt", "write") if kind in error_kinds)
@@ -288,10 +288,10 @@ def _store_error_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> I
 
 
 def _refusals(
-    node: PairNode, refusals: Sequence[LogEvidence], bridges: Sequence[LogEvidence], names: tuple[str, ...]
+    node: PairNode, refusals: Sequence[LogRecordEvidence], bridges: Sequence[LogRecordEvidence], names: tuple[str, ...]
 ) -> Iterator[Incident]:
     """Yield one incident for each series of refusals of clients or bridges, for all accounts together."""
-    for series in split_into_series(refusals):
+    for series in split_evidence_at_time_gaps(refusals):
         kinds = {record.fields["what"] for record in series}
         advised = (
             advice.REFUSED_RIGHTS
@@ -307,7 +307,7 @@ def _refusals(
         yield replace(incident, mark="", peer=peer, names=() if peer else names)
 
 
-def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
+def _describe_refusals(series: Sequence[LogRecordEvidence]) -> Iterator[str]:
     """Yield a phrase for each kind of client and account that a broker refused, and one for the accounts left out."""
     times: Counter[tuple[str, str]] = Counter()
     for record in series:
@@ -320,7 +320,7 @@ def _describe_refusals(series: Sequence[LogEvidence]) -> Iterator[str]:
         yield f"{len(times) - SHOWN_NAMES} more accounts are not listed here"
 
 
-def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]) -> str:
+def _refusing_peer(series: Sequence[LogRecordEvidence], bridges: Sequence[LogRecordEvidence]) -> str:
     """Return the name of the broker that refused a host's bridges; empty for clients, or if it is unknown.
 
     The record of the refusal does not name the broker. Other records of the bridge do; up to 5.7 a bridge can be
@@ -337,13 +337,13 @@ def _refusing_peer(series: Sequence[LogEvidence], bridges: Sequence[LogEvidence]
     return peers.pop() if len(peers) == 1 else ""
 
 
-def _bridge_end_after(refusal: LogEvidence, bridges: Sequence[LogEvidence]) -> LogEvidence | None:
+def _bridge_end_after(refusal: LogRecordEvidence, bridges: Sequence[LogRecordEvidence]) -> LogRecordEvidence | None:
     """Return the first log record of a bridge's end soon after its refusal; None without one."""
     ends = (record for record in bridges if record.kind == "NET-DOWN" and record.sequence > refusal.sequence)
     return next((record for record in ends if record.at - refusal.at <= _ENDS_WITHIN), None)
 
 
-def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _duplicate_bridges(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield incidents of two bridges with one client id.
 
     They are reported twice, or once if the host starts and accepts a link.
@@ -364,7 +364,7 @@ def _duplicate_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Itera
     for client, client_records in groupby(
         sorted(duplicates, key=lambda record: (record.fields["who"], record.at)), key=lambda o: o.fields["who"]
     ):
-        for series in split_into_series(client_records):
+        for series in split_evidence_at_time_gaps(client_records):
             if sum(record.count for record in series) < 2 and not has_both_ends:
                 continue
             is_reported = True
@@ -384,7 +384,7 @@ class _Breaks:
     """Successive breaks of the network bridges to one broker, each soon after the bridge came up."""
 
     peer: str
-    breaks: list[LogEvidence] = field(default_factory=list)
+    breaks: list[LogRecordEvidence] = field(default_factory=list)
     destinations: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -394,12 +394,12 @@ class _Breaks:
         return errors.most_common(1)[0][0] if errors else ""
 
 
-def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _breaking_bridges(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield an incident for each network bridge that repeatedly breaks immediately after it comes up.
 
     A bridge that breaks because its login or its client id is refused has an incident of that kind.
     """
-    up: dict[str, LogEvidence] = {}
+    up: dict[str, LogRecordEvidence] = {}
     series: dict[str, _Breaks] = {}
     for record in evidence:
         if record.kind == "NET-UP":
@@ -421,7 +421,7 @@ def _breaking_bridges(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
         yield from _incident_of_breaks(node, breaks)
 
 
-def _remove_broken_bridge(ended: LogEvidence, up: dict[str, LogEvidence]) -> LogEvidence | None:
+def _remove_broken_bridge(ended: LogRecordEvidence, up: dict[str, LogRecordEvidence]) -> LogRecordEvidence | None:
     """Remove and return the bridge in ``up`` that a log record shows to be broken.
 
     A NET-DOWN record names only the peer.
@@ -465,13 +465,13 @@ def _incident_of_breaks(node: PairNode, breaks: _Breaks) -> Iterator[Incident]:
     )
 
 
-def _refused_frames(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _refused_frames(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield an incident for each address whose frames exceeded a connector's limit many times."""
-    by_address: dict[str, list[LogEvidence]] = {}
+    by_address: dict[str, list[LogRecordEvidence]] = {}
     for record in evidence:
         by_address.setdefault(record.fields["who"], []).append(record)
     for address, records in sorted(by_address.items()):
-        for series in split_into_series(records):
+        for series in split_evidence_at_time_gaps(records):
             count = sum(record.count for record in series)
             if count >= BREAKS:
                 sender = f"{address} " if address else "a client or a bridge "

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journals import (
     EpochKey,
+    EventJournalLine,
     JournalEpoch,
     JournalEpochPart,
-    JournalLine,
-    is_sent_barrier,
+    is_barrier_sent_by_agent,
     merge_epoch_parts,
     parse_event_id,
 )
@@ -36,8 +36,8 @@ _KINDS = frozenset(words.KINDS)
 _RECEIVED = frozenset((*words.RECEIVING, "barrier"))
 
 
-class ParsedJournalLine(NamedTuple):
-    """A parsed line of an agent's journal.
+class ParsedEventJournalLine(NamedTuple):
+    """A parsed line of an agent's event journal.
 
     It has a record, and a problem if the line cannot be read. ``record`` is None where agent, epoch or number are not
     known, and its kind where the rest cannot be read. ``broker`` and ``conn`` are those that the record names, a broker
@@ -45,16 +45,16 @@ class ParsedJournalLine(NamedTuple):
     """
 
     number: int
-    record: JournalLine | None
+    record: EventJournalLine | None
     problem: str | None
     broker: str | None = None
     conn: int | None = None
 
 
-class ConnectionRecord(NamedTuple):
-    """A record in an agent's journal about a connection to a broker.
+class AgentConnectionRecord(NamedTuple):
+    """A record in an agent's event journal that the agent made or lost a connection to a broker.
 
-    The connection was made or lost. The agent runs on ``host``; ``is_up`` is true for a connection that was made.
+    The agent runs on ``host``; ``is_up`` is true for a connection that was made.
     """
 
     host: str
@@ -100,14 +100,14 @@ def _unpacked_pieces(content: memoryview) -> Iterator[tuple[bytes, str | None]]:
         yield from ((bytes(content[at : at + _AT_ONCE]), None) for at in range(0, len(content), _AT_ONCE))
 
 
-def parsed_journal_lines(content: memoryview) -> Iterator[ParsedJournalLine]:
-    """Parse the lines of a file of an agent's event journal, and yield the parsed lines."""
+def parse_event_journal_lines(content: memoryview) -> Iterator[ParsedEventJournalLine]:
+    """Parse the content of a file of an agent's event journal, and yield each parsed line."""
     for number, text, problem in lines_with_number_and_problem(content):
-        yield ParsedJournalLine(number, None, problem) if text is None else parse_journal_line(number, text)
+        yield ParsedEventJournalLine(number, None, problem) if text is None else parse_event_journal_line(number, text)
 
 
-def parse_journal_line(number: int, text: str) -> ParsedJournalLine:
-    """Parse one line of an agent's journal, and return the parsed line.
+def parse_event_journal_line(number: int, text: str) -> ParsedEventJournalLine:
+    """Parse one line of an agent's event journal, and return its number and its record, or the problem of the line.
 
     A torn record gives only agent, epoch and number, if it begins with them.
     """
@@ -124,23 +124,23 @@ def parse_journal_line(number: int, text: str) -> ParsedJournalLine:
             problem = None if line.kind in _KINDS else words.UNKNOWN_KIND
             conn = document.get("conn")
             is_number = type(conn) is int and 0 <= conn < _LARGEST
-            return ParsedJournalLine(
+            return ParsedEventJournalLine(
                 number, line, problem, _utf8_text(document.get("broker")), conn if is_number else None
             )
-        return ParsedJournalLine(number, _torn_record(text), words.UNKNOWN_VERSION)
+        return ParsedEventJournalLine(number, _torn_record(text), words.UNKNOWN_VERSION)
     begins_like_one = text.lstrip(" ").startswith("{") and not is_json
     if begins_like_one or "\0" in text or _GLUED in text:
-        return ParsedJournalLine(number, _torn_record(text), words.TORN)
-    return ParsedJournalLine(number, None, words.FOREIGN)
+        return ParsedEventJournalLine(number, _torn_record(text), words.TORN)
+    return ParsedEventJournalLine(number, None, words.FOREIGN)
 
 
-def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
+def _journal_line_of(fields: Mapping[str, Any]) -> EventJournalLine | None:
     """Return the journal line of a JSON object; None if its agent, epoch, number or kind is missing."""
     agent, epoch, kind = (_utf8_text(fields.get(name)) for name in ("agent", "epoch", "kind"))
     jseq, filters = fields.get("jseq"), fields.get("filters")
     if not (agent and epoch and kind and type(jseq) is int and 1 <= jseq <= _LARGEST):
         return None
-    return JournalLine(
+    return EventJournalLine(
         agent=intern(agent),
         epoch=intern(epoch),
         jseq=jseq,
@@ -155,11 +155,11 @@ def _journal_line_of(fields: Mapping[str, Any]) -> JournalLine | None:
     )
 
 
-def _torn_record(text: str) -> JournalLine | None:
+def _torn_record(text: str) -> EventJournalLine | None:
     head = _HEAD.match(text)
     if head is None:
         return None
-    return JournalLine(
+    return EventJournalLine(
         head[1], head[2], int(head[3]), ts=None, kind=None, event_id=None, rx_id=None, topic=None, came=False,
         filters=None, reason=None,
     )  # fmt: skip
@@ -182,7 +182,7 @@ def _parse_time(value: Any) -> datetime | None:
 
 
 @dataclass(slots=True)
-class JournalFileSummary:
+class EventJournalFileSummary:
     """A summary of one file of an agent's event journal.
 
     It has the parts of agents' journals that the file holds, and the problems of its lines. ``parts``: its content by
@@ -199,7 +199,7 @@ class JournalFileSummary:
     first: datetime | None = None
     last: datetime | None = None
 
-    def count_line(self, line: ParsedJournalLine) -> None:
+    def count_line(self, line: ParsedEventJournalLine) -> None:
         """Count a line of an agent's journal file in the summary of the file."""
         record, number, problem = line.record, line.number, line.problem
         if problem is not None:
@@ -220,41 +220,41 @@ class JournalFileSummary:
         self.first = _earlier(self.first, record.ts)
         self.last = max((at for at in (self.last, record.ts) if at is not None), default=None)
         if is_whole and (parts := parse_event_id(record.event_id or "")):
-            is_own = parts[:2] == key and (record.kind == "accepted" or is_sent_barrier(record))
+            is_own = parts[:2] == key and (record.kind == "accepted" or is_barrier_sent_by_agent(record))
             came = parts[2] if record.kind in _RECEIVED and not is_own else 0
             self.received[parts[:2]] = max(self.received.get(parts[:2], 0), came)
 
 
-def summary_of_too_large_file(host: str, file: str) -> JournalFileSummary:
+def summary_of_too_large_file(host: str, file: str) -> EventJournalFileSummary:
     """Return the summary of a file of an agent's event journal that is too large to be read.
 
     Such a file may hold records of any agent.
     """
-    summary = JournalFileSummary(host, file)
-    summary.count_line(ParsedJournalLine(1, None, words.TOO_LARGE))
+    summary = EventJournalFileSummary(host, file)
+    summary.count_line(ParsedEventJournalLine(1, None, words.TOO_LARGE))
     return summary
 
 
-def summarize_journal_and_connections(
+def summarize_event_journal_file(
     host: str, file: str, content: memoryview
-) -> tuple[JournalFileSummary, list[ConnectionRecord]]:
+) -> tuple[EventJournalFileSummary, list[AgentConnectionRecord]]:
     """Return the summary of a file of an agent's event journal, and the records of connections in the file.
 
     Connections are recorded when they are made or lost.
     """
-    summary, connections = JournalFileSummary(host, file), list[ConnectionRecord]()
-    for line in parsed_journal_lines(content):
+    summary, connections = EventJournalFileSummary(host, file), list[AgentConnectionRecord]()
+    for line in parse_event_journal_lines(content):
         summary.count_line(line)
         record = line.record
         if record is not None and record.kind in ("connected", "connection_lost"):
             is_up = record.kind == "connected"
             at = record.agent, record.epoch, record.jseq, record.ts
-            connections.append(ConnectionRecord(host, *at, is_up, line.broker, record.reason))
+            connections.append(AgentConnectionRecord(host, *at, is_up, line.broker, record.reason))
     return summary, connections
 
 
 def journal_host_by_agent(
-    files: Sequence[JournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
+    files: Sequence[EventJournalFileSummary], hosts: Collection[str], agent_hosts: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by failover agent, the host whose collected directory holds the agent's event journal.
 
@@ -278,12 +278,12 @@ def journal_host_by_agent(
     }
 
 
-def journal_epochs_of_files(
-    files: Sequence[JournalFileSummary], host_of: Mapping[str, str] | None = None
+def journal_epochs_by_agent_and_id(
+    files: Sequence[EventJournalFileSummary], host_by_agent: Mapping[str, str] | None = None
 ) -> tuple[dict[EpochKey, JournalEpoch], dict[EpochKey, int]]:
     """Return the epochs (lifetimes of an agent's store) in all journal files, by the agent and the epoch's id.
 
-    The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_of`` is what
+    The second value is the highest SEQ that a subscriber received, by agent and epoch. ``host_by_agent`` is what
     ``journal_host_by_agent`` returns; without it every line counts.
     """
     received: dict[EpochKey, int] = {}
@@ -294,17 +294,18 @@ def journal_epochs_of_files(
         part
         for file in files
         for part in file.parts.values()
-        if is_agent_journal_on_host(part.agent, part.host, host_of)
+        if is_agent_journal_on_host(part.agent, part.host, host_by_agent)
     )
     return merge_epoch_parts(parts, received), received
 
 
-def is_agent_journal_on_host(agent: str | None, host: str, host_of: Mapping[str, str] | None) -> bool:
-    """Return whether an agent's own event journal is in the directory that was collected from a given host.
+def is_agent_journal_on_host(agent: str | None, host: str, host_by_agent: Mapping[str, str] | None) -> bool:
+    """Return whether an agent's event journal was collected from the host on which the agent runs.
 
-    Only then the agent's journal lines in this directory count. Also returns True if the agent or its host is unknown.
+    ``host`` is the host of the collected directory. Only then the agent's journal lines in this directory count. Also
+    returns True if the agent or its host is unknown.
     """
-    return agent is None or host_of is None or host_of.get(agent, host) == host
+    return agent is None or host_by_agent is None or host_by_agent.get(agent, host) == host
 
 
 def _earlier(known: datetime | None, recorded: datetime | None) -> datetime | None:

@@ -20,8 +20,8 @@ EpochKey = tuple[str, str]
 """An agent's name, and the epoch of its store."""
 
 
-class JournalLine(NamedTuple):
-    """A line of an agent's journal.
+class EventJournalLine(NamedTuple):
+    """A parsed line of an agent's event journal, with the record in it.
 
     The name and the epoch of the agent are known. ``kind`` is None where the rest of the line cannot be read. ``came``:
     the record names a broker or a connection.
@@ -41,7 +41,7 @@ class JournalLine(NamedTuple):
 
 
 class JournalEpochPart(NamedTuple):
-    """The part of an epoch of an agent's journal (lifetime of one store) that one journal file holds.
+    """The records of one epoch (lifetime of an agent's store) that one file of the agent's event journal holds.
 
     ``agent`` and ``epoch`` are None where they are unknown. ``known``: the highest jseq. ``began``: the earliest time.
     ``line``: the last readable line. ``torn``: the last line after which records of an unknown epoch may be lost.
@@ -90,10 +90,10 @@ class EventRecordWithPosition(NamedTuple):
     reason: str | None
 
 
-class SubscriptionChange(NamedTuple):
-    """A change of a subscriber's subscriptions.
+class AgentSubscriptionChange(NamedTuple):
+    """A record in an agent's event journal that the agent subscribed to a topic filter or unsubscribed from it.
 
-    A topic filter was subscribed or unsubscribed. The change has a position in the subscriber's journal.
+    The agent is the subscriber. The change has a position in the subscriber's journal.
     """
 
     subscriber: str
@@ -125,11 +125,11 @@ class MissingRecordCount(NamedTuple):
     records: int
 
 
-JournalFinding = EventRecordWithPosition | SubscriptionChange | AgentJournalGap | MissingRecordCount
+JournalFinding = EventRecordWithPosition | AgentSubscriptionChange | AgentJournalGap | MissingRecordCount
 
 
-def is_sent_barrier(line: JournalLine) -> bool:
-    """Return whether a journal record is about a barrier (marker message) that the agent itself sent.
+def is_barrier_sent_by_agent(line: EventJournalLine) -> bool:
+    """Return whether a line of an event journal records a barrier (marker message) that the agent itself sent.
 
     Returns False for a barrier that the agent received.
     """
@@ -149,7 +149,7 @@ def parse_event_id(event_id: str) -> tuple[str, str, int] | None:
 def merge_epoch_parts(
     parts: Iterable[JournalEpochPart], received: Mapping[EpochKey, int]
 ) -> dict[EpochKey, JournalEpoch]:
-    """Merge the parts of epochs (lifetimes of agents' stores) in all event journal files, and return the epochs.
+    """Return each epoch (lifetime of an agent's store), merged from its parts in one or more event journal files.
 
     ``received``: the highest SEQ that any subscriber received, 0 for none, by the agent and epoch in events' ids.
     """
@@ -198,9 +198,9 @@ def record_position(epoch: JournalEpoch, jseq: int) -> int:
 def gaps_of_absent_journals(
     epochs_in_event_ids: Iterable[EpochKey], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[AgentJournalGap]:
-    """Yield a gap for each absent journal of an agent.
+    """Yield a gap for each epoch (lifetime of an agent's store) whose event journal was not collected.
 
-    Event ids name its epoch (lifetime of an agent's store).
+    Only the ids of events name such an epoch. ``epochs`` are those of the collected journals.
     """
     for agent, epoch in sorted(epochs_in_event_ids):
         if (agent, epoch) not in epochs and _UUID.fullmatch(epoch):
@@ -208,7 +208,7 @@ def gaps_of_absent_journals(
 
 
 def records_and_gaps_in_order(
-    lines: Iterable[JournalLine], epochs: Mapping[EpochKey, JournalEpoch]
+    lines: Iterable[EventJournalLine], epochs: Mapping[EpochKey, JournalEpoch]
 ) -> Iterator[JournalFinding]:
     """Yield the records of agents' event journals, and the gaps among them, in order.
 
@@ -244,7 +244,7 @@ class _EpochReader:
     def __post_init__(self) -> None:
         self._before = self.missing
 
-    def read(self, line: JournalLine) -> Iterator[JournalFinding]:
+    def read(self, line: EventJournalLine) -> Iterator[JournalFinding]:
         is_copy = line.jseq == self._previous
         is_whole = line.kind is not None and not is_copy
         # The number of a line that cannot be read is itself missing.
@@ -256,11 +256,11 @@ class _EpochReader:
         self._read = line.jseq
         yield from self._records_in_line(line, record_position(self.about, line.jseq))
 
-    def _records_in_line(self, line: JournalLine, place: int) -> Iterator[JournalFinding]:
+    def _records_in_line(self, line: EventJournalLine, place: int) -> Iterator[JournalFinding]:
         """Yield the record of a readable journal line, and the changes of subscriptions in it."""
         assert line.kind is not None  # noqa: S101 -- for the type alone
         if line.event_id is not None:
-            is_sent = is_sent_barrier(line)
+            is_sent = is_barrier_sent_by_agent(line)
             parts = parse_event_id(line.event_id)
             if parts and parts[:2] == (self.agent, self.epoch) and (line.kind == "accepted" or is_sent):
                 self._newest_own = max(self._newest_own or (0, 0), (parts[2], self.missing))
@@ -270,7 +270,7 @@ class _EpochReader:
             )  # fmt: skip
         if line.kind in ("subscribed", "unsubscribed"):
             for topic_filter in line.filters or ():
-                yield SubscriptionChange(self.agent, topic_filter, place, line.kind == "subscribed")
+                yield AgentSubscriptionChange(self.agent, topic_filter, place, line.kind == "subscribed")
 
     def end(self) -> Iterator[JournalFinding]:
         yield from self._gap_before(self.about.known + 1)

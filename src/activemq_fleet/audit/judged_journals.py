@@ -7,14 +7,18 @@ from typing import NamedTuple
 
 from activemq_fleet.audit.deliveries import DeliveryJudge, EventOutcome
 from activemq_fleet.audit.event_records import events_from_records
-from activemq_fleet.audit.journal_lines import JournalFileSummary, ParsedJournalLine, journal_epochs_of_files
+from activemq_fleet.audit.journal_lines import (
+    EventJournalFileSummary,
+    ParsedEventJournalLine,
+    journal_epochs_by_agent_and_id,
+)
 from activemq_fleet.audit.journals import (
     AgentJournalGap,
+    AgentSubscriptionChange,
     EpochKey,
+    EventJournalLine,
     EventRecordWithPosition,
-    JournalLine,
     MissingRecordCount,
-    SubscriptionChange,
     records_and_gaps_in_order,
 )
 from activemq_fleet.audit.reached_ranges import reached_ranges_with_keys, subscribers_by_name
@@ -32,7 +36,7 @@ class EventJournalEvaluation(NamedTuple):
 
 
 def evaluate_journals(
-    lines: Collection[JournalLine],
+    lines: Collection[EventJournalLine],
     *,
     truncated_epochs: Collection[EpochKey] = (),
     subscribed_before_events: Collection[str] = (),
@@ -43,13 +47,15 @@ def evaluate_journals(
     ``subscribed_before_events``: the agents that are known to have subscribed to all events before the first; one of
     them without a journal is taken to lack records.
     """
-    epochs, _ = journal_epochs_of_files(_summaries(lines, truncated_epochs))
+    epochs, _ = journal_epochs_by_agent_and_id(_summaries(lines, truncated_epochs))
     ordered = sorted(lines, key=lambda line: (line.agent, epochs[line.agent, line.epoch].rank, line.jseq))
     journal_findings = list(records_and_gaps_in_order(ordered, epochs))
     records = [record for record in journal_findings if isinstance(record, EventRecordWithPosition)]
     missing = dict.fromkeys(subscribed_before_events, 1)
     missing |= {count.agent: count.records for count in journal_findings if isinstance(count, MissingRecordCount)}
-    subscribers = subscribers_by_name(change for change in journal_findings if isinstance(change, SubscriptionChange))
+    subscribers = subscribers_by_name(
+        change for change in journal_findings if isinstance(change, AgentSubscriptionChange)
+    )
     events = list(events_from_records(sorted(records, key=lambda record: record.event_id)))
     reach = dict(reached_ranges_with_keys(events, subscribers, missing))
     judge = DeliveryJudge(subscribers, missing, reach, subscribed_before_events)
@@ -59,12 +65,14 @@ def evaluate_journals(
     )
 
 
-def _summaries(lines: Iterable[JournalLine], truncated_epochs: Collection[EpochKey]) -> list[JournalFileSummary]:
+def _summaries(
+    lines: Iterable[EventJournalLine], truncated_epochs: Collection[EpochKey]
+) -> list[EventJournalFileSummary]:
     """Return a summary of each epoch's journal, as of a file in which nothing readable follows what is cut off."""
-    summaries: dict[EpochKey, JournalFileSummary] = {}
+    summaries: dict[EpochKey, EventJournalFileSummary] = {}
     for line in lines:
         key = line.agent, line.epoch
-        summaries.setdefault(key, JournalFileSummary(*key)).count_line(ParsedJournalLine(1, line, None))
+        summaries.setdefault(key, EventJournalFileSummary(*key)).count_line(ParsedEventJournalLine(1, line, None))
     for key in truncated_epochs:
         summaries[key].parts[key] = summaries[key].parts[key]._replace(torn=2)
     return list(summaries.values())

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
-from activemq_fleet.audit.evidence import LogEvidence
-from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, evidence_of_record, start_error_text
+from activemq_fleet.audit.evidence import LogRecordEvidence
+from activemq_fleet.audit.record_signs import READ, STARTS_FAILED, incident_evidence_in_log_record, start_error_text
 
 TEXT = 2000
 """Maximum number of characters of message and stack trace that are searched."""
@@ -37,17 +37,17 @@ _ABORTED = re.compile(r"attempt to obtain lock aborted|asked to shut down|[Ii]nt
 """A standby was stopped while it waited for its lock."""
 
 
-def evidence_in_log(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
+def evidence_in_log(records: Iterable[LogRecordEvidence]) -> Iterator[LogRecordEvidence]:
     """Yield the evidence of incidents in the records of a host's log.
 
     It consists of broker runs, links, and a count per minute of repeated errors. Only records of failed starts keep
     their text.
     """
-    minutes: dict[tuple[str, str, str, str, str, datetime], LogEvidence] = {}
+    minutes: dict[tuple[str, str, str, str, str, datetime], LogRecordEvidence] = {}
     for record in records:
         if record.kind in OF_RUNS or record.kind in OF_LINKS or record.kind in LOCKS or record.kind in _OTHERS:
             yield _failed_start(record) if record.kind in STARTS_FAILED else replace(record, text="")
-        sign = evidence_of_record(record)
+        sign = incident_evidence_in_log_record(record)
         if sign is None:
             continue
         minute = record.at.replace(second=0, microsecond=0)
@@ -57,7 +57,7 @@ def evidence_in_log(records: Iterable[LogEvidence]) -> Iterator[LogEvidence]:
     yield from minutes.values()
 
 
-def _failed_start(record: LogEvidence) -> LogEvidence:
+def _failed_start(record: LogRecordEvidence) -> LogRecordEvidence:
     """Return the evidence of a failed broker start.
 
     Field ``aborted`` is set where a standby was stopped while it waited.
@@ -66,7 +66,7 @@ def _failed_start(record: LogEvidence) -> LogEvidence:
     return replace(record, fields=fields, text=start_error_text(record.text))
 
 
-def _merge_evidence(known: LogEvidence, sign: LogEvidence) -> LogEvidence:
+def _merge_evidence(known: LogRecordEvidence, sign: LogRecordEvidence) -> LogRecordEvidence:
     first = known if known.sequence <= sign.sequence else sign
     return replace(
         first,

@@ -10,7 +10,7 @@ from datetime import timedelta
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.evidence import (
     Incident,
-    LogEvidence,
+    LogRecordEvidence,
     PairNode,
     new_incident,
     seconds_between,
@@ -55,12 +55,12 @@ _BLOCKED = timedelta(minutes=1)
 """The shortest time for which producers wait for memory that makes an incident: flow control works by waiting."""
 
 
-def repeated_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    """Yield the incidents that repeated records in a host's log show.
+def repeated_record_incidents(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
+    """Yield the incidents of a host for which its log has series of similar records, such as refused connections.
 
-    ``evidence`` holds the records by time.
+    ``evidence`` holds the records, in order of time.
     """
-    by_kind: dict[str, list[LogEvidence]] = {}
+    by_kind: dict[str, list[LogRecordEvidence]] = {}
     for record in evidence:
         by_kind.setdefault(record.kind, []).append(record)
     yield from _exhausted_resources(node, by_kind.get(EXHAUSTED, []))
@@ -75,12 +75,12 @@ def repeated_record_incidents(node: PairNode, evidence: Sequence[LogEvidence]) -
     yield from _reported_errors(node, by_kind.get(REPORTED, []))
 
 
-def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvidence]]:
+def split_evidence_at_time_gaps(evidence: Iterable[LogRecordEvidence]) -> Iterator[list[LogRecordEvidence]]:
     """Split log evidence into series of records that are close in time.
 
     Each record comes at most ``APART`` after the record before it.
     """
-    series: list[LogEvidence] = []
+    series: list[LogRecordEvidence] = []
     until = None
     for record in evidence:
         if series and until is not None and record.at - until > APART:
@@ -93,7 +93,7 @@ def split_into_series(evidence: Iterable[LogEvidence]) -> Iterator[list[LogEvide
 
 
 def incident_of_series(
-    node: PairNode, series: Sequence[LogEvidence], kind: advice.IncidentKind, cause: str, remedy: advice.Remedy
+    node: PairNode, series: Sequence[LogRecordEvidence], kind: advice.IncidentKind, cause: str, remedy: advice.Remedy
 ) -> Incident:
     """Return the incident that a series of similar log records shows.
 
@@ -119,7 +119,7 @@ def shorten_text(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def _event_count(series: Iterable[LogEvidence]) -> int:
+def _event_count(series: Iterable[LogRecordEvidence]) -> int:
     """Return the number of events that a series of log records reports.
 
     It is the largest count of any kind of record. A single event can cause a record of each of several kinds, so the
@@ -131,21 +131,21 @@ def _event_count(series: Iterable[LogEvidence]) -> int:
     return max(counts.values(), default=0)
 
 
-def _exhausted_resources(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _exhausted_resources(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     for what, kind, advised, cause in (
         ("memory", "out_of_memory", advice.OUT_OF_MEMORY, "ran out of memory"),
         ("files", "too_many_open_files", advice.OPEN_FILES, "ran out of file descriptors"),
     ):
-        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+        for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             which = f" ({series[0].fields['who']})" if series[0].fields["who"] else ""
             record = shorten_text(series[0].text)
             text = f"{short_name(node.host)} {cause} {_times(_event_count(series))}{which}: “{record}”."
             yield replace(incident_of_series(node, series, kind, text, advised), mark="")  # type: ignore[arg-type]
 
 
-def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _refused_messages(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield an incident for each series of messages that a broker refused, except those for a missing right."""
-    for series in split_into_series(evidence):
+    for series in split_evidence_at_time_gaps(evidence):
         count = _event_count(series)
         if count >= MESSAGES:
             most = max(series, key=lambda record: record.count)
@@ -153,8 +153,8 @@ def _refused_messages(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterat
             yield incident_of_series(node, series, "refused_messages", cause, advice.REFUSED_MESSAGES)
 
 
-def _missing_rights(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    for series in split_into_series(evidence):
+def _missing_rights(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
+    for series in split_evidence_at_time_gaps(evidence):
         phrases = []
         for who, records in _most_frequent(series):
             user, _, right = who.partition(" ")
@@ -169,7 +169,7 @@ def _missing_rights(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator
 
 
 def _duplicate_clients(
-    node: PairNode, refused: Sequence[LogEvidence], stolen: Sequence[LogEvidence]
+    node: PairNode, refused: Sequence[LogRecordEvidence], stolen: Sequence[LogRecordEvidence]
 ) -> Iterator[Incident]:
     """Yield incidents of client ids that two clients use.
 
@@ -179,7 +179,7 @@ def _duplicate_clients(
         (refused, _CLIENTS, "refused clients, because another connection had the same client id"),
         (stolen, _STOLEN, "closed connections, because another client took over their client id"),
     ):
-        for series in split_into_series(evidence):
+        for series in split_evidence_at_time_gaps(evidence):
             frequent = [(client, count) for client, count in _most_frequent(series) if count >= least]
             if frequent:
                 clients = "; ".join(f"{client[:80]} {_times(count)}" for client, count in frequent)
@@ -188,7 +188,7 @@ def _duplicate_clients(
 
 
 def _blocked_producers(
-    node: PairNode, evidence: Sequence[LogEvidence], limited: Sequence[LogEvidence]
+    node: PairNode, evidence: Sequence[LogRecordEvidence], limited: Sequence[LogRecordEvidence]
 ) -> Iterator[Incident]:
     """Yield incidents of producers that a full store, temporary store or memory blocked."""
     for what, resource, advised in (
@@ -196,7 +196,7 @@ def _blocked_producers(
         ("temp", "the temporary store was full", advice.BLOCKED_TEMP),
         ("memory", "the memory limit was reached", advice.BLOCKED_MEMORY),
     ):
-        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+        for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             began, ended = series[0].at, max(record.last_record_time for record in series)
             if what == "memory" and ended - began < _BLOCKED:
                 continue
@@ -211,12 +211,12 @@ def _blocked_producers(
             yield replace(incident_of_series(node, series, "blocked_producers", cause, advised), mark=what)
 
 
-def _refused_connections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _refused_connections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     for what, least, why, advised in (
         ("limit", 1, "a connector has reached maximumConnections", advice.REFUSED_CONNECTIONS),
         ("tls", _TLS_FAILURES, "their TLS handshake failed", advice.REFUSED_TLS),
     ):
-        for series in split_into_series(record for record in evidence if record.fields["what"] == what):
+        for series in split_evidence_at_time_gaps(record for record in evidence if record.fields["what"] == what):
             count = _event_count(series)
             if count >= least:
                 cause = f"{short_name(node.host)} refused connections {_times(count)}, because {why}"
@@ -224,8 +224,8 @@ def _refused_connections(node: PairNode, evidence: Sequence[LogEvidence]) -> Ite
                 yield incident_of_series(node, series, "refused_connections", cause, advised)
 
 
-def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    for series in split_into_series(evidence):
+def _lost_spool(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
+    for series in split_evidence_at_time_gaps(evidence):
         full = any(record.fields["what"] == "full" for record in series)
         reason = "its disk was full" if full else "its files were missing or damaged"
         cause = (
@@ -235,13 +235,13 @@ def _lost_spool(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Inc
         yield incident_of_series(node, series, "lost_spool", cause, advice.LOST_SPOOL)
 
 
-def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _reconnections(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield incidents of bridges whose failover transport reconnects about once per minute or more often."""
-    by_uri: dict[str, list[LogEvidence]] = {}
+    by_uri: dict[str, list[LogRecordEvidence]] = {}
     for record in evidence:
         by_uri.setdefault(record.fields["who"], []).append(record)
     for uri, records in sorted(by_uri.items()):
-        for series in split_into_series(records):
+        for series in split_evidence_at_time_gaps(records):
             count = sum(record.count for record in series)
             lasted = max(record.last_record_time for record in series) - series[0].at
             if count < _RECONNECTIONS or lasted > count * _BETWEEN_RECONNECTIONS:
@@ -257,17 +257,17 @@ def _reconnections(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[
             yield incident_of_series(node, series, "breaking_bridge", cause, advised)
 
 
-def _slow_stores(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
-    for series in split_into_series(evidence):
+def _slow_stores(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
+    for series in split_evidence_at_time_gaps(evidence):
         count = sum(record.count for record in series)
         if count >= _ACCESSES or any(record.fields["what"] == "replay" for record in series):
             cause = f"The store of {short_name(node.host)} was slow {_times(count)}: “{shorten_text(series[-1].text)}”."
             yield incident_of_series(node, series, "slow_store", cause, advice.SLOW_STORE)
 
 
-def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterator[Incident]:
+def _reported_errors(node: PairNode, evidence: Sequence[LogRecordEvidence]) -> Iterator[Incident]:
     """Yield one incident for each kind of error that a broker's log names."""
-    by_kind: dict[str, list[LogEvidence]] = {}
+    by_kind: dict[str, list[LogRecordEvidence]] = {}
     for record in evidence:
         by_kind.setdefault(record.fields["what"], []).append(record)
     for kind, series in sorted(by_kind.items()):
@@ -277,9 +277,9 @@ def _reported_errors(node: PairNode, evidence: Sequence[LogEvidence]) -> Iterato
         yield incident_of_series(node, series, "reported_error", cause, advised)
 
 
-def _most_frequent(series: Iterable[LogEvidence]) -> list[tuple[str, int]]:
+def _most_frequent(series: Iterable[LogRecordEvidence]) -> list[tuple[str, int]]:
     """Return the names that a series of log records concerns, with numbers of events, the most frequent first."""
-    by_name: dict[str, list[LogEvidence]] = {}
+    by_name: dict[str, list[LogRecordEvidence]] = {}
     for record in series:
         by_name.setdefault(record.fields["who"], []).append(record)
     counts = Counter({name: _event_count(records) for name, records in by_name.items()})

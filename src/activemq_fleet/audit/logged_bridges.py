@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from activemq_fleet.audit.broker_runs import log_event_from_evidence
-from activemq_fleet.audit.evidence import LogEvidence
+from activemq_fleet.audit.evidence import LogRecordEvidence
 from activemq_fleet.node.log.broker_run import REACTIONS, BrokerRun, EstablishedBridge
 
 BROKE = "error at"
@@ -116,7 +116,7 @@ class _Links:
     names: set[str] = field(default_factory=set)
     attempts: dict[str, _DialledLink] = field(default_factory=dict)
 
-    def dial(self, seen: LogEvidence) -> None:
+    def dial(self, seen: LogRecordEvidence) -> None:
         uri = seen.fields.get("remote", "")
         link = self.attempts.get(uri)
         if link is None:
@@ -130,7 +130,7 @@ class _Links:
         elif uri not in self.by_uri:
             self.pending.append((seen.thread, uri))
 
-    def connector(self, seen: LogEvidence) -> None:
+    def connector(self, seen: LogRecordEvidence) -> None:
         name = link_name_of_connector(seen.fields.get("connector", ""))
         self.names.add(name)
         for thread, uri in self.pending:
@@ -138,7 +138,7 @@ class _Links:
                 self.by_uri[uri] = name
         self.pending = [(thread, uri) for thread, uri in self.pending if thread != seen.thread]
 
-    def count_failed_attempt(self, evidence: LogEvidence) -> None:
+    def count_failed_attempt(self, evidence: LogRecordEvidence) -> None:
         """Add a failed connection attempt in a broker's log to the failures of its network link.
 
         The log record names the link, or there is only one link.
@@ -153,8 +153,8 @@ class _Links:
                 link.handshake = None
                 link.failed = evidence.at
 
-    def count_failover_attempts(self, evidence: LogEvidence) -> None:
-        """Count the connection attempts that a failover transport reports in a log record.
+    def count_failover_attempts(self, evidence: LogRecordEvidence) -> None:
+        """Update the links' numbers of failed attempts from a log record, in which a failover transport reports them.
 
         The record has the addresses of the links.
         """
@@ -164,7 +164,7 @@ class _Links:
                 link.failures = max(link.failures, int(evidence.fields.get("n", 0)))
                 link.error = link.error or evidence.fields.get("e", "")[:200]
 
-    def record_broken_handshake(self, evidence: LogEvidence) -> None:
+    def record_broken_handshake(self, evidence: LogRecordEvidence) -> None:
         """Record the time at which the handshake of a broker's network link broke, from a log record.
 
         The connection ended before the other broker sent its name.
@@ -220,7 +220,9 @@ def _addresses_in(uri: str) -> set[tuple[str, int]]:
     return {(host, int(port)) for host, port in _ADDRESS.findall(uri)}
 
 
-def bridges_from_log_evidence(evidence: Iterable[LogEvidence], log_end: datetime | None = None) -> list[LoggedBridge]:
+def bridges_from_log_evidence(
+    evidence: Iterable[LogRecordEvidence], log_end: datetime | None = None
+) -> list[LoggedBridge]:
     """Return the network bridges of a host that the evidence in its log shows.
 
     They are shown over time. They are in the order of the log, which ends at ``log_end``.
@@ -246,7 +248,7 @@ class _BridgeReader:
         self._newest: datetime | None = None
         self._host: str | None = None
 
-    def take(self, seen: LogEvidence) -> None:
+    def take(self, seen: LogRecordEvidence) -> None:
         before = {bridge.local: bridge for bridge in self._story.established_bridges}
         if seen.kind == "LIFE-STORE-CHOSEN":
             self._close_all_bridges(seen, "the broker process ended without a log record")
@@ -263,7 +265,7 @@ class _BridgeReader:
         for local in before.keys() - now.keys():
             self._close_bridge(local, seen)
 
-    def _read_other(self, seen: LogEvidence, had: dict[str, EstablishedBridge]) -> None:
+    def _read_other(self, seen: LogRecordEvidence, had: dict[str, EstablishedBridge]) -> None:
         if seen.kind == "NET-DIAL":
             self._links.dial(seen)
         elif seen.kind == "NET-CONNECTOR-UP":
@@ -282,7 +284,7 @@ class _BridgeReader:
             self._links.count_failed_attempt(seen)
             self._count_failed_attempt(seen)
 
-    def _open_bridge(self, local: str, up: EstablishedBridge, seen: LogEvidence) -> None:
+    def _open_bridge(self, local: str, up: EstablishedBridge, seen: LogRecordEvidence) -> None:
         if local in self._up:
             self._record_end(self._up.pop(local), seen.at, "a new bridge replaced it")
         # The log shows an address that this host dialled in the same form as the address of a broker that dialled it.
@@ -297,14 +299,14 @@ class _BridgeReader:
     def _next_accepted_link(self) -> str | None:
         return self._passive.pop(0) if self._passive else None
 
-    def _close_bridge(self, local: str, seen: LogEvidence) -> None:
+    def _close_bridge(self, local: str, seen: LogRecordEvidence) -> None:
         bridge = self._up.pop(local, None)
         if bridge is None:
             return
         bridge.seen_loss = seen.kind in _LOST
         self._record_end(bridge, seen.at, _cause_of_end(seen))
 
-    def _close_all_bridges(self, seen: LogEvidence, cause: str) -> None:
+    def _close_all_bridges(self, seen: LogRecordEvidence, cause: str) -> None:
         for bridge in self._up.values():
             # The log does not record the end: the bridge ended before the next run began.
             self._mark_predecessor_rebuilt(bridge, self._last.get(_bridge_key(bridge)))
@@ -335,7 +337,7 @@ class _BridgeReader:
         if known is not None and not known.rebuilt:
             known.rebuilt, known.back, known.back_peer = True, bridge.began, bridge.peer
 
-    def _count_failed_attempt(self, seen: LogEvidence) -> None:
+    def _count_failed_attempt(self, seen: LogRecordEvidence) -> None:
         """Count a failed connection attempt for the outgoing link that was lost, where one is known."""
         for known in self._last.values():
             if known.direction == "out" and not known.rebuilt:
@@ -384,7 +386,7 @@ def _bridge_key(bridge: LoggedBridge) -> tuple[str | None, ...]:
     return (bridge.link, bridge.direction, bridge.peer if bridge.direction == "in" else None)
 
 
-def _cause_of_end(seen: LogEvidence) -> str:
+def _cause_of_end(seen: LogRecordEvidence) -> str:
     if seen.kind == "NET-REMOTE-ERR":
         return f"{BROKE} the other broker: {_error_text(seen)}"
     if seen.kind == "NET-LOCAL-ERR":
@@ -394,5 +396,5 @@ def _cause_of_end(seen: LogEvidence) -> str:
     return "the broker stopped" if seen.kind.startswith("LIFE-") else "the broker stopped serving"
 
 
-def _error_text(seen: LogEvidence) -> str:
+def _error_text(seen: LogRecordEvidence) -> str:
     return seen.fields.get("e", "").split("\n", 1)[0][:200] or "unknown"

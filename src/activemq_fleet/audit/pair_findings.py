@@ -17,14 +17,14 @@ from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
     Incident,
-    LogEvidence,
     LoggedMinute,
+    LogRecordEvidence,
     PairNode,
     SystemdJournalRecord,
     short_name,
 )
 from activemq_fleet.audit.host_incidents import host_incidents
-from activemq_fleet.audit.journal_lines import ConnectionRecord
+from activemq_fleet.audit.journal_lines import AgentConnectionRecord
 from activemq_fleet.audit.link_incidents import down_link_incidents
 from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_from_log_evidence
@@ -46,17 +46,17 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class FleetEvidence:
+class FleetLogEvidence:
     """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
     ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
-    large frames, by the name of the broker that refused. ``last_served_by_store_and_host``: until when brokers had
-    stores open, by the store and its host.
+    large frames, by the name of the broker that refused. ``last_active_times_by_store_and_host``: until when brokers
+    had stores open, by the store and its host.
     """
 
     refusal_reporting_brokers: frozenset[str] = frozenset()
     frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
-    last_served_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    last_active_times_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained_by_another_log(self, incident: Incident) -> bool:
         """Return whether the log of another host explains an incident.
@@ -67,11 +67,11 @@ class FleetEvidence:
             return True
         if incident.kind != "outage" or incident.began is None:
             return False
-        users = self.last_served_by_store_and_host.get(incident.store, {})
+        users = self.last_active_times_by_store_and_host.get(incident.store, {})
         return any(host != incident.host and until >= incident.began for host, until in users.items())
 
-    def with_peer_frame_limit(self, incident: Incident) -> Incident:
-        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause, or unchanged.
+    def attribute_to_peer_frame_limit(self, incident: Incident) -> Incident:
+        """Return a bridge's incident with the peer's ``maxFrameSize`` as its cause if the peer refused a frame.
 
         The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
         limit is then added to the cause, and the remedy is replaced. All other incidents are returned unchanged.
@@ -109,10 +109,10 @@ class PairFindings:
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
     @property
-    def last_served_by_store_and_host(self) -> dict[str, dict[str, datetime]]:
-        """The last time at which a broker of the pair served a store, by store and host.
+    def last_active_times_by_store_and_host(self) -> dict[str, dict[str, datetime]]:
+        """The last time at which a broker of the pair was active on a store, by store and host.
 
-        A broker serves a store while it has it open, according to the log of its node.
+        A broker is active on a store while it has it open, according to the log of its node.
         """
         served: dict[str, dict[str, datetime]] = {}
         for run in (run for host_runs in self.runs.values() for run in host_runs if run.was_active):
@@ -130,7 +130,7 @@ class PairFindings:
         return {name for incident in self.incidents for name in incident.names if name}
 
     @property
-    def outgoing_bridge_losses_with_peers(self) -> Iterator[tuple[str, ConnectionLoss]]:
+    def outgoing_bridge_losses_with_lost_broker(self) -> Iterator[tuple[str, ConnectionLoss]]:
         """The connection losses of a pair's outgoing bridges, each with the name of the broker that was lost."""
         for bridge in self.bridges:
             if bridge.seen_loss and bridge.direction == "out" and bridge.peer and bridge.ended:
@@ -139,14 +139,14 @@ class PairFindings:
 
 def incident_evidence_of_rows(
     rows: Iterable[Mapping[str, Any]], file_order: Mapping[tuple[str, str], int]
-) -> list[LogEvidence]:
+) -> list[LogRecordEvidence]:
     """Return the log records that are evidence of incidents, from rows of the audit's dataset of log events.
 
     ``text`` of a row is message and stack trace. ``file_order``: the position of each log file among its host's, by
     host and file.
     """
     records = (
-        LogEvidence(
+        LogRecordEvidence(
             host=row["host"],
             sequence=file_order[row["host"], row["file"]] * LINES + row["line"],
             at=row["time"].astimezone(UTC),
@@ -181,18 +181,18 @@ def logged_minutes_of_hosts(hosts: pa.Array, times: pa.Array) -> list[LoggedMinu
 
 
 def pair_findings_of_logs(
-    nodes: Sequence[PairNode], evidence: Iterable[LogEvidence | LoggedMinute | SystemdJournalRecord]
+    nodes: Sequence[PairNode], evidence: Iterable[LogRecordEvidence | LoggedMinute | SystemdJournalRecord]
 ) -> PairFindings:
     """Return the findings about a broker pair from its nodes' logs: runs, bridges and incidents.
 
     ``evidence`` is that in the logs and in the systemd journals, in any order.
     """
     findings = PairFindings(sorted(nodes, key=lambda node: node.host))
-    evidence_by_host: dict[str, list[LogEvidence]] = {}
+    evidence_by_host: dict[str, list[LogRecordEvidence]] = {}
     periods: dict[tuple[str, int], LoggedMinute] = {}
     unit_records: dict[str, list[SystemdJournalRecord]] = {}
     for record_or_period in evidence:
-        if isinstance(record_or_period, LogEvidence):
+        if isinstance(record_or_period, LogRecordEvidence):
             evidence_by_host.setdefault(record_or_period.host, []).append(record_or_period)
         elif isinstance(record_or_period, SystemdJournalRecord):
             unit_records.setdefault(record_or_period.host, []).append(record_or_period)
@@ -257,16 +257,16 @@ def _with_start_of_peer(incident: Incident, starts: Mapping[str, Sequence[dateti
 
 def incidents_of_pair(
     findings: PairFindings,
-    witnesses: Iterable[ConnectionLoss | ConnectionRecord],
+    witnesses: Iterable[ConnectionLoss | AgentConnectionRecord],
     skew: timedelta = SKEW,
     operations: Sequence[PlannedOperation] = (),
-    fleet: FleetEvidence = FleetEvidence(),
+    fleet: FleetLogEvidence = FleetLogEvidence(),
 ) -> list[Incident]:
     """Return the incidents of a broker pair, from its logs and from observations of bridges and agents.
 
     ``witnesses`` are the observations. ``fleet`` is what the logs of other hosts show.
     """
-    losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], ConnectionRecord]()
+    losses, records = list[ConnectionLoss](), dict[tuple[str, str, int], AgentConnectionRecord]()
     for witness in witnesses:
         if isinstance(witness, ConnectionLoss):
             losses.append(witness)
@@ -282,7 +282,7 @@ def incidents_of_pair(
     ]
     return sorted(
         (
-            fleet.with_peer_frame_limit(incident)
+            fleet.attribute_to_peer_frame_limit(incident)
             for incident in incidents
             if not fleet.is_explained_by_another_log(incident)
         ),
@@ -290,10 +290,10 @@ def incidents_of_pair(
     )
 
 
-def pair_and_connection_loss(
+def attribute_loss_to_pair(
     lost_broker: str, loss: ConnectionLoss, hosts_by_name: Mapping[str, set[str]], pair_of: Mapping[str, str]
 ) -> tuple[str, ConnectionLoss] | None:
-    """Return the pair of a broker to which a connection was lost, and the connection loss, as (pair name, loss).
+    """Return (pair name, loss): the pair of the broker to which a connection was lost, and the connection loss.
 
     Returns None if no broker, or brokers of several pairs, have had the name ``lost_broker``. The host of the lost
     broker is added to the connection loss if it is known. ``pair_of``: the pair, else the host, by host.
@@ -305,9 +305,9 @@ def pair_and_connection_loss(
     return pairs.pop(), replace(loss, lost_host=next(iter(hosts)) if len(hosts) == 1 else None)
 
 
-def _losses_of_agents(records: Iterable[ConnectionRecord]) -> Iterator[ConnectionLoss]:
+def _losses_of_agents(records: Iterable[AgentConnectionRecord]) -> Iterator[ConnectionLoss]:
     """Yield the connection losses of agents, each with the connection that the agent made next."""
-    journals: dict[tuple[str, ...], list[ConnectionRecord]] = {}
+    journals: dict[tuple[str, ...], list[AgentConnectionRecord]] = {}
     for record in records:
         if record.at is not None:
             journals.setdefault((record.host, record.agent, record.epoch), []).append(record)

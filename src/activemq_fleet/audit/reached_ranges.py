@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from activemq_fleet.audit.event_records import EventReceipt, JournaledEvent, PublishedEvent
-from activemq_fleet.audit.journals import SubscriptionChange
+from activemq_fleet.audit.event_records import EventReceipt, EventWithJournalRecords, PublishedEvent
+from activemq_fleet.audit.journals import AgentSubscriptionChange
 
 Stream = tuple[str, str, str]
 """A subscriber, and the agent and epoch that published: what one publisher has sent to one subscriber."""
@@ -59,8 +59,8 @@ class EventRange:
         by_seq = event.seq is not None and self.min_seq < event.seq
         return by_seq or (event.first is not None and self.min_first < event.first)
 
-    def reaches_event(self, event: PublishedEvent) -> bool:
-        """Return whether a range of one publisher's events includes a given event or a later one.
+    def ends_at_or_after_event(self, event: PublishedEvent) -> bool:
+        """Return whether a range of one publisher's events ends at or after a given event.
 
         Events are compared by SEQ or by the order of their acceptance.
         """
@@ -68,8 +68,8 @@ class EventRange:
         return by_seq or (event.first is not None and self.max_first >= event.first)
 
 
-class ReceivedRangeKey(NamedTuple):
-    """The key of a range of received events: the publisher's epoch, the subscriber, and what the range consists of.
+class ReceivedEventRangeKey(NamedTuple):
+    """The key of a range of received events: the publisher's epoch, the subscriber, and the kind of the range.
 
     An epoch is the lifetime of the publisher's store; ``stream`` is the epoch and the subscriber. A range consists of
     the receipts between two changes of the subscriptions (``kind`` is ``era``), of the receipts on a topic (``topic``),
@@ -83,11 +83,11 @@ class ReceivedRangeKey(NamedTuple):
     number: int
 
 
-Reach = dict[ReceivedRangeKey, EventRange]
+Reach = dict[ReceivedEventRangeKey, EventRange]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class TopicFilterSubscription:
     """A subscription of a subscriber to a topic filter.
 
     It lasts from one journal position to another. ``end`` is None while the subscription lasts.
@@ -105,7 +105,7 @@ class SubscriberSubscriptions:
     ``changes`` are the sorted journal positions at which any of them began or ended.
     """
 
-    subscriptions: list[Subscription]
+    subscriptions: list[TopicFilterSubscription]
     changes: list[int]
 
     def subscription_change_count_before(self, position: int) -> int:
@@ -113,15 +113,15 @@ class SubscriberSubscriptions:
         return bisect_left(self.changes, position)
 
 
-def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
-    """Return the subscribers by name, from the changes of subscriptions.
+def subscribers_by_name(changes: Iterable[AgentSubscriptionChange]) -> dict[str, SubscriberSubscriptions]:
+    """Return a dictionary from each subscriber's name to its subscriptions, as their changes determine them.
 
-    They have their subscriptions. A filter that is subscribed again continues its subscription.
+    A filter that is subscribed again continues its subscription.
     """
     subscribers: dict[str, SubscriberSubscriptions] = {}
     in_order = sorted(changes, key=lambda change: (change.subscriber, change.filter, change.place))
     for name, of_agent in groupby(in_order, key=lambda change: change.subscriber):
-        subscriptions, places = list[Subscription](), set[int]()
+        subscriptions, places = list[TopicFilterSubscription](), set[int]()
         for wanted, of_filter in groupby(of_agent, key=lambda change: change.filter):
             begin: int | None = None
             for change in of_filter:
@@ -129,18 +129,20 @@ def subscribers_by_name(changes: Iterable[SubscriptionChange]) -> dict[str, Subs
                     continue
                 places.add(change.place)
                 if begin is not None:
-                    subscriptions.append(Subscription(wanted, begin, change.place))
+                    subscriptions.append(TopicFilterSubscription(wanted, begin, change.place))
                 begin = change.place if change.is_subscribed else None
             if begin is not None:
-                subscriptions.append(Subscription(wanted, begin, None))
+                subscriptions.append(TopicFilterSubscription(wanted, begin, None))
         subscribers[name] = SubscriberSubscriptions(subscriptions, sorted(places))
     return subscribers
 
 
 def reached_ranges_with_keys(
-    events: Iterable[JournaledEvent], subscribers: Mapping[str, SubscriberSubscriptions], missing: Mapping[str, int]
-) -> Iterator[tuple[ReceivedRangeKey, EventRange]]:
-    """Yield (ReceivedRangeKey, EventRange) for each range of a publisher's events that reached a subscriber.
+    events: Iterable[EventWithJournalRecords],
+    subscribers: Mapping[str, SubscriberSubscriptions],
+    missing: Mapping[str, int],
+) -> Iterator[tuple[ReceivedEventRangeKey, EventRange]]:
+    """Yield (ReceivedEventRangeKey, EventRange) for each range of a publisher's events that reached a subscriber.
 
     The key has the publisher's epoch, the subscriber and the kind of range. An epoch is the lifetime of the publisher's
     store. ``missing``: the number of missing records by agent. Extremes of parts of the events add up to those of all.
@@ -156,21 +158,21 @@ def reached_ranges_with_keys(
 
 
 def _range_keys(
-    event: JournaledEvent,
+    event: EventWithJournalRecords,
     receipt: EventReceipt,
     copy: PublishedEvent,
     stream: Stream,
     subscribers: Mapping[str, SubscriberSubscriptions],
     missing: Mapping[str, int],
-) -> Iterator[ReceivedRangeKey]:
+) -> Iterator[ReceivedEventRangeKey]:
     """Yield the keys of the event ranges to which a received event belongs."""
     if subscriber := subscribers.get(receipt.subscriber):
-        yield ReceivedRangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
+        yield ReceivedEventRangeKey("era", stream, "", subscriber.subscription_change_count_before(receipt.place))
     hole = receipt.received_hole
     if receipt.is_barrier:
         # One that came on another topic than it was accepted for is forged, and none.
         if event.is_barrier and receipt.topic == copy.topic and copy.topic is not None:
-            yield ReceivedRangeKey(
+            yield ReceivedEventRangeKey(
                 "barrier", stream, event_or_barrier_topic_prefix(copy.topic), -1 if hole is None else hole
             )
     # If no event is missing, the position of an event between two receipts is not needed.
@@ -180,7 +182,7 @@ def _range_keys(
         and missing.get(receipt.subscriber)
         and copy.is_accepted_once_by_publisher
     ):
-        yield ReceivedRangeKey("topic", stream, copy.topic, hole)
+        yield ReceivedEventRangeKey("topic", stream, copy.topic, hole)
 
 
 @lru_cache(1 << 12)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from activemq_fleet.audit import advice
-from activemq_fleet.audit.evidence import LogEvidence
+from activemq_fleet.audit.evidence import LogRecordEvidence
 from activemq_fleet.logs.harmless import harmless_kind_ids
 from activemq_fleet.node.log.root_cause import root_cause
 
@@ -100,7 +100,7 @@ _TEMPLATE = 160
 """Characters of a message by which unexplained records count as the same."""
 
 
-def evidence_of_record(record: LogEvidence) -> LogEvidence | None:
+def incident_evidence_in_log_record(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence of an incident in one log record; None if the record has none.
 
     Examples are a refusal and a store error.
@@ -118,18 +118,18 @@ def evidence_of_record(record: LogEvidence) -> LogEvidence | None:
     return None if record.kind in _ELSEWHERE else _unexplained(record)
 
 
-def _exhausted_resource(record: LogEvidence) -> LogEvidence | None:
+def _exhausted_resource(record: LogRecordEvidence) -> LogRecordEvidence | None:
     memory = _MEMORY.search(record.text)
     if memory:
         return _sign(record, EXHAUSTED, "memory", (memory["what"] or "").strip())
     return _sign(record, EXHAUSTED, "files", "") if _OPEN_FILES.search(record.text) else None
 
 
-def _store_error(record: LogEvidence) -> LogEvidence | None:
+def _store_error(record: LogRecordEvidence) -> LogRecordEvidence | None:
     return _sign(record, STORE, _store_error_kind(record.text) or _OF_STORE[record.kind], "")
 
 
-def _failed_start(record: LogEvidence) -> LogEvidence | None:
+def _failed_start(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the store error that made a broker start fail.
 
     It may also be an error of reading the store, whatever its exception.
@@ -154,12 +154,12 @@ def start_error_text(text: str) -> str:
     return f"{first[:_START_ERROR]}: {cause[:_START_ERROR]}" if cause else first[:_START_ERROR]
 
 
-def _refused_frame(record: LogEvidence) -> LogEvidence | None:
+def _refused_frame(record: LogRecordEvidence) -> LogRecordEvidence | None:
     what = "frame" if record.kind == "TR-FRAME-TOO-LARGE" else "client"
     return _sign(record, FRAME, what, record.fields.get("remote", "").rpartition(":")[0])
 
 
-def _failed_command(record: LogEvidence) -> LogEvidence | None:
+def _failed_command(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence in the failure of a command that a client or a bridge sent to a broker."""
     rights = _right_missing(record)
     if rights is not None:
@@ -171,14 +171,14 @@ def _failed_command(record: LogEvidence) -> LogEvidence | None:
     return _unexplained(record)
 
 
-def _right_missing(record: LogEvidence) -> LogEvidence | None:
+def _right_missing(record: LogRecordEvidence) -> LogRecordEvidence | None:
     rights = _RIGHTS.search(record.text)
     if rights is None:
         return None
     return _sign(record, RIGHTS, "rights", f"{rights['user']} {rights['right']} {rights['destination']}")
 
 
-def _refused_connection(record: LogEvidence) -> LogEvidence | None:
+def _refused_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence of a refused connection of a client or a bridge.
 
     It may be the refusal of the bridge at its other end.
@@ -205,7 +205,7 @@ def _refused_connection(record: LogEvidence) -> LogEvidence | None:
     return _unexplained(record)
 
 
-def _unaccepted_connection(record: LogEvidence) -> LogEvidence | None:
+def _unaccepted_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
     if _CONNECTION_LIMIT.search(record.text):
         return _sign(record, CONNECTIONS, "limit", "")
     if "sd" in record.fields or _PROBE.search(record.text):
@@ -215,11 +215,11 @@ def _unaccepted_connection(record: LogEvidence) -> LogEvidence | None:
     return _unexplained(record)
 
 
-def _stolen_client(record: LogEvidence) -> LogEvidence | None:
+def _stolen_client(record: LogRecordEvidence) -> LogRecordEvidence | None:
     return _sign(record, STOLEN, "client", record.fields.get("client", ""))
 
 
-def _lost_connection(record: LogEvidence) -> LogEvidence | None:
+def _lost_connection(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence of a lost connection of a bridge, which its failover transport replaces.
 
     The bridge has no log record of it.
@@ -227,24 +227,24 @@ def _lost_connection(record: LogEvidence) -> LogEvidence | None:
     return _sign(record, RECONNECTED, "link", _SOCKET.sub("", record.fields.get("uri", "")))
 
 
-def _blocked_producer(record: LogEvidence) -> LogEvidence | None:
+def _blocked_producer(record: LogRecordEvidence) -> LogRecordEvidence | None:
     usage = _USAGE.search(record.fields.get("what") or record.fields.get("u") or "")
     what = "memory" if usage is None else str(usage.lastgroup)
     return _sign(record, BLOCKED, what, record.fields.get("dest") or record.fields.get("q", ""))
 
 
-def _limit_of_store(record: LogEvidence) -> LogEvidence | None:
+def _limit_of_store(record: LogRecordEvidence) -> LogRecordEvidence | None:
     return _sign(record, LIMITED, "store", "")
 
 
-def _spool_error(record: LogEvidence) -> LogEvidence | None:
+def _spool_error(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return the evidence of an error of the temporary store, which holds messages that do not fit in memory."""
     if record.kind == "X-PAGE-IN" and not _SPOOL.search(record.text):
         return _sign(record, STORE, _store_error_kind(record.text) or "corrupt", "")
     return _sign(record, SPOOL, _store_error_kind(record.text) or "lost", "")
 
 
-def _slow_access(record: LogEvidence) -> LogEvidence | None:
+def _slow_access(record: LogRecordEvidence) -> LogRecordEvidence | None:
     seconds = float(record.fields["s"]) if record.kind == "KDB-RECOVERED" else 0.0
     if record.kind == "KDB-RECOVERED" and seconds < SLOW_REPLAY:
         return None
@@ -254,7 +254,7 @@ def _slow_access(record: LogEvidence) -> LogEvidence | None:
 SLOW_REPLAY = 60.0
 """Seconds from which the replay of the store journal at a start counts as slow."""
 _LIMITS = frozenset({"LIMIT-STORE", "X-LIMIT-PERCENT"})
-_READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
+_READERS: Mapping[str, Callable[[LogRecordEvidence], LogRecordEvidence | None]] = {
     **dict.fromkeys(_OF_STORE, _store_error),
     **dict.fromkeys(STARTS_FAILED, _failed_start),
     "TR-FRAME-TOO-LARGE": _refused_frame,
@@ -286,7 +286,7 @@ _READERS: Mapping[str, Callable[[LogEvidence], LogEvidence | None]] = {
 }
 READ = frozenset(_READERS) | _LIMITS
 """The kinds from which records of any level are read."""
-_INCIDENTS: Mapping[Callable[[LogEvidence], LogEvidence | None], tuple[advice.IncidentKind, ...]] = {
+_INCIDENTS: Mapping[Callable[[LogRecordEvidence], LogRecordEvidence | None], tuple[advice.IncidentKind, ...]] = {
     _store_error: ("store_error",),
     _failed_start: ("failing_start", "store_error"),
     _refused_frame: ("refused_frames",),
@@ -336,7 +336,7 @@ def incident_kinds_of_record_kind(kind: str) -> tuple[advice.IncidentKind, ...]:
     return ("reported_error",) if kind in advice.REPORTED else _ELSEWHERE.get(kind, ())
 
 
-def _unexplained(record: LogEvidence) -> LogEvidence | None:
+def _unexplained(record: LogRecordEvidence) -> LogRecordEvidence | None:
     """Return a warning or an error in a log as a disk error, or as unexplained; None for a record of another level."""
     if record.level not in LEVELS:
         return None
@@ -363,7 +363,7 @@ def _disk_error_kind(text: str) -> str | None:
     return "write" if any(error in text for error in _NOT_WRITTEN) else None
 
 
-def _sign(record: LogEvidence, kind: str, what: str, who: str) -> LogEvidence:
+def _sign(record: LogRecordEvidence, kind: str, what: str, who: str) -> LogRecordEvidence:
     first = record.text.split("\n", 1)[0][:300]
     fields = {"what": what, "who": who[:200], "of": record.kind}
     if record.kind.startswith("NET-") and "local" in record.fields:

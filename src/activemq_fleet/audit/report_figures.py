@@ -134,7 +134,9 @@ class ReportPeriod:
         return (moment - self.began) // _MICROSECOND // (self.slice_length // _MICROSECOND)
 
 
-def report_period_covering(time_samples: Iterable[SortedSample], times: Iterable[datetime | None]) -> ReportPeriod:
+def report_period_spanning_times(
+    time_samples: Iterable[SortedSample], times: Iterable[datetime | None]
+) -> ReportPeriod:
     """Return the period of an audit report, from the earliest to the latest of all given times.
 
     It lasts at least 1 s, and begins in 1970 if no time is given. ``time_samples`` are sorted samples of times in
@@ -162,18 +164,18 @@ class IncidentFigures:
         """Count an incident in the figures of an audit report."""
         self.counts[incident.kind] += 1
         self.planned += incident.planned
-        self.gravest.add_and_keep_first_by_key(incident)
+        self.gravest.add_items_keeping_smallest_keys(incident)
 
-    def add_incident_figures(self, other: IncidentFigures) -> None:
-        """Merge the figures about incidents from another task of an audit into the figures of this task."""
+    def merge_incident_figures(self, other: IncidentFigures) -> None:
+        """Add the figures about incidents that a Spark task of the audit computed to these figures."""
         self.counts += other.counts
         self.planned += other.planned
-        self.gravest.add_items_of_collector(other.gravest)
+        self.gravest.merge_items_with_smallest_keys(other.gravest)
 
     @property
     def shown_incidents(self) -> list[Incident]:
         """The incidents that an audit report shows: the gravest ones, sorted by their ends."""
-        gravest = self.gravest.first_items_by_sort_key()
+        gravest = self.gravest.items_with_smallest_keys()
         return sorted(
             gravest, key=lambda incident: (incident.ended or incident.began or _BEGINNING_OF_TIME, incident.incident_id)
         )
@@ -255,12 +257,12 @@ class BridgeFigures:
         """
         bridges = list(bridges)
         self.counts.update(map(_bridge_state, bridges))
-        self.links.add_and_keep_first_by_key(*_link_summaries(bridges))
+        self.links.add_items_keeping_smallest_keys(*_link_summaries(bridges))
 
-    def add_bridge_figures(self, other: BridgeFigures) -> None:
-        """Merge the figures about network bridges from another task of an audit into the figures of this task."""
+    def merge_bridge_figures(self, other: BridgeFigures) -> None:
+        """Add the figures about the network bridges of a pair to these figures."""
         self.counts += other.counts
-        self.links.add_items_of_collector(other.links)
+        self.links.merge_items_with_smallest_keys(other.links)
 
 
 def _bridge_state(bridge: LoggedBridge) -> str:
@@ -283,15 +285,15 @@ class UnexplainedRecordFigures:
         self.wordings = FirstItemsBySortKey[UnexplainedRecordGroup](MOST_WORDINGS, _unexplained_record_sort_key)
 
     def count_unexplained_records(self, records: Iterable[UnexplainedRecordGroup]) -> None:
-        """Count log records that no incident explains in the figures of an audit report."""
+        """Add groups of log records that no incident explains to these figures of an audit report."""
         for wording in records:
             self.count += wording.count
-            self.wordings.add_and_keep_first_by_key(wording)
+            self.wordings.add_items_keeping_smallest_keys(wording)
 
     def add_unexplained_figures(self, other: UnexplainedRecordFigures) -> None:
         """Merge the figures about unexplained log records from another task of an audit into those of this task."""
         self.count += other.count
-        self.wordings.add_items_of_collector(other.wordings)
+        self.wordings.merge_items_with_smallest_keys(other.wordings)
 
 
 def _unexplained_record_sort_key(wording: UnexplainedRecordGroup) -> tuple[Any, ...]:
@@ -311,12 +313,12 @@ def longest_silences(subscriber: str, moments: Iterable[datetime]) -> list[Subsc
     for before, after in pairwise(sorted(moments)):
         length = (after - before) / timedelta(seconds=1)
         if length >= 1:
-            foremost.add_and_keep_first_by_key(SubscriberSilence(subscriber, before, length))
-    return foremost.first_items_by_sort_key()
+            foremost.add_items_keeping_smallest_keys(SubscriberSilence(subscriber, before, length))
+    return foremost.items_with_smallest_keys()
 
 
 @dataclass(frozen=True, slots=True)
-class LogLineCounts:
+class TimeSliceLogLineCounts:
     """The counts of log lines in one time slice.
 
     The counts of warnings and errors are included. The slice begins at ``began``.
@@ -367,13 +369,13 @@ class LogLineFigures:
         self._counts += other._counts
 
     @property
-    def line_counts_by_slice(self) -> list[LogLineCounts]:
+    def line_counts_by_slice(self) -> list[TimeSliceLogLineCounts]:
         """The counts of log lines in each time slice of the report.
 
         Each has the numbers of lines, warnings and errors. Slices without lines are left out.
         """
         return [
-            LogLineCounts(
+            TimeSliceLogLineCounts(
                 self._range.began + number * self._range.slice_length,
                 sum(count for (at, _), count in self._counts.items() if at == number),
                 self._counts[number, "WARN"],
@@ -420,7 +422,7 @@ class EventFigures:
             return
         self.messages[outcome.verdict] += 1
         if outcome.verdict != "delivered":
-            self.worst.add_and_keep_first_by_key(outcome)
+            self.worst.add_items_keeping_smallest_keys(outcome)
         if outcome.handled is not None:
             of_slice = self._slice(self._range.slice_index(outcome.handled))
             of_slice.handled += 1
@@ -431,8 +433,8 @@ class EventFigures:
         """Merge the figures about events from another task of an audit into the figures of this task."""
         self.messages += other.messages
         self.deliveries += other.deliveries
-        self.worst.add_items_of_collector(other.worst)
-        self.silences.add_items_of_collector(other.silences)
+        self.worst.merge_items_with_smallest_keys(other.worst)
+        self.silences.merge_items_with_smallest_keys(other.silences)
         for number, other_slice in other._slices.items():
             event_slice = self._slice(number)
             event_slice.handled += other_slice.handled
@@ -452,7 +454,7 @@ class EventFigures:
         return durations
 
     @property
-    def handled_event_slices(self) -> list[HandledEventsSlice]:
+    def time_slices_with_handled_events(self) -> list[HandledEventsSlice]:
         """The time slices of an audit report in which subscribers handled events, as a list in order of time.
 
         Each has the number and the durations of its events.

@@ -46,7 +46,7 @@ class UnservedPeriod:
     ended: float
 
     @property
-    def seconds(self) -> float:
+    def downtime_seconds(self) -> float:
         """The length, in seconds, of the period in which no node of a broker pair was active."""
         return self.ended - self.began
 
@@ -63,7 +63,7 @@ class ScrapedAvailability:
     active: tuple[ActivePeriod, ...]
     unserved: tuple[UnservedPeriod, ...]
 
-    def longest_unserved_seconds(self, pair: str, after: float, until: float) -> float | None:
+    def longest_seconds_without_active_node(self, pair: str, after: float, until: float) -> float | None:
         """Return the length, in seconds, of a pair's longest period without an active node, between two times.
 
         The period ends later than ``after`` and begins before ``until``. Returns 0 where scrapes saw a node active all
@@ -74,7 +74,7 @@ class ScrapedAvailability:
         unserved = [
             period for period in self.unserved if period.pair == pair and period.ended > after and period.began < until
         ]
-        return max((period.seconds for period in unserved), default=0.0)
+        return max((period.downtime_seconds for period in unserved), default=0.0)
 
 
 def read_availability(answer: str | bytes, source: str) -> ScrapedAvailability:
@@ -175,6 +175,6 @@ def incident_near_period(period: UnservedPeriod, incidents: Iterable[Incident]) 
 def _describe_gap(period: UnservedPeriod) -> str:
     at = datetime.fromtimestamp(period.began, UTC)
     return (
-        f"Prometheus shows no active node of the pair for {period.seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} UTC, but "
-        "the logs show no incident at that time: check whether Prometheus could scrape the brokers"
+        f"Prometheus shows no active node of the pair for {period.downtime_seconds:.1f} s from {at:%Y-%m-%d %H:%M:%S} "
+        "UTC, but the logs show no incident at that time: check whether Prometheus could scrape the brokers"
     )

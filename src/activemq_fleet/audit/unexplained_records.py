@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from activemq_fleet.audit.evidence import LogEvidence
+from activemq_fleet.audit.evidence import LogRecordEvidence
 
 WARNINGS = 5
 """Number of warnings with the same wording on a host from which they are reported; a single error is reported."""
@@ -28,12 +28,12 @@ class UnexplainedRecordGroup:
     last: datetime
 
 
-def group_unexplained_records(host: str, log_records: Iterable[LogEvidence]) -> Iterator[UnexplainedRecordGroup]:
+def group_unexplained_records(host: str, log_records: Iterable[LogRecordEvidence]) -> Iterator[UnexplainedRecordGroup]:
     """Yield one group for each wording of a host's log records that no incident explains.
 
     ``log_records`` are these warnings and errors. Warnings are included only if they repeat.
     """
-    by_wording: dict[tuple[str, str], list[LogEvidence]] = {}
+    by_wording: dict[tuple[str, str], list[LogRecordEvidence]] = {}
     for record in log_records:
         by_wording.setdefault((record.fields["what"], record.fields["who"]), []).append(record)
     for (level, _), records in by_wording.items():

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from activemq_fleet.audit.deliveries import Delivery, DeliveryJudge, EventOutcome
 from activemq_fleet.audit.event_records import events_from_records
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.journal_lines import is_agent_journal_on_host, parsed_journal_lines
+from activemq_fleet.audit.journal_lines import is_agent_journal_on_host, parse_event_journal_lines
 from activemq_fleet.audit.journals import (
     EpochKey,
+    EventJournalLine,
     EventRecordWithPosition,
     JournalEpoch,
     JournalFinding,
-    JournalLine,
     record_position,
     records_and_gaps_in_order,
 )
@@ -34,20 +34,20 @@ class EventJournalLineWithPosition(NamedTuple):
     agent: str
     place: int
     file: tuple[str, str, int]
-    line: JournalLine
+    line: EventJournalLine
 
 
 def journal_lines_with_agent_positions(
-    host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
+    host: str, file: str, content: memoryview, epochs: Mapping[EpochKey, JournalEpoch], host_by_agent: Mapping[str, str]
 ) -> Iterator[EventJournalLineWithPosition]:
-    """Yield the lines of a journal file with their positions among all lines of their agents.
+    """Yield the lines of a journal file, each with its position in its agent's journal, which can have several files.
 
     Only lines up to the last record that ``epochs`` knows are returned. Records of an agent whose journal another host
-    has, by ``host_of``, are left out.
+    has, by ``host_by_agent``, are left out.
     """
-    for number, line, *_ in parsed_journal_lines(content):
+    for number, line, *_ in parse_event_journal_lines(content):
         about = line and epochs.get((line.agent, line.epoch))
-        if line and about and line.jseq <= about.known and is_agent_journal_on_host(line.agent, host, host_of):
+        if line and about and line.jseq <= about.known and is_agent_journal_on_host(line.agent, host, host_by_agent):
             yield EventJournalLineWithPosition(
                 line.agent, record_position(about, line.jseq), (host, file, number), line
             )
@@ -69,7 +69,7 @@ def iterate_records_gaps_and_silences(
         yield from longest_silences(agent, (_EPOCH + timedelta(microseconds=at) for at in handled))
 
 
-def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[JournalLine]:
+def _sort_copies(lines: Iterable[EventJournalLineWithPosition]) -> Iterator[EventJournalLine]:
     """Yield journal lines whose copies at each position are sorted: readable copies first, always in the same order."""
     for _, same in groupby(lines, key=lambda placed: placed.place):
         yield from (placed.line for placed in sorted(same, key=_copy_preference))
@@ -93,7 +93,7 @@ def _add_moment(moments: array[int], at: int) -> None:
 
 
 def merge_received_event_ranges(parts: Iterable[Reach]) -> Reach:
-    """Return a dictionary with the ranges of events that reached subscribers, merged from those of parts of the events.
+    """Merge the ranges of received events that were computed for parts of the events into one dictionary.
 
     The keys are ReceivedRangeKeys (the publisher's epoch, the subscriber, and the kind of range), the values the
     ranges, as in each of ``parts``.
@@ -116,7 +116,7 @@ class JudgedEvent(NamedTuple):
     is_final: bool
 
 
-def judged_events(
+def events_with_delivery_outcomes(
     records: Iterable[EventRecordWithPosition],
     judge: DeliveryJudge,
     figures: EventFigures,

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from activemq_fleet.audit.deliveries import EventOutcome
-from activemq_fleet.audit.journal_lines import ParsedJournalLine
-from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, JournalLine
+from activemq_fleet.audit.journal_lines import ParsedEventJournalLine
+from activemq_fleet.audit.journals import AgentJournalGap, EpochKey, EventJournalLine
 from activemq_fleet.audit.judged_journals import evaluate_journals
 from activemq_fleet.audit.verdict_words import MISSING, PUBLISHER_GAP, WORST
 from activemq_fleet.drills.model import EventVerdict, FaultyEvent, PairEventCounts
@@ -32,11 +32,11 @@ class AgentJournal:
     """
 
     owner: str
-    lines: list[JournalLine] = field(default_factory=list)
-    connections: list[tuple[int, JournalLine]] = field(default_factory=list)
+    lines: list[EventJournalLine] = field(default_factory=list)
+    connections: list[tuple[int, EventJournalLine]] = field(default_factory=list)
 
     @classmethod
-    def from_parsed_journal_lines(cls, owner: str, lines: Iterable[ParsedJournalLine]) -> AgentJournal:
+    def from_parsed_journal_lines(cls, owner: str, lines: Iterable[ParsedEventJournalLine]) -> AgentJournal:
         """Return the event journal of an agent, made from the parsed lines of the journal's files.
 
         Lines without an agent or a time are left out.
@@ -63,7 +63,7 @@ class AgentJournal:
 
         Each epoch is a key (agent, epoch). Later records may be missing.
         """
-        last: dict[EpochKey, JournalLine] = {}
+        last: dict[EpochKey, EventJournalLine] = {}
         for line in self.lines:
             key = line.agent, line.epoch
             last[key] = max(line, last.get(key, line), key=lambda record: record.jseq)

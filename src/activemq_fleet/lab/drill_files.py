@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from activemq_fleet.audit.journal_lines import parsed_journal_lines
+from activemq_fleet.audit.journal_lines import parse_event_journal_lines
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.drills.accounting import (
     AgentJournal,
@@ -45,7 +45,7 @@ def read_agent_journal(directory: Path, agent_description: str) -> AgentJournal:
     """
     files = sorted((directory / "agent").glob("*.jsonl"))
     return AgentJournal.from_parsed_journal_lines(
-        agent_description, (line for path in files for line in parsed_journal_lines(memoryview(path.read_bytes())))
+        agent_description, (line for path in files for line in parse_event_journal_lines(memoryview(path.read_bytes())))
     )
 
 
@@ -100,7 +100,7 @@ def fault_with_scraped_downtime(fault: Fault, scraped: ScrapedAvailability) -> F
 
     The downtime is the longest time, in seconds, in which scrapes showed no active node.
     """
-    return replace(fault, unserved=scraped.longest_unserved_seconds(fault.pair, fault.at, _until(fault)))
+    return replace(fault, unserved=scraped.longest_seconds_without_active_node(fault.pair, fault.at, _until(fault)))
 
 
 def _until(fault: Fault) -> float:

@@ -87,7 +87,7 @@ def _longest_unserved(report_data: AuditReportData) -> list[tuple[UnservedPeriod
         incident.incident_id: f"{number}: {incident_nouns(incident.kind)[0]}"
         for number, incident in enumerate(shown, 1)
     }
-    longest = sorted(report_data.scraped.unserved, key=lambda period: -period.seconds)[:_UNSERVED]
+    longest = sorted(report_data.scraped.unserved, key=lambda period: -period.downtime_seconds)[:_UNSERVED]
     incidents = [(period, incident_near_period(period, shown)) for period in longest]
     return [(period, numbers[incident.incident_id] if incident else "nothing") for period, incident in incidents]
 
@@ -183,7 +183,7 @@ def _event_rate_chart(report_data: AuditReportData) -> SvgChart | None:
 
     The scale of durations is logarithmic.
     """
-    slices = report_data.events.handled_event_slices
+    slices = report_data.events.time_slices_with_handled_events
     if not slices:
         return None
     chart = _chart_over_time("Handled events and their latency", report_data)
@@ -236,7 +236,7 @@ def _power_of_ten(seconds: float | None) -> float:
 
 def _latency_chart(report_data: AuditReportData) -> SvgChart | None:
     """Return a histogram of the latencies of events, by powers of two of milliseconds."""
-    if not report_data.events.handled_event_slices:
+    if not report_data.events.time_slices_with_handled_events:
         return None
     chart = SvgChart("Latency of events", 0, 1)
     counts = report_data.events.handling_duration_histogram.counts_by_power_of_two
@@ -267,7 +267,7 @@ def _longest_event_gaps_chart(report_data: AuditReportData) -> SvgChart | None:
 
     They are shown for each subscriber. Vertical lines mark takeovers.
     """
-    silences = report_data.events.silences.first_items_by_sort_key() if report_data.events.messages else []
+    silences = report_data.events.silences.items_with_smallest_keys() if report_data.events.messages else []
     if not silences:
         return None
     chart = _chart_over_time("Longest times without a handled event", report_data)

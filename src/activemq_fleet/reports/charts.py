@@ -123,7 +123,7 @@ def add_scraped_availability_row(chart: SvgChart, scraped: ScrapedAvailability, 
             chart.add_bar("s-active", period.began, period.ended, f"{period.host}: active in every scrape", height=8)
     for gap in scraped.unserved:
         if gap.pair == pair:
-            chart.add_bar("silence", gap.began, gap.ended, f"no active node for {gap.seconds:.1f} s", height=8)
+            chart.add_bar("silence", gap.began, gap.ended, f"no active node for {gap.downtime_seconds:.1f} s", height=8)
     chart.height += 14
 
 

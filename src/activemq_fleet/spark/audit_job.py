@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from activemq_fleet.audit.evidence import SKEW
 from activemq_fleet.audit.finality import EvidenceEnds
-from activemq_fleet.audit.gaps import gaps_for_foreign_journals, gaps_in_log_files, missing_records_and_unreadable_lines
+from activemq_fleet.audit.gaps import (
+    gaps_for_journals_from_other_hosts,
+    gaps_from_incomplete_log_files,
+    missing_records_and_unreadable_lines,
+)
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.report_figures import (
     AuditReportData,
     EventFigures,
     LogLineFigures,
     ReportPeriod,
-    report_period_covering,
+    report_period_spanning_times,
     time_line_hosts,
 )
 from activemq_fleet.audit.result import AuditCounts, AuditResult, InputGap, audit_outcome
@@ -155,7 +159,7 @@ def write_audit_except_events(
         horizons = _build_horizons(inputs, logs, journals.last_agent_journal_record_time) if is_growing else None
         log_figures = find_incidents(spark, output, inputs, logs, journals.connections, skew, horizons)
     moments = [at for incident in log_figures.incidents.shown_incidents for at in (incident.began, incident.ended)]
-    times = report_period_covering(
+    times = report_period_spanning_times(
         [sample for log in logs for sample in log.times],
         [*moments, journals.first_agent_journal_record_time, journals.last_agent_journal_record_time],
     )
@@ -167,14 +171,14 @@ def write_audit_except_events(
             names.setdefault(file.host, []).append(file.file)
         gaps = [
             *absent,
-            *gaps_in_log_files(logs, names),
+            *gaps_from_incomplete_log_files(logs, names),
             *missing_records_and_unreadable_lines(missing, journals.files),
         ]
-        gaps += gaps_for_foreign_journals(journals.files, journals.host_of)
+        gaps += gaps_for_journals_from_other_hosts(journals.files, journals.host_by_agent)
         if scraped:
             gaps += unexplained_downtime_gaps(scraped, log_figures.incidents.shown_incidents, times.began, times.ended)
         counts = _build_counts(output, logs, gaps, log_figures, events)
-        wordings = tuple(log_figures.unexplained.wordings.first_items_by_sort_key())
+        wordings = tuple(log_figures.unexplained.wordings.items_with_smallest_keys())
         result = AuditResult(
             audit_outcome(gaps, counts), input_summary(inputs), tuple(gaps), counts, output.path, wordings
         )

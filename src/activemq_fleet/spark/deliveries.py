@@ -15,20 +15,20 @@ from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.gaps import MOST_GAPS, journal_gap_sort_key
 from activemq_fleet.audit.journal_lines import (
     LARGEST_JOURNAL_FILE,
-    JournalFileSummary,
-    journal_epochs_of_files,
+    EventJournalFileSummary,
+    journal_epochs_by_agent_and_id,
     journal_host_by_agent,
-    summarize_journal_and_connections,
+    summarize_event_journal_file,
     summary_of_too_large_file,
 )
 from activemq_fleet.audit.journals import (
     AgentJournalGap,
+    AgentSubscriptionChange,
     EpochKey,
     EventRecordWithPosition,
     JournalEpoch,
     JournalFinding,
     MissingRecordCount,
-    SubscriptionChange,
     gaps_of_absent_journals,
 )
 from activemq_fleet.audit.reached_ranges import (
@@ -39,9 +39,9 @@ from activemq_fleet.audit.reached_ranges import (
 )
 from activemq_fleet.audit.report_figures import EventFigures, ReportPeriod, SubscriberSilence
 from activemq_fleet.audit.verdict_passes import (
+    events_with_delivery_outcomes,
     iterate_records_gaps_and_silences,
     journal_lines_with_agent_positions,
-    judged_events,
     merge_received_event_ranges,
 )
 from activemq_fleet.spark.datasets import AtomicJobOutput
@@ -65,14 +65,14 @@ class AgentJournalContents:
     """The contents of the event journals that were collected from all agents of a fleet.
 
     ``contents`` is a frame of path and content; ``files`` is a summary of each file. ``connections`` are OBJECTS with
-    lists of ConnectionRecord by pair. Both frames are None without journals. ``host_of`` is by agent the host whose
-    directory has its journal, see ``journal_host_by_agent``.
+    lists of AgentConnectionRecord by pair. Both frames are None without journals. ``host_by_agent`` is by agent the
+    host whose directory has its journal, see ``journal_host_by_agent``.
     """
 
     contents: DataFrame | None = None
     connections: DataFrame | None = None
-    files: Sequence[JournalFileSummary] = ()
-    host_of: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[EventJournalFileSummary] = ()
+    host_by_agent: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def first_agent_journal_record_time(self) -> datetime | None:
@@ -97,7 +97,9 @@ def read_agent_event_journals(
     large = [summary_of_too_large_file(file.host, file.file) for file in journals if file.size > LARGEST_JOURNAL_FILE]
     paths = [file.path for file in journals if file.size <= LARGEST_JOURNAL_FILE]
     if not paths:
-        return AgentJournalContents(files=large, host_of=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts))
+        return AgentJournalContents(
+            files=large, host_by_agent=journal_host_by_agent(large, inputs.hosts, inputs.agent_hosts)
+        )
     pair_of = {name: host.pair or name for name, host in inputs.hosts.items()}
     contents = binary_files_dataframe(spark, paths).select("path", "content")
     files, connections = output.run_task_and_write_rows(
@@ -119,23 +121,23 @@ def judge_and_write_event_deliveries(
     the report's time line; ``horizons``: until when the evidence goes, None where all rows are final.
     """
     events = EventFigures(times)
-    epochs, received = journal_epochs_of_files(journals.files, journals.host_of)
+    epochs, received = journal_epochs_by_agent_and_id(journals.files, journals.host_by_agent)
     gaps = list(gaps_of_absent_journals(received, epochs))
     if journals.contents is None:
         for name in ("deliveries", "messages"):
             output.write_empty_dataset(name)
         return events, gaps
-    of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_of=journals.host_of)
+    of_hosts = partial(_key_lines_by_agent, epochs=epochs, host_by_agent=journals.host_by_agent)
     lines = repartition_by_key(journals.contents.mapInArrow(make_object_pickling_task(of_hosts), OBJECTS_DDL))
     findings, records = output.run_task_and_write_rows(
         lines.mapInArrow, partial(_put_in_order, epochs=epochs), [], keep=True
     )
     gaps += [gap for gap in findings if isinstance(gap, AgentJournalGap)]
-    events.silences.add_and_keep_first_by_key(
+    events.silences.add_items_keeping_smallest_keys(
         *(silence for silence in findings if isinstance(silence, SubscriberSilence))
     )
     missing = {count.agent: count.records for count in findings if isinstance(count, MissingRecordCount)}
-    subscribers = subscribers_by_name(change for change in findings if isinstance(change, SubscriptionChange))
+    subscribers = subscribers_by_name(change for change in findings if isinstance(change, AgentSubscriptionChange))
     by_event = output.cache_until_closed(repartition_by_key(records))
     parts, _ = output.run_task_and_write_rows(
         by_event.mapInArrow, partial(_compute_reach, subscribers=subscribers, missing=missing), []
@@ -156,23 +158,25 @@ def _journal_files(batches: Batches) -> Iterator[tuple[str, str, memoryview]]:
             yield host, f"{directory}/{name}", memoryview(content.as_buffer())
 
 
-def _summarize_journals(batches: Batches, *, pair_of: Mapping[str, str]) -> Iterator[JournalFileSummary | KeyedObject]:
+def _summarize_journals(
+    batches: Batches, *, pair_of: Mapping[str, str]
+) -> Iterator[EventJournalFileSummary | KeyedObject]:
     """Yield a summary of each journal file, and its connection records with their pair as key."""
     for host, file, content in _journal_files(batches):
-        summary, connections = summarize_journal_and_connections(host, file, content)
+        summary, connections = summarize_event_journal_file(host, file, content)
         yield summary
         if connections:
             yield KeyedObject(pair_of[host], connections)
 
 
 def _key_lines_by_agent(
-    batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch], host_of: Mapping[str, str]
+    batches: Batches, *, epochs: Mapping[EpochKey, JournalEpoch], host_by_agent: Mapping[str, str]
 ) -> Iterator[KeyedObject]:
     """Yield the lines of journal files with their agent as key, in the order of the agent's records."""
     for file in _journal_files(batches):
         yield from (
             KeyedObject(line.agent, line, line.place)
-            for line in journal_lines_with_agent_positions(*file, epochs, host_of)
+            for line in journal_lines_with_agent_positions(*file, epochs, host_by_agent)
         )
 
 
@@ -185,10 +189,10 @@ def _put_in_order(
         if isinstance(finding, EventRecordWithPosition):
             yield KeyedObject(finding.event_id, finding)
         elif isinstance(finding, AgentJournalGap):
-            gaps.add_and_keep_first_by_key(finding)
+            gaps.add_items_keeping_smallest_keys(finding)
         else:
             yield finding
-    yield from gaps.first_items_by_sort_key()
+    yield from gaps.items_with_smallest_keys()
 
 
 def _unpack_records(batches: Batches) -> Iterator[EventRecordWithPosition]:
@@ -208,7 +212,7 @@ def _judge_events(
 ) -> Iterator[DatasetRows | EventFigures]:
     """Yield the rows of all deliveries and messages in one partition, and their figures."""
     figures = EventFigures(times)
-    for event in judged_events(_unpack_records(batches), judge, figures, horizons):
+    for event in events_with_delivery_outcomes(_unpack_records(batches), judge, figures, horizons):
         for delivery in event.deliveries:
             yield DatasetRows("deliveries", {**delivery._asdict(), "final": event.is_final})
         if event.outcome:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from activemq_fleet.audit.evidence import ConnectionLoss, LogEvidence, LoggedMinute, PairNode
+from activemq_fleet.audit.evidence import ConnectionLoss, LoggedMinute, LogRecordEvidence, PairNode
 from activemq_fleet.audit.finality import EvidenceEnds
 from activemq_fleet.audit.log_evidence import KINDS, TEXT
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import (
-    FleetEvidence,
+    FleetLogEvidence,
     PairFindings,
+    attribute_loss_to_pair,
     incident_evidence_of_rows,
     incidents_of_pair,
     logged_minutes_of_hosts,
-    pair_and_connection_loss,
     pair_findings_of_logs,
 )
 from activemq_fleet.audit.record_signs import EXHAUSTED_TEXTS, LEVELS
@@ -80,7 +80,7 @@ class _PairSummary:
     names: dict[str, set[str]]
     refusal_reporting_brokers: set[str]
     frame_refusals_by_broker: dict[str, str]
-    last_served_by_store_and_host: dict[str, dict[str, datetime]]
+    last_active_times_by_store_and_host: dict[str, dict[str, datetime]]
     spans: list[HostStateSpan]
     bridges: BridgeFigures
     unexplained: UnexplainedRecordFigures
@@ -135,9 +135,9 @@ def find_incidents(
         witnessed = witnessed.unionByName(connections)
     served: dict[str, dict[str, datetime]] = {}
     for pair in pairs:
-        for store, users in pair.last_served_by_store_and_host.items():
+        for store, users in pair.last_active_times_by_store_and_host.items():
             served.setdefault(store, {}).update(users)
-    fleet_evidence = FleetEvidence(
+    fleet_evidence = FleetLogEvidence(
         frozenset(name for pair in pairs for name in pair.refusal_reporting_brokers),
         {name: text for pair in pairs for name, text in pair.frame_refusals_by_broker.items()},
         served,
@@ -146,9 +146,9 @@ def find_incidents(
     figures, _ = output.run_task_and_write_rows(repartition_by_key(witnessed).mapInArrow, task, ["incidents"])
     log_figures = AuditIncidentFigures(spans=[span for pair in pairs for span in pair.spans])
     for task_figures in figures:
-        log_figures.incidents.add_incident_figures(task_figures)
+        log_figures.incidents.merge_incident_figures(task_figures)
     for pair in pairs:
-        log_figures.bridges.add_bridge_figures(pair.bridges)
+        log_figures.bridges.merge_bridge_figures(pair.bridges)
         log_figures.unexplained.add_unexplained_figures(pair.unexplained)
     return log_figures
 
@@ -207,7 +207,7 @@ def _key_evidence_by_pair(
     for batch in batches:
         rows = batch.filter(batch.column("record").is_valid()).to_pylist()
         records = ({**row["record"], "host": row["host"], "time": row["time"]} for row in rows)
-        evidence: list[LogEvidence | LoggedMinute] = [*incident_evidence_of_rows(records, file_order)]
+        evidence: list[LogRecordEvidence | LoggedMinute] = [*incident_evidence_of_rows(records, file_order)]
         evidence += logged_minutes_of_hosts(batch.column("host"), batch.column("time"))
         by_pair = sorted(evidence, key=lambda record_or_period: fleet.pair_of[record_or_period.host])
         for pair, pair_evidence in groupby(by_pair, key=lambda record_or_period: fleet.pair_of[record_or_period.host]):
@@ -256,12 +256,12 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
             findings.names,
             findings.refusal_reporting_brokers,
             findings.frame_refusals_by_broker,
-            findings.last_served_by_store_and_host,
+            findings.last_active_times_by_store_and_host,
             findings.spans,
             bridges,
             unexplained,
         )
-        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.outgoing_bridge_losses_with_peers)
+        yield from (KeyedObject(_ANY_PAIR, loss) for loss in findings.outgoing_bridge_losses_with_lost_broker)
         yield KeyedObject(pair, replace(findings, bridges=[], spans=[], names={}, unexplained=[]))
 
 
@@ -272,12 +272,12 @@ def _address_losses(batches: Batches, *, hosts_by_name: Mapping[str, set[str]], 
             yield keyed
         else:
             name, loss = keyed.value
-            if lost := pair_and_connection_loss(name, loss, hosts_by_name, fleet.pair_of):
+            if lost := attribute_loss_to_pair(name, loss, hosts_by_name, fleet.pair_of):
                 yield KeyedObject(*lost)
 
 
 def _find_incidents_of_pairs(
-    batches: Batches, *, fleet: _Fleet, skew: timedelta, fleet_evidence: FleetEvidence
+    batches: Batches, *, fleet: _Fleet, skew: timedelta, fleet_evidence: FleetLogEvidence
 ) -> Iterator[DatasetRows | IncidentFigures]:
     """Yield the rows of the incidents of each pair in one partition, and their figures."""
     figures = IncidentFigures()

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from activemq_fleet.audit.evidence import (
     ConnectionLoss,
     Incident,
-    LogEvidence,
     LoggedMinute,
+    LogRecordEvidence,
     PairNode,
     SystemdJournalRecord,
 )
-from activemq_fleet.audit.journal_lines import ConnectionRecord
+from activemq_fleet.audit.journal_lines import AgentConnectionRecord
 from activemq_fleet.audit.log_evidence import KINDS, evidence_in_log
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
@@ -105,7 +105,7 @@ SAID = {
 }
 
 
-def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[LogEvidence]:
+def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[LogRecordEvidence]:
     """Records of a host from lines ``[+MINUTES:]SECONDS WHAT``; ``clock``: by how many seconds it is ahead."""
     found = []
     for number, line in enumerate(lines, 1):
@@ -118,7 +118,7 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
         assert event is not None, what
         if event.kind in KINDS:
             body = "\n".join([record.message, stack])
-            found.append(LogEvidence(host, number, at, event.kind, event.fields, body, record.thread))
+            found.append(LogRecordEvidence(host, number, at, event.kind, event.fields, body, record.thread))
     return found
 
 
@@ -132,12 +132,14 @@ def operation(host: str, first: str, last: str, clock: float = 0.0) -> PlannedOp
     return PlannedOperation(host, "restart", "ops@controller", _at(first, clock), _at(last, clock))
 
 
-def agent(lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0) -> list[ConnectionRecord]:
+def agent(
+    lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0
+) -> list[AgentConnectionRecord]:
     """An agent that loses its connection and gets another."""
     about, closed = ("shop01.example.com", "shop", "e"), "the connection was closed"
-    found = [ConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)]
+    found = [AgentConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)]
     if back is not None:
-        found.append(ConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None))
+        found.append(AgentConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None))
     return found
 
 
@@ -147,7 +149,7 @@ def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> ConnectionLo
 
 
 def audit_pair(
-    *logs: list[LogEvidence],
+    *logs: list[LogRecordEvidence],
     more: Sequence[object] = (),
     store: str | None = STORE,
     lacking: str = "",
@@ -177,7 +179,7 @@ def audit_pair(
     evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
     periods = [record for record in more if isinstance(record, LoggedMinute | SystemdJournalRecord)]
     operations = [record for record in more if isinstance(record, PlannedOperation)]
-    witnesses = [record for record in more if isinstance(record, ConnectionRecord | ConnectionLoss)]
+    witnesses = [record for record in more if isinstance(record, AgentConnectionRecord | ConnectionLoss)]
     findings = pair_findings_of_logs(nodes, reversed([*evidence, *periods]))
     return incidents_of_pair(findings, reversed(witnesses), operations=operations)
 

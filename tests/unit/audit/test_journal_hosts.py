@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from activemq_fleet.audit.gaps import gaps_for_foreign_journals
+from activemq_fleet.audit.gaps import gaps_for_journals_from_other_hosts
 from activemq_fleet.audit.journal_lines import (
-    journal_epochs_of_files,
+    journal_epochs_by_agent_and_id,
     journal_host_by_agent,
-    parse_journal_line,
-    summarize_journal_and_connections,
+    parse_event_journal_line,
+    summarize_event_journal_file,
 )
 from activemq_fleet.audit.verdict_passes import journal_lines_with_agent_positions
 
@@ -47,26 +47,28 @@ FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
 def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str) -> None:
     contents = {owner: OWN, "evil": FORGED}
     files = [
-        summarize_journal_and_connections(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()
+        summarize_event_journal_file(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()
     ]
 
-    host_of = journal_host_by_agent(files, hosts, agent_hosts)
-    epochs, _ = journal_epochs_of_files(files, host_of)
+    host_by_agent = journal_host_by_agent(files, hosts, agent_hosts)
+    epochs, _ = journal_epochs_by_agent_and_id(files, host_by_agent)
     counted = {
         host: [
             positioned.line.jseq
             for positioned in journal_lines_with_agent_positions(
-                host, "agent/j.jsonl", memoryview(text), epochs, host_of
+                host, "agent/j.jsonl", memoryview(text), epochs, host_by_agent
             )
         ]
         for host, text in contents.items()
     }
 
-    assert host_of == {"sub": expected}
+    assert host_by_agent == {"sub": expected}
     assert counted == {
         host: [1, 2] if host == owner == expected else [3] if host == expected else [] for host in contents
     }
-    assert {gap.host for gap in gaps_for_foreign_journals(files, host_of)} == contents.keys() - {expected}
+    assert {gap.host for gap in gaps_for_journals_from_other_hosts(files, host_by_agent)} == contents.keys() - {
+        expected
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
     ],
 )
 def test_values_that_no_dataset_holds_are_not_read(text: str) -> None:
-    parsed = parse_journal_line(1, text)
+    parsed = parse_event_journal_line(1, text)
 
     assert parsed.record is not None
     assert parsed.record.agent.encode()

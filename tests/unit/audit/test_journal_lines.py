@@ -13,8 +13,8 @@ from activemq_fleet.audit import journal_lines as reading
 from activemq_fleet.audit import verdict_words as words
 from activemq_fleet.audit.journal_lines import (
     lines_with_number_and_problem,
-    parse_journal_line,
-    summarize_journal_and_connections,
+    parse_event_journal_line,
+    summarize_event_journal_file,
 )
 
 
@@ -100,19 +100,19 @@ def line(**more: Any) -> str:
     ],
 )
 def test_a_line_is_a_record_or_has_a_problem(text: str, problem: str | None, is_numbered: bool) -> None:
-    found = parse_journal_line(1, text)
+    found = parse_event_journal_line(1, text)
 
     assert (found.problem, found.record is not None) == (problem, is_numbered)
 
 
 def test_a_record_has_the_values_that_its_line_names() -> None:
-    record = parse_journal_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
+    record = parse_event_journal_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
 
     assert record is not None
     assert (record.event_id, record.topic, record.came, record.filters) == (None, "a/b", True, ["a/#", "1"])
     assert record.ts is not None
     assert record.ts.isoformat() == "2026-03-01T12:00:00.500000+00:00"
-    assert parse_journal_line(1, line(ts="yesterday")).record == record._replace(
+    assert parse_event_journal_line(1, line(ts="yesterday")).record == record._replace(
         ts=None, topic=None, came=False, filters=None
     )
 
@@ -120,7 +120,7 @@ def test_a_record_has_the_values_that_its_line_names() -> None:
 def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
-    summaries, _ = summarize_journal_and_connections("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
+    summaries, _ = summarize_event_journal_file("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))
 
     (known, torn) = summaries.parts.values()
     assert (known.agent, known.epoch, known.known, known.line) == ("shop", "e", 11, 2)

@@ -83,7 +83,7 @@ def test_a_report_of_the_largest_fleet_stays_small() -> None:
     big = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
         big.events.count_event(EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add_and_keep_first_by_key(*big.bridges.links.first_items_by_sort_key()[:1])
+        big.bridges.links.add_items_keeping_smallest_keys(*big.bridges.links.items_with_smallest_keys()[:1])
     hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
     full = replace(big, hosts=hosts)
 
@@ -151,13 +151,14 @@ def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
             figures.count_event(outcome, [])
     first_half.add_event_figures(second_half)
 
-    assert (first_half.messages, first_half.worst.first_items_by_sort_key(), first_half.worst.number_left_out) == (
+    assert (first_half.messages, first_half.worst.items_with_smallest_keys(), first_half.worst.number_left_out) == (
         both.messages,
-        both.worst.first_items_by_sort_key(),
+        both.worst.items_with_smallest_keys(),
         100,
     )
-    assert [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in first_half.handled_event_slices] == [
-        (n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.handled_event_slices
-    ]
+    assert [
+        (n.began, n.handled, n.handling_times.counts_by_power_of_two)
+        for n in first_half.time_slices_with_handled_events
+    ] == [(n.began, n.handled, n.handling_times.counts_by_power_of_two) for n in both.time_slices_with_handled_events]
     medians = [part.handling_duration_histogram.quantile_seconds(0.5) for part in (first_half, both)]
     assert medians[0] == medians[1]

@@ -47,9 +47,9 @@ def test_a_gap_lasts_from_the_last_scrape_with_an_active_node_to_the_next() -> N
     assert found.interval == 1
     assert found.active == (ActivePeriod(PAIR, A, 100, 109), ActivePeriod(PAIR, B, 114, 119))
     assert found.unserved == (UnservedPeriod(PAIR, 109, 114),)
-    assert found.longest_unserved_seconds(PAIR, after=105, until=112) == 5
-    assert found.longest_unserved_seconds(PAIR, after=115, until=119) == 0
-    assert found.longest_unserved_seconds("another", after=0, until=1000) is None
+    assert found.longest_seconds_without_active_node(PAIR, after=105, until=112) == 5
+    assert found.longest_seconds_without_active_node(PAIR, after=115, until=119) == 0
+    assert found.longest_seconds_without_active_node("another", after=0, until=1000) is None
 
 
 def test_nothing_is_known_of_a_time_without_scrapes() -> None:

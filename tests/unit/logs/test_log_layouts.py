@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.audit.gaps import gaps_in_log_files
+from activemq_fleet.audit.gaps import gaps_from_incomplete_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
@@ -191,7 +191,7 @@ def gaps_of(log: bytes) -> list[InputGap]:
     summaries: dict[str, LogFileSummary] = {}
     for batch in arrow_batches_of_host_logs([(file, memoryview(log))]):
         summaries.setdefault("mq01", LogFileSummary.empty_for_batch(batch)).count_events(batch)
-    return gaps_in_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
+    return gaps_from_incomplete_log_files(list(summaries.values()), {"mq01": ["activemq.log"]})
 
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
