@@ -133,7 +133,9 @@ def _local_software(broker: Broker, layout: LabLayout, progress: Progress) -> In
     if archive.is_dir() and not (archive / "lib").is_dir():
         return _linked_jars(release, artifacts.checked_jar_directory(archive, release), layout)
     if archive.is_dir() or (archive.is_file() and settings.install != "jars"):
-        home = artifacts.local_distribution_directory(archive, release, settings.release_archive_sha512(), progress=progress)
+        home = artifacts.local_distribution_directory(
+            archive, release, settings.release_archive_sha512(), progress=progress
+        )
         return InstalledRelease(str(home), whole=True)
     return None
 
