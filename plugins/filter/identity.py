@@ -45,7 +45,7 @@ def identity(
                 "be a host name. Pass "
                 "text, such as inventory_hostname"
             )
-        broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(name)
+        broker_identity = naming.Naming(pattern or naming.DEFAULT_PATTERN, master_node, parity).identify_broker(name)
         if broker_identity is None:
             raise ValueError(
                 f"the host name {name!r} does not match activemq_naming_pattern. Correct the name or the pattern. The "

@@ -23,5 +23,5 @@ def has_preferred_role(
                 "a host name. Pass "
                 "text, such as inventory_hostname"
             )
-        identity = naming.Naming(name_pattern or naming.DEFAULT_PATTERN, master_node, parity).identify(host_name)
+        identity = naming.Naming(name_pattern or naming.DEFAULT_PATTERN, master_node, parity).identify_broker(host_name)
         return identity is not None and identity.role == role

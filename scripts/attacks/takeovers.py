@@ -124,8 +124,8 @@ def _measure(planned_drill: Drill, options: argparse.Namespace) -> dict[str, Any
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return {
-        "takeovers": [fault.takeover for fault in result.faults_with_enough_events if fault.takeover is not None],
-        "silences": [fault.silence for fault in result.faults_with_enough_events if fault.silence is not None],
+        "takeovers": [fault.takeover for fault in result.faults_under_sufficient_load if fault.takeover is not None],
+        "silences": [fault.silence for fault in result.faults_under_sufficient_load if fault.silence is not None],
         "accepted": result.event_count_of_all_pairs("accepted"),
         "lost": result.event_count_of_all_pairs("lost"),
         "verdict": result.verdict,

@@ -76,7 +76,7 @@ def identify_brokers_and_add_groups(
         except SettingsError as error:
             raise _with_origin(error, of_host) from None
         try:
-            identity = naming.identify(host.name)
+            identity = naming.identify_broker(host.name)
         except UnparsableBrokerNameError as error:
             unclear.append(str(error))
             continue

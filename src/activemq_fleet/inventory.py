@@ -583,6 +583,6 @@ def _values(host: str, variables: Mapping[Any, Any], templates: Any, brokers: fr
 
 def _is_named_as_broker(host: str, variables: Mapping[str, object]) -> bool:
     try:
-        return Naming.naming_of_host(host, variables).identify(host) is not None
+        return Naming.naming_of_host(host, variables).identify_broker(host) is not None
     except UnparsableBrokerNameError:
         return True

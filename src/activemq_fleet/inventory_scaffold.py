@@ -154,7 +154,7 @@ def _read_names(arguments: Sequence[str]) -> _NamedHosts:
         common = {}
     identities = []
     for name in names:
-        identity = Naming.naming_of_host(name, {**common, **stated.get(name, {})}).identify(name)
+        identity = Naming.naming_of_host(name, {**common, **stated.get(name, {})}).identify_broker(name)
         assert identity is not None  # noqa: S101 -- the convention or the variables read it
         identities.append(identity)
     return _NamedHosts(tuple(identities), common, stated)
@@ -182,7 +182,7 @@ def _convention(names: Sequence[str]) -> tuple[Naming, dict[str, str]]:
 
 def _identity(naming: Naming, name: str) -> Identity | None:
     try:
-        return naming.identify(name)
+        return naming.identify_broker(name)
     except UnparsableBrokerNameError:
         return None
 

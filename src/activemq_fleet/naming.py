@@ -150,29 +150,29 @@ class Naming:
         """The mark of the preferred node (the preferred master) in host names, such as ``a``."""
         return self.master_node or (self.parity.partition("-")[0] if self.parity else DEFAULT_MASTER_NODE)
 
-    def identify(self, name: str) -> Identity | None:
+    def identify_broker(self, host_name: str) -> Identity | None:
         """Return the Identity (group, pair and node) of a broker, from its host name; None for a host without a broker.
 
-        Raises InputError for a pattern that cannot be used, and UnparsableBrokerNameError for a
-        broker of which a part is nowhere stated.
+        Raises InputError for a pattern that cannot be used, and UnparsableBrokerNameError for a broker of which neither
+        the name nor a variable states a part.
         """
-        parsed = self._parse(name)
+        parsed = self._parse(host_name)
         if parsed is None and not self.stated.keys() & {"pair", "node"}:
             return None
         name_parts = parsed or _ParsedName()
         parts = {part: self.stated.get(part) or getattr(name_parts, part) for part in STATED_PARTS}
         if missing := [part for part, text in parts.items() if not text]:
-            raise UnparsableBrokerNameError(name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
+            raise UnparsableBrokerNameError(host_name, *self._reason_and_fix(missing, is_parsed=parsed is not None))
         digits = _LAST_DIGITS.search(parts["pair"])
         by_name = "parity" if self.parity else "name"
         return Identity(
-            name=name,
+            name=host_name,
             group=parts["group"],
             number=name_parts.number or (digits[0] if digits else ""),
             node=parts["node"],
             pair=parts["pair"],
             role="master" if parts["node"] == self.preferred_node_mark else "slave",
-            domain=name.partition(".")[2],
+            domain=host_name.partition(".")[2],
             origins={
                 part: PREFIX + part if part in self.stated else "name" if part == "group" else by_name for part in parts
             },
@@ -197,7 +197,7 @@ class Naming:
 
         It has ``-mq`` and digits and does not match the naming pattern.
         """
-        return _NEARLY.search(name) is not None and self.identify(name) is None
+        return _NEARLY.search(name) is not None and self.identify_broker(name) is None
 
     def _parse(self, name: str) -> _ParsedName | None:
         """Return the parts that a name has; None where it does not match the pattern."""

@@ -164,7 +164,7 @@ def propose_single_broker_naming(
     for pattern in (*patterns, *(_ANY_NAME if are_brokers else ())):
         naming = Naming(pattern, stated={"node": DEFAULT_MASTER_NODE})
         identities = [
-            identity for name in names if naming.matches_pattern(name) and (identity := naming.identify(name))
+            identity for name in names if naming.matches_pattern(name) and (identity := naming.identify_broker(name))
         ]
         pair_names = {identity.pair for identity in identities}
         if len(pair_names) == len(identities) > (len(best.identities) if best else int(not are_brokers)):
@@ -188,7 +188,7 @@ def _identities_in_pairs(naming: Naming, names: Sequence[str]) -> tuple[Identity
     pairs: dict[str, list[Identity]] = defaultdict(list)
     for name in names:
         try:
-            identity = naming.identify(name)
+            identity = naming.identify_broker(name)
         except InputError:
             continue
         if identity:

@@ -53,7 +53,7 @@ def test_a_fault_is_survived_and_every_event_accounted_for(controller: Controlle
 
     output, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what=what)
 
-    (fault,) = result.faults_with_enough_events
+    (fault,) = result.faults_under_sufficient_load
     assert result.verdict == "clean"
     assert "Nothing was lost: 1 fault" in output
     assert fault.host == before[0].name
@@ -76,7 +76,7 @@ def test_a_frozen_broker_goes_on_where_no_watchdog_kills_it(controller: Controll
 
     _, result = run_drill(controller, tmp_path / "drill.html", activemq_drill_what="pause", __activemq_drill_hung=5)
 
-    (fault,) = result.faults_with_enough_events
+    (fault,) = result.faults_under_sufficient_load
     assert (result.verdict, fault.successor) == ("clean", None)
     assert fault.silence is not None
     assert fault.silence >= 5

@@ -55,7 +55,7 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
 
     _, result = run_drill(controller, tmp_path / "drill.html")
 
-    (fault,) = result.faults_with_enough_events
+    (fault,) = result.faults_under_sufficient_load
     print(fault, result.accounts)
     assert result.verdict == "clean"
     assert (fault.host, fault.successor) == (active.name, standby.name)

@@ -110,15 +110,15 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
     result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
-        silences = [fault.silence for fault in result.faults_with_enough_events]
+        silences = [fault.silence for fault in result.faults_under_sufficient_load]
         print(f"\n{len(silences)} kills: {silences}; {result.accounts}")
     check_clean(result)
-    assert len(result.faults_with_enough_events) == KILLS
+    assert len(result.faults_under_sufficient_load) == KILLS
     # Each time the one that was active then; one that does not count is a fault all the same.
     assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
     assert all(
         fault.takeover and fault.silence and fault.publish_gap and fault.back
-        for fault in result.faults_with_enough_events
+        for fault in result.faults_under_sufficient_load
     )
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
     assert drill_html_page(result).count('class="fault-line"') == len(result.faults)
@@ -132,7 +132,7 @@ def check_seen_from_outside(lab: Lab, result: DrillResult) -> None:
     kept = lab.directory / "drill" / METRICS
     assert result.scraped == read_availability(kept.read_bytes(), str(kept))
     assert {period.host for period in result.scraped.active} == {A, B}
-    assert all(fault.unserved for fault in result.faults_with_enough_events), result.scraped
+    assert all(fault.unserved for fault in result.faults_under_sufficient_load), result.scraped
     assert "no active node, by scrapes" in drill_html_page(result)
 
 

@@ -36,9 +36,9 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
             Controller(lab, pure.preferred_master.host, pure.brokers_in_dialling_order[1].host).run()
 
         result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300, resync=resync), print)
-    takeovers = sorted(fault.takeover or 0 for fault in result.faults_with_enough_events)
-    backs = sorted(fault.back or 0 for fault in result.faults_with_enough_events)
-    silences = sorted(fault.silence or 0 for fault in result.faults_with_enough_events)
+    takeovers = sorted(fault.takeover or 0 for fault in result.faults_under_sufficient_load)
+    backs = sorted(fault.back or 0 for fault in result.faults_under_sufficient_load)
+    silences = sorted(fault.silence or 0 for fault in result.faults_under_sufficient_load)
     with capsys.disabled():
         print(
             f"\n{len(takeovers)} kills of pure masters in {result.ended - result.began:.0f} s; "
@@ -56,4 +56,4 @@ def test_masters_of_pure_pairs_die_and_are_resynced_again_and_again(
         0,
     ), result.reasons
     assert not [fault.problem for fault in result.faults if fault.problem]
-    assert len(result.faults_with_enough_events) == KILLS
+    assert len(result.faults_under_sufficient_load) == KILLS

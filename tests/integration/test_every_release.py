@@ -80,7 +80,7 @@ def _bridged_at(lab: Lab) -> float | None:
 
 
 def _row(release: str, up: float, result: DrillResult, bridged: float | None) -> str:
-    (fault,) = result.faults_with_enough_events
+    (fault,) = result.faults_under_sufficient_load
     times = (up, fault.takeover, None if bridged is None else bridged - fault.at)
     seconds = " | ".join("–" if value is None else f"{value:.1f} s" for value in times)
     counts = " | ".join(str(result.event_count_of_all_pairs(outcome)) for outcome in ("accepted", "lost", "duplicate"))

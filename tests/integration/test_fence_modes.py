@@ -85,7 +85,7 @@ def test_a_drill_that_kills_the_java_alone_of_guarded_brokers_is_clean(
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
     result = run_drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
     assert (result.verdict, result.event_count_of_all_pairs("lost")) == ("clean", 0), result.reasons
-    assert len(result.faults_with_enough_events) == 3
+    assert len(result.faults_under_sufficient_load) == 3
     fence = Path(lab.fleet.broker(A).store_directory, "fence")
     assert len(list((fence / "ended").iterdir())) >= 3
 

@@ -40,7 +40,7 @@ def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention
     check(result, pair, hosts)
     assert main(["audit", "--logs", str(collected), "-o", str(tmp_path / "audit"), "-i", str(inventory)]) in (0, 1)
     (takeover,) = [row for row in pq.read_table(tmp_path / "audit/incidents").to_pylist() if row["kind"] == "takeover"]
-    assert (takeover["pair"], takeover["host"]) == (pair, result.faults_with_enough_events[0].successor)
+    assert (takeover["pair"], takeover["host"]) == (pair, result.faults_under_sufficient_load[0].successor)
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
     picture = (tmp_path / "fleet.svg").read_text()
     assert all(name in picture for name in (pair, *(host.partition(".")[0] for host in hosts)))
@@ -53,7 +53,7 @@ def check(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
         0,
         0,
     ), result.reasons
-    (fault,) = result.faults_with_enough_events
+    (fault,) = result.faults_under_sufficient_load
     assert fault.pair == pair
     assert {fault.host, fault.successor} == set(hosts)
     report = drill_html_page(result)

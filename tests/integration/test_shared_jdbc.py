@@ -136,7 +136,7 @@ def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[st
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
     # A lease must end and is asked for as often; then the store and the connectors open.
     assert all(
-        fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.faults_with_enough_events
+        fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.faults_under_sufficient_load
     )
 
 

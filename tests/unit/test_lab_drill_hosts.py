@@ -40,7 +40,7 @@ def no_load(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     """These brokers are names alone; test_lab_drill_reach looks at real ports."""
-    monkeypatch.setattr(drill_run, "require_reachable_nodes", lambda _specs: None)
+    monkeypatch.setattr(drill_run, "require_nodes_reachable_by_load", lambda _specs: None)
 
 
 def test_a_group_that_nobody_has_opened_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.agent_process import _plain
-from activemq_fleet.lab.drill_reach import require_reachable_nodes
+from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
 from tests.unit.agent.certificates import Authority, server, serving
 from tests.waiting import PATIENCE, within
 
@@ -85,14 +85,14 @@ def spec(*addresses: str, name: str = "orders-mq01", **more: str) -> TwoAgentLoa
 
 def refusal(*specs: TwoAgentLoadSpec) -> str:
     with pytest.raises(InputError) as caught:
-        require_reachable_nodes(specs, timeout=1)
+        require_nodes_reachable_by_load(specs, timeout=1)
     said = str(caught.value)
     assert "\n" not in said
     return said
 
 
 def test_a_pair_whose_standby_refuses_can_be_drilled(served: str, refused: str) -> None:
-    require_reachable_nodes([spec(served, refused), spec(refused, served, name="orders-mq02")])
+    require_nodes_reachable_by_load([spec(served, refused), spec(refused, served, name="orders-mq02")])
 
 
 def test_a_pair_of_which_nobody_listens_is_refused_by_host_and_port(refused: str) -> None:
@@ -114,7 +114,7 @@ def test_a_connection_that_is_taken_by_something_else_proves_nothing(taken: str,
 
 def test_one_that_hangs_up_is_asked_again() -> None:
     with server_of(b"", b"\x20\x02\x00\x00") as address:
-        require_reachable_nodes([spec(address)], timeout=5)
+        require_nodes_reachable_by_load([spec(address)], timeout=5)
     with server_of(b"", b"\x20\x02\x00\x05") as address:
         assert "brokers reject the login of its test load" in refusal(spec(address))
 
@@ -141,7 +141,7 @@ def test_the_login_is_tried_over_tls_too(tmp_path: Path) -> None:
             if says:
                 assert says in refusal(one)
             else:
-                require_reachable_nodes([one], timeout=5)
+                require_nodes_reachable_by_load([one], timeout=5)
 
 
 def test_a_certificate_that_agents_do_not_accept_is_named(tmp_path: Path) -> None:

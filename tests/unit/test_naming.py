@@ -18,7 +18,7 @@ GROUP_AND_NUMBER = r"^(?P<group>[a-z]+)(?P<number>[0-9]+)$"
 
 
 def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
-    identity = Naming().identify("orders-mq01-a.example.com")
+    identity = Naming().identify_broker("orders-mq01-a.example.com")
 
     assert identity == Identity(
         "orders-mq01-a.example.com", "orders", "01", "a", "orders-mq01", "master", "example.com"
@@ -35,7 +35,7 @@ def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
     ],
 )
 def test_names_are_read_from_their_first_label(name: str, group: str, pair: str, role: str) -> None:
-    identity = Naming().identify(name)
+    identity = Naming().identify_broker(name)
 
     assert identity is not None
     assert (identity.group, identity.pair, identity.role) == (group, pair, role)
@@ -43,11 +43,11 @@ def test_names_are_read_from_their_first_label(name: str, group: str, pair: str,
 
 @pytest.mark.parametrize("name", ["orders-mq01-c", "orders-mq-a", "mq01-a", "-mq01-a", "db1", "", "a.b-mq01-a"])
 def test_other_names_have_no_identity(name: str) -> None:
-    assert Naming().identify(name) is None
+    assert Naming().identify_broker(name) is None
 
 
 def test_the_letter_of_masters_can_be_changed() -> None:
-    identity = Naming(master_node="b").identify("orders-mq01-b")
+    identity = Naming(master_node="b").identify_broker("orders-mq01-b")
 
     assert identity is not None
     assert identity.role == "master"
@@ -62,7 +62,7 @@ def test_a_name_that_nearly_matches_is_told_apart() -> None:
 def test_a_pattern_of_ones_own_decides() -> None:
     naming = Naming(r"^amq-(?P<group>[a-z]+)(?P<number>\d+)(?P<node>[12])$", master_node="1")
 
-    identity = naming.identify("amq-pay031")
+    identity = naming.identify_broker("amq-pay031")
 
     assert identity is not None
     assert (identity.group, identity.number, identity.role, identity.pair) == ("pay", "03", "master", "pay-mq03")
@@ -77,7 +77,7 @@ def test_a_pattern_of_ones_own_decides() -> None:
 )
 def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
-        Naming(pattern).identify("x")
+        Naming(pattern).identify_broker("x")
 
     assert said in str(caught.value)
     assert "activemq_naming_pattern" in str(caught.value)
@@ -85,7 +85,7 @@ def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: st
 
 def identity(name: str, pattern: str | None = None, **variables: str) -> Identity:
     stated = {f"activemq_{key}": value for key, value in variables.items()}
-    found = Naming.naming_of_host(name, stated, pattern).identify(name)
+    found = Naming.naming_of_host(name, stated, pattern).identify_broker(name)
     assert found is not None
     return found
 
@@ -142,7 +142,7 @@ def test_a_name_that_says_nothing_is_a_broker_once_all_is_stated() -> None:
 
 
 def test_only_a_group_makes_no_broker() -> None:
-    assert Naming.naming_of_host("web1", {"activemq_group": "orders"}).identify("web1") is None
+    assert Naming.naming_of_host("web1", {"activemq_group": "orders"}).identify_broker("web1") is None
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], 
 
 def test_parity_and_a_node_in_the_pattern_contradict_each_other() -> None:
     with pytest.raises(InputError, match=r"without .*: correct the pattern, or remove activemq_naming_parity"):
-        Naming(parity="odd-even").identify("orders-mq01-a")
+        Naming(parity="odd-even").identify_broker("orders-mq01-a")
 
 
 def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
@@ -232,7 +232,7 @@ def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
     assert len(conventions) == len(CONVENTIONS) - 2
     for master, slave, text in conventions:
         variables = yaml.safe_load(text)
-        found = [Naming.naming_of_host(name, variables).identify(name) for name in (master, slave)]
+        found = [Naming.naming_of_host(name, variables).identify_broker(name) for name in (master, slave)]
         assert [one.role for one in found if one] == ["master", "slave"]
         assert len({one.pair for one in found if one}) == 1
 

@@ -69,7 +69,7 @@ def propose_agents(proposal: VariableProposal, files: Iterable[AgentConfiguratio
     listeners = ListenersByAddress(fleet.brokers)
     for file in files:
         home = _home_broker(file, listeners)
-        if home is None or proposal.naming.identify(file.host) or not _HOST.fullmatch(file.host):
+        if home is None or proposal.naming.identify_broker(file.host) or not _HOST.fullmatch(file.host):
             continue  # a broker's host, or empty if it is not in this fleet
         variables = _agent_variables(file)
         if variables.get("agent_client_id") == file.host:

@@ -287,7 +287,7 @@ def _reason_for_address(name: str, separator: str, hosts: Sequence[str]) -> str:
 def _document(
     host: str, path: Path, root: Path | None, release: str | None, naming: Naming, properties: HostProperties
 ) -> AdoptedDocument:
-    identity = naming.identify(host)
+    identity = naming.identify_broker(host)
     if identity is None or not _HOST.fullmatch(host):
         raise InputError(
             f"{path}: the host name {host!r} does not match the naming pattern {naming.pattern}: "

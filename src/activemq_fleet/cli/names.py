@@ -125,7 +125,7 @@ def _row(host: str, variables: Mapping[str, object]) -> dict[str, Any]:
     naming = Naming.naming_of_host(host, variables)
     row: dict[str, Any] = {"host": host, "broker": False, "problem": None}
     try:
-        identity = naming.identify(host)
+        identity = naming.identify_broker(host)
     except UnparsableBrokerNameError as error:
         return row | {"problem": error.problem, "because": error.problem}
     if identity is None:

@@ -59,7 +59,7 @@ def drill_verdict_and_reasons(
 
 def drill_headline(result: DrillResult) -> str:
     """Return the headline of a drill: one sentence that summarizes its result."""
-    faults = len(result.faults_with_enough_events)
+    faults = len(result.faults_under_sufficient_load)
     done = f"{faults} fault{_s(faults)}, {result.event_count_of_all_pairs('accepted'):,} events accepted"
     if result.verdict == "clean":
         return f"Nothing was lost: {done}, each event handled once."

@@ -138,8 +138,8 @@ class DrillResult:
     scraped: ScrapedAvailability | None = None
 
     @property
-    def faults_with_enough_events(self) -> tuple[Fault, ...]:
-        """The faults that count for the drill, because the load was fast enough when they were injected."""
+    def faults_under_sufficient_load(self) -> tuple[Fault, ...]:
+        """The faults that were injected while the test load was fast enough, so that they count for the drill."""
         return tuple(fault for fault in self.faults if fault.void is None)
 
     def event_count_of_all_pairs(self, name: str) -> int:

@@ -61,7 +61,7 @@ class _Answer:
     is_denied: bool = False
 
 
-def require_reachable_nodes(specs: Sequence[TwoAgentLoadSpec], timeout: float = _PATIENCE) -> None:
+def require_nodes_reachable_by_load(specs: Sequence[TwoAgentLoadSpec], timeout: float = _PATIENCE) -> None:
     """Raise InputError if load generators cannot reach the nodes (brokers) of each pair.
 
     The active node must accept a connection; the other node must be able to accept one after a takeover. One connector

@@ -32,7 +32,7 @@ from activemq_fleet.lab.drill_files import (
     pair_outcomes_and_faults,
     state_spans,
 )
-from activemq_fleet.lab.drill_reach import require_reachable_nodes
+from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
 from activemq_fleet.lab.load_process import specs_to_json
 from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt_agents
 from activemq_fleet.lab.log_tail import LOG
@@ -111,7 +111,7 @@ class DrillRun:
         """
         here = _as_dialled(fleet)
         specs = [make_load_spec(here, here.pairs_by_name[pair], plan.rate) for pair in plan.drilled_pair_names]
-        require_reachable_nodes([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
+        require_nodes_reachable_by_load([spec for spec in specs if isinstance(spec, TwoAgentLoadSpec)])
         run = cls(directory)
         run._write("drill.json", asdict(plan))
         run._launch(specs, len(plan.order) * _A_FAULT, parent_pid)

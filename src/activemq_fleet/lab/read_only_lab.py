@@ -235,9 +235,9 @@ class ReadOnlyLab:
         return Path(service.broker_directory_paths(self.fleet.broker(host)).conf)
 
     def credentials(self, name: str) -> Credentials | None:
-        """Return credentials for the brokers of a host, pair or group; None without any.
+        """Return credentials for the brokers of a host, pair or group, or None if no account has a readable password.
 
-        The result is None if no account has a readable password.
+        ``name`` is that of the host, pair or group.
         """
         return credentials_for_lab_connection(self._members(name)[0])
 

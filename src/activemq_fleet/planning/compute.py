@@ -233,7 +233,7 @@ def _list_brokers_only(
         if variables.settings is None or variables.release is None:
             continue
         naming = Naming.naming_of_host(host.host, variables_from_json(host.text), context.division.pattern)
-        identity = naming.identify(host.host)
+        identity = naming.identify_broker(host.host)
         if identity is not None:
             groups.setdefault(identity.group)
             broker, findings = build_broker_without_links_or_accounts(

@@ -108,7 +108,7 @@ def host_component_facts_and_variables(
     identity, is_unclear, is_near = None, False, False
     try:
         naming = Naming.naming_of_host(record.host, record.variables, pattern)
-        identity = naming.identify(record.host)
+        identity = naming.identify_broker(record.host)
         is_near = identity is None and naming.looks_like_misspelled_broker(record.host)
     except UnparsableBrokerNameError:
         is_unclear = True

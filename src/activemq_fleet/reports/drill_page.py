@@ -22,7 +22,7 @@ _DOT = 9  # the width that a dot needs
 
 def drill_html_page(result: DrillResult) -> str:
     """Return the report of a drill (a failover test with injected faults) as an HTML page."""
-    counted = result.faults_with_enough_events
+    counted = result.faults_under_sufficient_load
     return render_html_page(
         "drill.html.j2",
         kind="Drill",

@@ -270,7 +270,7 @@ def _pairs_by_name(names: Iterable[str]) -> dict[str, str]:
     """Return the pair of each host whose name is that of one node of a pair, where both nodes are there."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        identity = Naming().identify(name)
+        identity = Naming().identify_broker(name)
         if identity is not None:
             nodes.setdefault((identity.pair, identity.domain), []).append(name)
     domains = Counter(pair for pair, _ in nodes)

@@ -74,7 +74,7 @@ def classify_hosts_by_role(
     misnamed: dict[str, SettingsError] = {}
     for name in sorted(hosts):
         try:
-            identity = Naming.naming_of_host(name, hosts[name], pattern).identify(name)
+            identity = Naming.naming_of_host(name, hosts[name], pattern).identify_broker(name)
         except SettingsError as error:
             misnamed[name] = error
         except UnparsableBrokerNameError as error:
