@@ -127,7 +127,7 @@ def record_pending_restart(layout: ConfigurationPaths, previous: str, more: Iter
 
 
 def record_deployment_time(layout: ConfigurationPaths, pending: PendingRestart) -> PendingRestart:
-    """Record that the configuration of a pending restart is deployed now, and return the changed record.
+    """Set the deployment time in the record of a pending restart to now, write the record, and return it.
 
     A broker that is started later needs no restart.
     """

@@ -53,9 +53,9 @@ def create_and_open_file(
 def write_new_file(
     path: str, content: bytes, mode: int, owner: Owner = Owner(), *, directory: int | None = None, durable: bool = True
 ) -> None:
-    """Create a new file with content, mode and owner.
+    """Create a file with content, mode and owner; raise FileExistsError if the path exists already.
 
-    ``durable``: sync it to the disk. Raises FileExistsError, OSError.
+    ``durable``: sync it to the disk. Raises OSError.
     """
     descriptor = create_and_open_file(path, content, mode, owner, directory=directory)
     try:

@@ -153,9 +153,9 @@ class Directory:
     def read_file(
         self, name: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False
     ) -> bytes:
-        """Read at most ``limit`` bytes of a regular file by its name in an open directory.
+        """Return at most the first ``limit`` bytes of a regular file by its name in an open directory.
 
-        Raises UntrustedPathError, OSError.
+        ``owners`` and ``single_name`` are as in ``open_file``. Raises UntrustedPathError, OSError.
         """
         with os.fdopen(self.open_file(name, owners, single_name), "rb") as file:
             return file.read(limit)
@@ -294,11 +294,10 @@ class Directory:
 
 
 def open_directory(path: str, root: int | None = None) -> Directory:
-    """Open a directory by its path, and return it as a ``Directory``.
+    """Open a directory without following untrusted symbolic links, and return it as a ``Directory``.
 
-    Untrusted symbolic links are not followed. It is opened component by component. ``root``: the descriptor of a
-    directory from which the path starts, in place of ``/``. Raises UntrustedPathError for a component that is an
-    untrusted link or not a directory; OSError.
+    It is opened component by component. ``root``: the descriptor of a directory from which the path starts, in place of
+    ``/``. Raises UntrustedPathError for a component that is an untrusted link or not a directory; OSError.
     """
     for _index in range(MAX_LINKS + 1):
         opened = _walk(os.path.abspath(path), root)
@@ -338,9 +337,9 @@ def reopen_file_of_process(descriptor_path: str, owners: Collection[int] | None 
 
 
 def read_file(path: str, limit: int, owners: Collection[int] | None = None, single_name: bool = False) -> bytes:
-    """Read at most ``limit`` bytes of the regular file at a path.
+    """Return at most the first ``limit`` bytes of the regular file at a path, without following untrusted links.
 
-    Raises UntrustedPathError, OSError.
+    ``owners`` and ``single_name`` are as in ``Directory.open_file``. Raises UntrustedPathError, OSError.
     """
     with os.fdopen(open_file(path, owners, single_name), "rb") as file:
         return file.read(limit)

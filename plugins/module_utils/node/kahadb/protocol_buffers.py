@@ -15,9 +15,9 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 
 
 def read_field_within_size_limit(data: mmap.mmap, start: int, end: int) -> bytes:
-    """Return the bytes of a name or id between two offsets of ``data``; raise ValueError above 1 MiB (``MAX_NAME``).
+    """Return the bytes of a protocol buffer's field between two offsets; raise ValueError above 1 MiB (``MAX_NAME``).
 
-    It is a field of a protocol buffer. A longer field is no name or id, and must not be copied into memory.
+    The field contains a name or an id. A longer field is no name or id, and must not be copied into memory.
     """
     if end - start > MAX_NAME:
         raise ValueError(end - start)
