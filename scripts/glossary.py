@@ -95,7 +95,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "fence",
             "the protection of a shared store against a node that was replaced: a value of `activemq_fence`",
-            "node.fence.decision:CopyFenceState",
+            "node.fence.decision:StoreCopyingGuardState",
         ),
         Word(
             "claim",

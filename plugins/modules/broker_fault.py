@@ -82,7 +82,7 @@ def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, A
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
     result: dict[str, Any] = {"changed": what in ("kill", "crash", "pause", "stop")}
     if what == "started":
-        result["at"] = fault_injection.wait_for_logged_start_time(base, parameters["wait"])
+        result["at"] = fault_injection.wait_for_logged_broker_start(base, parameters["wait"])
     elif what == "resume":
         result |= fault_injection.resume_frozen_broker(base, unit)
     elif what != "stay":

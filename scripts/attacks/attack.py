@@ -254,7 +254,7 @@ def _replay(lab: Lab, active: str) -> Counter[str]:
         with ReplayConnection(
             lab.addresses(active, "openwire")[0], Login(*astuple(login) if login else ("", ""))
         ) as connection:
-            sent = connection.resend_messages(uncopied_messages(store, number))
+            sent = connection.resend_uncopied_messages(uncopied_messages(store, number))
         named.update(message.destination for message in uncopied_messages(store, number))
         store.record_uncopied_messages_replayed(number, sent)
     return named

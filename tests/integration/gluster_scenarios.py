@@ -273,7 +273,7 @@ def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, A
         for number in store.generation_numbers_with_uncopied_messages():
             login = Login(*astuple(credentials) if credentials else ("", ""))
             with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:
-                named += connection.resend_messages(uncopied_messages(store, number))
+                named += connection.resend_uncopied_messages(uncopied_messages(store, number))
     stomp = lab.addresses(sound, "stomp")[0]
     lost = {one.queue: len(consume(stomp, one.queue, credentials, one.accepted)) for one in senders}
     return {"accepted": sum(one.accepted for one in senders), "lost": sum(lost.values()), "by": lost, "named": named}

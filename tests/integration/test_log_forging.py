@@ -111,7 +111,7 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
     assert broker.boot().fate == "started", broker.said
     log = broker.data / "activemq.log"
     status = log.stat()
-    since = runtime_configuration.EndOfLog(str(log), status.st_ino, status.st_size)
+    since = runtime_configuration.LogEndPosition(str(log), status.st_ino, status.st_size)
     plugin = "org.apache.activemq.plugin.RuntimeConfigurationBroker"
     for end in LINE_ENDS:
         records = [f"x | INFO  | {text} | {plugin} | main" for text in RELOADED]
@@ -121,7 +121,10 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
 
     lines = runtime_configuration._read(since)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
-    assert runtime_configuration.logged_change_result(lines, runtime_configuration.LiveChange(1, True, 1.0)) is None
+    assert (
+        runtime_configuration.logged_outcome_of_live_change(lines, runtime_configuration.LiveChange(1, True, 1.0))
+        is None
+    )
     (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
     assert len(longest) > 40_000
     short = count_searched(lambda: broker_log.find_error_in_output([longest[:5_000]]))

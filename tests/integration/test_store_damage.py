@@ -16,7 +16,7 @@ import pytest
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.store_access import current_store_directory
-from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store
+from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store_journal
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
@@ -47,7 +47,7 @@ class DamagedStore:
             time.sleep(2)  # The index knows them: a broker reads behind its last checkpoint in another way.
             lab.kill(HOST)
             self.store = Path(lab.fleet.broker(HOST).store_directory)
-            self.before = inspect_store(str(self.store))
+            self.before = inspect_store_journal(str(self.store))
         path = self.store / "db-1.log"
         data = bytearray(path.read_bytes())
         at = data.index(b"one-40-")
@@ -57,7 +57,7 @@ class DamagedStore:
         for place in range(start, start + 30):
             data[place] ^= 0x5A
         path.write_bytes(data)
-        self.after: StoreInspection = inspect_store(str(self.store))
+        self.after: StoreInspection = inspect_store_journal(str(self.store))
 
     def broker(self, settings: dict[str, str]) -> Lab:
         text = " ".join(f'{name}="{value}"' for name, value in settings.items())
@@ -134,7 +134,7 @@ class LackingStore:
         for host in sorted(hosts, key=lambda host: host == self.active):
             lab.kill(host)
         let_index_go_on_in(path, 77)
-        assert inspect_store(str(self.store)).index_lacks == ("db-77.log",)
+        assert inspect_store_journal(str(self.store)).index_lacks == ("db-77.log",)
 
     def _send(self, bodies: list[str]) -> None:
         stomp_send(self.lab.addresses(self.active, "stomp"), "/queue/one", bodies, self.lab.credentials(self.active))

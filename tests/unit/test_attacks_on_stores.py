@@ -120,9 +120,9 @@ def test_removing_old_generations_as_root_follows_no_link_of_the_account(place: 
     )
     code = """if True:
         import sys
-        from activemq_fleet.node.fence.old_generations import remove_and_describe_obsolete_generations
+        from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
         from activemq_fleet.node.fence.shared_store import SharedStore
-        print(list(remove_and_describe_obsolete_generations(SharedStore(sys.argv[1]))))
+        print(list(remove_and_describe_old_store_copies(SharedStore(sys.argv[1]))))
     """
 
     printed = run_as_root(code, store)

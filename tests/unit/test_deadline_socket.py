@@ -66,11 +66,11 @@ def send_zeros(peer: socket.socket) -> None:
     "read",
     [
         lambda reader: reader.read(10_000),
-        lambda reader: reader.read_until(b"\0"),
+        lambda reader: reader.read_until_ending(b"\0"),
         lambda reader: reader.read_to_end(),
         lambda reader: [reader.read(1) for _ in itertools.count()],
     ],
-    ids=["read", "read_until", "read_to_end", "many_reads"],
+    ids=["read", "read_until_ending", "read_to_end", "many_reads"],
 )
 def test_peer_that_sends_byte_by_byte_does_not_outlast_the_deadline(read: Callable[[DeadlineSocket], object]) -> None:
     with connected_peer(send_slowly) as connection:
@@ -102,7 +102,7 @@ def test_all_reads_together_are_limited() -> None:
 def test_closed_connection_is_an_error_unless_its_end_was_awaited() -> None:
     with connected_peer(lambda peer: peer.sendall(b"one\0two")) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 100)
-        assert reader.read_until(b"\0") == b"one\0"
+        assert reader.read_until_ending(b"\0") == b"one\0"
         assert reader.read(1) == b"t"
         assert reader.read_to_end() == b"wo"
         assert isinstance(outcome_of(lambda: reader.read(1)), ConnectionResetError)

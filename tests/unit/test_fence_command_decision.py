@@ -1,7 +1,7 @@
 """Two guards of a store without generations, in every order of their steps, with crashes, freezes and a stolen lock.
 
-The real ``CommandFenceState`` decides; store, locks, brokers and the operator's command are a model of a few lines. A
-freeze needs no step of its own: a guard or a broker is frozen while only others take steps.
+The real ``FenceCommandGuardState`` decides; store, locks, brokers and the operator's command are a model of a few
+lines. A freeze needs no step of its own: a guard or a broker is frozen while only others take steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from activemq_fleet.node.fence.decision import (
-    CommandFenceState,
+    FenceCommandGuardState,
     FenceEvidence,
     GuardAction,
     GuardStep,
@@ -27,7 +27,7 @@ MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 class Host:
     """A host: its guard (None while none runs), what that decided and has not done yet, whether its broker writes."""
 
-    fence: CommandFenceState | None = None
+    fence: FenceCommandGuardState | None = None
     step: GuardStep | None = None
     writes: bool = False
 
@@ -62,7 +62,7 @@ class World:
         return replace(self, claims=tuple(claims))
 
 
-def following(world: World, decide: type[CommandFenceState], *, fences: bool) -> Iterator[World]:
+def following(world: World, decide: type[FenceCommandGuardState], *, fences: bool) -> Iterator[World]:
     """Every world that one step of one process, or one fault, makes of this one."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
@@ -85,7 +85,7 @@ def following(world: World, decide: type[CommandFenceState], *, fences: bool) ->
 
 
 def carried_out(
-    world: World, freed: World, index: int, host: Host, fence: CommandFenceState, step: GuardStep, *, fences: bool
+    world: World, freed: World, index: int, host: Host, fence: FenceCommandGuardState, step: GuardStep, *, fences: bool
 ) -> Iterator[World]:
     done, everything = replace(host, step=None), range(1, len(world.claims) + 1)
     if step.action is GuardAction.WAIT:
@@ -108,7 +108,9 @@ def carried_out(
         yield world.at(index, done)
 
 
-def two_writers(decide: type[CommandFenceState] = CommandFenceState, *, fences: bool = True) -> tuple[bool, int]:
+def two_writers(
+    decide: type[FenceCommandGuardState] = FenceCommandGuardState, *, fences: bool = True
+) -> tuple[bool, int]:
     """Whether a world can come about in which both brokers write, and how many worlds were seen."""
     seen, waiting = {World()}, deque([World()])
     while waiting:
@@ -132,7 +134,7 @@ def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None
     assert two_writers(fences=False)[0]
 
 
-class TrustsItsLock(CommandFenceState):
+class TrustsItsLock(FenceCommandGuardState):
     """Claims once it has the lock, whoever wrote before."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -140,7 +142,7 @@ class TrustsItsLock(CommandFenceState):
         return GuardStep(GuardAction.CLAIM, step.number + 1) if step.action is GuardAction.FENCE else step
 
 
-class GoesOnWithItsClaim(CommandFenceState):
+class GoesOnWithItsClaim(FenceCommandGuardState):
     """Serves by an earlier claim of its node, as a guard with generations does."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -150,5 +152,5 @@ class GoesOnWithItsClaim(CommandFenceState):
 
 
 @pytest.mark.parametrize("wrong", [TrustsItsLock, GoesOnWithItsClaim])
-def test_a_guard_that_does_not_make_sure_is_found_out(wrong: type[CommandFenceState]) -> None:
+def test_a_guard_that_does_not_make_sure_is_found_out(wrong: type[FenceCommandGuardState]) -> None:
     assert two_writers(wrong)[0]

@@ -1,7 +1,8 @@
 """Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
 
-The real ``CopyFenceState`` decides; the store, the locks and the brokers around it are a model of a few lines. A freeze
-needs no step of its own: a guard or a broker is frozen while only others take steps, as often and as long as it may be.
+The real ``StoreCopyingGuardState`` decides; the store, the locks and the brokers around it are a model of a few lines.
+A freeze needs no step of its own: a guard or a broker is frozen while only others take steps, as often and as long as
+it may be.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from activemq_fleet.node.fence.decision import CopyFenceState, FenceEvidence, GuardAction, GuardStep, StoreClaim
+from activemq_fleet.node.fence.decision import FenceEvidence, GuardAction, GuardStep, StoreClaim, StoreCopyingGuardState
 from tests.situations import EVERY_SITUATION
 
 MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = (3, 3, 2) if EVERY_SITUATION else (3, 2, 2)
@@ -27,7 +28,7 @@ class Host:
     the number of brokers that had got leave to write into the newest generation when this guard copied it.
     """
 
-    fence: CopyFenceState | None = None
+    fence: StoreCopyingGuardState | None = None
     step: GuardStep | None = None
     broker: int | None = None
     copied: int = 0
@@ -67,7 +68,7 @@ class World:
         return replace(self, ended=self.ended | own)
 
 
-def following(world: World, decide: type[CopyFenceState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
+def following(world: World, decide: type[StoreCopyingGuardState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
     """Every world that one step of one process, or one fault, makes of this one."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
@@ -99,7 +100,7 @@ def following(world: World, decide: type[CopyFenceState], most_claims: int = MOS
 
 
 def carried_out(
-    world: World, freed: World, index: int, host: Host, fence: CopyFenceState, step: GuardStep
+    world: World, freed: World, index: int, host: Host, fence: StoreCopyingGuardState, step: GuardStep
 ) -> Iterator[World]:
     """The decision may be old: the guard may have been frozen since its look."""
     done = replace(host, step=None)
@@ -108,7 +109,7 @@ def carried_out(
             dropped = world.at(index, replace(done, fence=fence.guard_state_after_claim_attempt())).noted(index)
             yield replace(dropped, lock=index if world.lock is None else world.lock)
         case GuardAction.BUILD:
-            copied = replace(done, fence=fence.guard_state_after_copying(step.number), copied=world.leaves)
+            copied = replace(done, fence=fence.guard_state_after_copying_generation(step.number), copied=world.leaves)
             by_links = world.ended & {step.number}
             yield replace(world.at(index, copied), linked=world.linked | by_links)
         case GuardAction.CLAIM:
@@ -142,7 +143,7 @@ def broken(world: World) -> str:
     return world.mistake
 
 
-def explored(decide: type[CopyFenceState], wanted: str = "") -> tuple[str, set[World]]:
+def explored(decide: type[StoreCopyingGuardState], wanted: str = "") -> tuple[str, set[World]]:
     """The first broken promise of which the text holds ``wanted``, and all worlds that came about until then."""
     start = World()
     seen, waiting = {start}, deque([start])
@@ -160,7 +161,7 @@ def explored(decide: type[CopyFenceState], wanted: str = "") -> tuple[str, set[W
 
 @pytest.fixture(scope="module")
 def worlds() -> set[World]:
-    promise, worlds = explored(CopyFenceState)
+    promise, worlds = explored(StoreCopyingGuardState)
     assert not promise
     return worlds
 
@@ -171,7 +172,7 @@ def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: s
     assert any(all(host.broker for host in world.hosts) for world in worlds)
 
 
-class TrustsItsLock(CopyFenceState):
+class TrustsItsLock(StoreCopyingGuardState):
     """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -180,7 +181,7 @@ class TrustsItsLock(CopyFenceState):
         return super().next_guard_step(evidence)
 
 
-class TrustsItsNode(CopyFenceState):
+class TrustsItsNode(StoreCopyingGuardState):
     """Goes on with the generation that its node claimed, though its end is recorded."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
@@ -190,7 +191,7 @@ class TrustsItsNode(CopyFenceState):
 class TrustsItsCopy(TrustsItsNode):
     """Claims with what it built before it lost the lock, and has it again."""
 
-    def guard_state_after_claim_attempt(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> StoreCopyingGuardState:
         return self
 
 
@@ -202,7 +203,7 @@ class TrustsItsCopy(TrustsItsNode):
         (TrustsItsCopy, "claims with a copy from before another got leave"),
     ],
 )
-def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[CopyFenceState], promise: str) -> None:
+def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[StoreCopyingGuardState], promise: str) -> None:
     assert explored(guard, promise)[0]
 
 
@@ -222,6 +223,8 @@ def serves_in_the_end(world: World, index: int) -> bool:
             return True
         calm = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
         world = next(
-            after for after in following(calm, CopyFenceState, 2 * MOST_CLAIMS) if after.hosts[1 - index] == Host()
+            after
+            for after in following(calm, StoreCopyingGuardState, 2 * MOST_CLAIMS)
+            if after.hosts[1 - index] == Host()
         )
     return False

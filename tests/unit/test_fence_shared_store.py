@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.node.fence.decision import StoreClaim
-from activemq_fleet.node.fence.old_generations import remove_and_describe_obsolete_generations
+from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
 from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
 
 TOKENS = ("a" * 32, "b" * 32)
@@ -120,7 +120,7 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.record_broker_dead(1)
-    assert list(remove_and_describe_obsolete_generations(store)) == [
+    assert list(remove_and_describe_old_store_copies(store)) == [
         f"generation 1, an old copy of the store {store.directory}, was removed, because a newer copy of the "
         "store has all its messages"
     ]
@@ -134,12 +134,12 @@ def test_records_of_long_replaced_claims_go_with_their_generations(store: Shared
         if number != 5:
             store.record_broker_dead(number)
     for _ in range(2):
-        list(remove_and_describe_obsolete_generations(store))
+        list(remove_and_describe_old_store_copies(store))
     assert store.claim_numbers() == [5, 6, *range(20, 121)]
     assert sorted(int(path.name) for path in (tmp_path / "fence/ended").iterdir()) == [6, *range(20, 121)]
     # A guard that was frozen all the while makes a claim whose number was forgotten: nobody was let in by it.
     assert claimed(store, claim_of(7), {})
-    assert not [*remove_and_describe_obsolete_generations(store)]
+    assert not [*remove_and_describe_old_store_copies(store)]
     assert {path.name for path in (tmp_path / "generations").iterdir()} == {f"5-{NODES[0]}", f"120-{NODES[0]}"}
 
 

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.node.fence.decision import StoreClaim, claim_without_store_copy
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_access import (
-    WritableAndNewestGeneration,
+    WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     current_store_directory,
     newest_claimed_generation_number,
@@ -37,18 +37,18 @@ def store(tmp_path: Path) -> SharedStore:
 @pytest.mark.parametrize(
     ("accesses", "writers"),
     [
-        ({"a": WritableAndNewestGeneration(1, 2), "b": WritableAndNewestGeneration(2, 2)}, ["b"]),
+        ({"a": WritableAndNewestGenerationNumbers(1, 2), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
         (
-            {"a": WritableAndNewestGeneration(1, 1), "b": WritableAndNewestGeneration(2, 2)},
+            {"a": WritableAndNewestGenerationNumbers(1, 1), "b": WritableAndNewestGenerationNumbers(2, 2)},
             ["b"],
         ),  # a sees the newest claim late
-        ({"a": WritableAndNewestGeneration(0, 0), "b": WritableAndNewestGeneration(0, 0)}, ["a", "b"]),
-        ({"a": WritableAndNewestGeneration(None, 2), "b": WritableAndNewestGeneration(2, 2)}, ["b"]),
-        ({"a": WritableAndNewestGeneration(1, None), "b": WritableAndNewestGeneration(None, None)}, []),
+        ({"a": WritableAndNewestGenerationNumbers(0, 0), "b": WritableAndNewestGenerationNumbers(0, 0)}, ["a", "b"]),
+        ({"a": WritableAndNewestGenerationNumbers(None, 2), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
+        ({"a": WritableAndNewestGenerationNumbers(1, None), "b": WritableAndNewestGenerationNumbers(None, None)}, []),
     ],
 )
 def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
-    accesses: dict[str, WritableAndNewestGeneration], writers: list[str]
+    accesses: dict[str, WritableAndNewestGenerationNumbers], writers: list[str]
 ) -> None:
     assert brokers_writing_newest_generation(accesses) == writers
     assert two_masters_message(accesses) == (
@@ -58,7 +58,7 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
 
 def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
     assert newest_claimed_generation_number(store.directory) == 2
-    with open(f"{store.generation_path(OLD)}/db.data", "w"):
+    with open(f"{store.generation_directory_path(OLD)}/db.data", "w"):
         paths = [path for _, path in open_files_with_descriptors(os.getpid())]
         assert writable_generation_number(paths, store.directory) == 1
     assert writable_generation_number([f"{store.directory}/fence/lock"], store.directory) is None
@@ -88,7 +88,7 @@ def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store
     (local / "gate").mkdir(parents=True)
     (local / "store").symlink_to(local / "gate")
     (local / "shared").symlink_to(store.directory)
-    assert current_store_directory(str(local / "store")) == store.generation_path(NEW)
+    assert current_store_directory(str(local / "store")) == store.generation_directory_path(NEW)
     assert current_store_directory("/srv/activemq/orders") == "/srv/activemq/orders"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from activemq_fleet.node.state.host_names import unresolved_host_names
+from activemq_fleet.node.state.host_names import unresolvable_host_names
 
 KNOWN, UNKNOWN, SLOW, INVALID = "known.example.com", "unknown.example.com", "slow.example.com", "a..example.com"
 
@@ -35,16 +35,16 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_names_that_do_not_resolve_are_returned_once_in_order(resolved: list[str]) -> None:
-    assert unresolved_host_names([UNKNOWN, KNOWN, INVALID, UNKNOWN]) == [UNKNOWN, INVALID]
+    assert unresolvable_host_names([UNKNOWN, KNOWN, INVALID, UNKNOWN]) == [UNKNOWN, INVALID]
     assert sorted(resolved) == sorted([UNKNOWN, KNOWN, INVALID])
 
 
 def test_ip_addresses_are_not_resolved(resolved: list[str]) -> None:
-    assert unresolved_host_names(["192.0.2.7", "2001:db8::7", "[2001:db8::7]"]) == []
+    assert unresolvable_host_names(["192.0.2.7", "2001:db8::7", "[2001:db8::7]"]) == []
     assert resolved == []
 
 
 @pytest.mark.usefixtures("resolved")
 def test_name_that_resolves_too_slowly_is_unresolved_at_the_limit() -> None:
     # The resolver answers only after the test, so that the call returns at its limit or never.
-    assert unresolved_host_names([SLOW, KNOWN], limit=2.0) == [SLOW]
+    assert unresolvable_host_names([SLOW, KNOWN], timeout=2.0) == [SLOW]

@@ -13,7 +13,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.files.untrusted_paths import UntrustedPathError
 from activemq_fleet.node.install.configuration_install import Owners, install_configuration
-from activemq_fleet.node.install.runtime_configuration import end_of_log
+from activemq_fleet.node.install.runtime_configuration import log_end_position
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory
 
 pytestmark = needs_root
@@ -71,4 +71,4 @@ def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) 
 def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
     install_configuration(str(common / "activemq"), TREE, OWNERS)
     do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
-    assert end_of_log(ConfigurationPaths(str(common / "activemq"))).inode == 0
+    assert log_end_position(ConfigurationPaths(str(common / "activemq"))).inode == 0

@@ -14,7 +14,7 @@ from activemq_fleet.lab import hosts as lab_hosts
 from activemq_fleet.lab import processes
 from activemq_fleet.node import judge as on_hosts
 from activemq_fleet.node import timeouts
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, conclude_state
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import Phase
@@ -138,7 +138,7 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(state, "find_broker_process", lambda *_: case.process)
     monkeypatch.setattr(state, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(broker_log, "phase_of_process_since", lambda *_: case.phase)
-    monkeypatch.setattr(state, "probe_until_silent_connector", lambda *_: case.answers)
+    monkeypatch.setattr(state, "probe_connectors_until_first_silent", lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
     found = state.gather_broker_state(str(tmp_path), None)
@@ -151,7 +151,7 @@ def test_the_lab_tells_what_the_judge_concludes(
 ) -> None:
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
     hosts = make_lab_hosts(tmp_path, whole=False, **profile)
-    deployed = DeployedConfiguration(store="/store", pure=case.pure)
+    deployed = DeployedBrokerSettings(store="/store", pure=case.pure)
     run = processes.ProcessRun(PAIR[0], 42, 1.0, 1.0, "v1")
     monkeypatch.setattr(processes, "last_broker_process_run", lambda *_: run)
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))

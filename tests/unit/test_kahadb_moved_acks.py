@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.generation import copy_store_generation, hard_link_generation
-from activemq_fleet.node.fence.store_inspection import inspect_store
+from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands
-from activemq_fleet.node.kahadb.moved_acks import begin_data_file_after_moved_acks, begin_data_file_unless_locked
+from activemq_fleet.node.kahadb.moved_acks import begin_data_file_if_acks_moved, begin_data_file_unless_locked
 from tests.unit.kahadb_journals import batch, moved_acks, store_lock
 
 MOVED = batch(moved_acks(7), checksum=True)
@@ -46,14 +46,14 @@ def test_messages_go_on_in_a_new_data_file(tmp_path: Path, contents: list[bytes]
     store = store_of(tmp_path / "store", *contents)
     before = {path.name: path.read_bytes() for path in store.iterdir()}
 
-    assert begin_data_file_after_moved_acks(str(store)) == made
+    assert begin_data_file_if_acks_moved(str(store)) == made
     if made:
         assert "activemq.fleet created this data file" in last_commands(store, made)[-1]
-        assert inspect_store(str(store)).damaged == 0
+        assert inspect_store_journal(str(store)).damaged == 0
     assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != made} == {
         name: content for name, content in before.items() if name != made
     }
-    assert begin_data_file_after_moved_acks(str(store)) == ""
+    assert begin_data_file_if_acks_moved(str(store)) == ""
 
 
 def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from activemq_fleet.lab import processes
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import make_shared_store_directory
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
 from activemq_fleet.render.service import (
     environment_file_relative_path,
@@ -132,9 +132,9 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
     hosts = make_lab_hosts(tmp_path, release=release, ha=ha)
     broker = hosts.fleet.broker(A)
     version = install_broker_configuration(broker, hosts.lab.software[broker.release.text])
-    probed: list[DeployedConfiguration] = []
+    probed: list[DeployedBrokerSettings] = []
 
-    def probe(deployed: DeployedConfiguration, _expected: object) -> dict[str, ProbeAnswer]:
+    def probe(deployed: DeployedBrokerSettings, _expected: object) -> dict[str, ProbeAnswer]:
         probed.append(deployed)
         return {}
 

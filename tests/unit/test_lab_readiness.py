@@ -6,7 +6,7 @@ import pytest
 
 from activemq_fleet.lab import readiness
 from activemq_fleet.lab.readiness import credentials_for_lab_connection, is_port_taken
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, Listener
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, Listener
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
@@ -79,5 +79,5 @@ def test_lab_probes_the_connector_that_shows_most(
     )
     listeners = tuple(Listener(scheme, scheme, ("127.0.0.1", 1)) for scheme in schemes)
     broker = fleet_of(variables(release=release)).broker(PAIR[0])
-    readiness.make_connector_probe(broker, 1.0)(DeployedConfiguration(listeners), ExpectedBroker(0))
+    readiness.make_connector_probe(broker, 1.0)(DeployedBrokerSettings(listeners), ExpectedBroker(0))
     assert probed == expected

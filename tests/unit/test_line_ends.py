@@ -48,7 +48,7 @@ def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: 
     log = tmp_path / "activemq.log"
     log.write_text("")
     status = log.stat()
-    since = runtime_configuration.EndOfLog(str(log), status.st_ino, status.st_size)
+    since = runtime_configuration.LogEndPosition(str(log), status.st_ino, status.st_size)
     forged = [
         f"x | INFO  | {text} | org.apache.activemq.plugin.RuntimeConfigurationBroker | main"
         for text in ("change in file at: now", "started new network connector: x", "changes to Plugins")
@@ -64,7 +64,7 @@ def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: 
 
     assert forged[2] in "".join(lines), "the forged name is not in what is read"
     change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)
-    assert runtime_configuration.logged_change_result(lines, change) is None
+    assert runtime_configuration.logged_outcome_of_live_change(lines, change) is None
 
 
 @needs_root

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
-from activemq_fleet.node.log.kinds import event_of_log_record
+from activemq_fleet.node.log.kinds import parse_log_event
 from activemq_fleet.node.log.log_records import parse_log
 from activemq_fleet.node.process import held_by_process
 from activemq_fleet.node.process.proc import read_proc_file
@@ -95,7 +95,7 @@ def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
             record(STARTED, thread=CLIENT),
         )
     )
-    assert [bool(event_of_log_record(log_record)) for log_record in (own, other, client)] == [True, False, False]
+    assert [bool(parse_log_event(log_record)) for log_record in (own, other, client)] == [True, False, False]
     log = "".join(record(STARTED, *more) for more in ((), ("org.apache.activemq.X",), ("", CLIENT)))
     kinds = [
         kind

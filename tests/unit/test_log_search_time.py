@@ -18,7 +18,7 @@ from activemq_fleet.audit import record_signs
 from activemq_fleet.logs.classifier import LogMessageClassifier
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log import broker_log
-from activemq_fleet.node.log.kinds import KINDS, event_of_log_record
+from activemq_fleet.node.log.kinds import KINDS, parse_log_event
 from activemq_fleet.node.log.log_records import Record
 
 SHORT, LONG = 2_000, 16_000
@@ -98,7 +98,7 @@ def test_work_of_the_phase_reader_does_not_grow_with_the_square_of_a_message() -
             return repeated_parts(pattern, length)
 
         def work(text: str, logger: str = logger) -> object:
-            return event_of_log_record(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
+            return parse_log_event(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
 
         assert growth(work, texts) < MOST, pattern
 

@@ -8,7 +8,7 @@ import pytest
 from activemq_fleet.lab.log_tail import last_error_line
 from activemq_fleet.logs.kinds import log_message_kind, log_message_kind_ids
 from activemq_fleet.node.log.broker_run import BrokerRun, PhaseName
-from activemq_fleet.node.log.kinds import event_of_log_record
+from activemq_fleet.node.log.kinds import parse_log_event
 from activemq_fleet.node.log.log_records import parse_log
 from tests.log_reading import logger_of
 
@@ -194,11 +194,11 @@ def test_every_kind_has_a_regex_that_compiles() -> None:
 
 def test_an_event_holds_what_its_message_names() -> None:
     (record,) = parse_log(log([STARTED]))
-    event = event_of_log_record(record)
+    event = parse_log_event(record)
     assert event is not None
     assert (event.kind, event.fields["version"], event.fields["broker"]) == ("LIFE-STARTED", "6.3.1", "a")
 
 
 def test_a_message_of_no_kind_is_no_event() -> None:
     (record,) = parse_log(log(["something that no release writes"]))
-    assert event_of_log_record(record) is None
+    assert parse_log_event(record) is None

@@ -16,7 +16,7 @@ from activemq_fleet.node.masking import (
     mask_configuration_file,
     mask_json_value,
     mask_text,
-    omission_reason,
+    reason_to_omit_from_evidence,
     secrets_from_masked_text,
 )
 from activemq_fleet.topology import Agent, Broker, build_fleet
@@ -191,7 +191,7 @@ def test_texts_inside_json_are_masked() -> None:
     ],
 )
 def test_key_stores_keys_and_what_is_no_text_are_left_out(path: str, content: bytes) -> None:
-    assert omission_reason(path, content)
+    assert reason_to_omit_from_evidence(path, content)
 
 
 def fleet_with_secrets(release: str) -> list[Broker | Agent]:

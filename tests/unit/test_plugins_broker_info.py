@@ -24,7 +24,7 @@ from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.log import broker_log
 from activemq_fleet.node.log.broker_run import UNKNOWN
 from activemq_fleet.node.probe import connector_probe as probe
-from activemq_fleet.node.probe.settling import ReadinessDetector, thread_dump_shows_loading
+from activemq_fleet.node.probe.settling import ReadinessDetector, thread_dump_shows_configuration_loading
 from activemq_fleet.node.process.proc import Process, find_broker_process, seconds_since_boot
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render_broker
@@ -472,7 +472,7 @@ def unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def lay(base: Path, **variables: object) -> broker_configuration.DeployedConfiguration:
+def lay(base: Path, **variables: object) -> broker_configuration.DeployedBrokerSettings:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
     for path, content in render_broker(broker, reveal=True).items():
         target = base / "versions" / "v" / path
@@ -679,11 +679,11 @@ DUMP = """Full thread dump OpenJDK 64-Bit Server VM:
 
 def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
     loading = "\tat org.apache.activemq.broker.BrokerFactory.createBroker(BrokerFactory.java:71)"
-    assert thread_dump_shows_loading(DUMP.format(frame=loading))
-    assert not thread_dump_shows_loading(
+    assert thread_dump_shows_configuration_loading(DUMP.format(frame=loading))
+    assert not thread_dump_shows_configuration_loading(
         DUMP.format(frame="\tat java.util.concurrent.CountDownLatch.await(CountDownLatch.java:230)")
     )
-    assert not thread_dump_shows_loading("")
+    assert not thread_dump_shows_configuration_loading("")
 
 
 def test_one_systemctl_call_shows_the_units_of_broker_return_and_watchdog(

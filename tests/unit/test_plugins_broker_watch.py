@@ -13,8 +13,8 @@ import pytest
 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.probe.round_trips import (
-    ProbeRound,
-    summarize_probe_rounds,
+    PairProbeRound,
+    summarize_answers_and_interruptions,
     watch_which_address_answers,
 )
 from tests.waiting import wait_until
@@ -22,19 +22,19 @@ from tests.waiting import wait_until
 A, B = "tcp://a:61616", "tcp://b:61616"
 
 
-def tries(*answers: str | None) -> list[ProbeRound]:
+def tries(*answers: str | None) -> list[PairProbeRound]:
     """One a second, each lasting half of it."""
-    return [ProbeRound(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
+    return [PairProbeRound(1000.0 + second, 1000.5 + second, answer) for second, answer in enumerate(answers)]
 
 
 def test_a_pair_that_always_serves_has_no_gap() -> None:
-    summary = summarize_probe_rounds(tries(A, A, A))
+    summary = summarize_answers_and_interruptions(tries(A, A, A))
     assert (summary["trips"], summary["gaps"], summary["longest"]) == (3, [], 0.0)
     assert [(span["address"], span["trips"]) for span in summary["spans"]] == [(A, 3)]
 
 
 def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
-    summary = summarize_probe_rounds(tries(A, None, None, B, B))
+    summary = summarize_answers_and_interruptions(tries(A, None, None, B, B))
     (gap,) = summary["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (3.0, A, B)
     assert gap["began"] == "1970-01-01T00:16:40.500Z"
@@ -42,21 +42,21 @@ def test_a_gap_lasts_from_the_last_answer_to_the_first_one_after() -> None:
 
 
 def test_who_takes_over_between_two_round_trips_leaves_no_gap() -> None:
-    summary = summarize_probe_rounds(tries(A, B))
+    summary = summarize_answers_and_interruptions(tries(A, B))
     assert summary["gaps"] == []
     assert [span["address"] for span in summary["spans"]] == [A, B]
 
 
 def test_a_gap_that_does_not_end_is_one() -> None:
-    (gap,) = summarize_probe_rounds(tries(A, None, None))["gaps"]
+    (gap,) = summarize_answers_and_interruptions(tries(A, None, None))["gaps"]
     assert (gap["seconds"], gap["after"]) == (2.0, None)
 
 
 def test_without_any_answer_all_of_the_time_is_a_gap() -> None:
-    summary = summarize_probe_rounds(tries(None, None, B))
+    summary = summarize_answers_and_interruptions(tries(None, None, B))
     (gap,) = summary["gaps"]
     assert (gap["seconds"], gap["before"], gap["after"]) == (2.5, None, B)
-    assert summarize_probe_rounds([])["gaps"] == []
+    assert summarize_answers_and_interruptions([])["gaps"] == []
 
 
 @contextmanager

@@ -128,18 +128,18 @@ def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
 
 def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
     java = tmp_path / "java"
-    assert machine.java_version_failure(str(java)) == "No such file or directory"
+    assert machine.reason_for_unknown_java_version(str(java)) == "No such file or directory"
     java.write_text("#!/bin/sh\necho 'libjli.so: cannot open shared object file' >&2; exit 127\n")
-    assert machine.java_version_failure(str(java)) == "Permission denied"
+    assert machine.reason_for_unknown_java_version(str(java)) == "Permission denied"
     java.chmod(0o755)
     command = f"the command {java} -version"
-    assert machine.java_version_failure(str(java)) == (
+    assert machine.reason_for_unknown_java_version(str(java)) == (
         f"{command} fails with exit code 127: libjli.so: cannot open shared object file"
     )
     java.write_text("#!/bin/sh\n")
-    assert machine.java_version_failure(str(java)) == f"{command} prints nothing"
+    assert machine.reason_for_unknown_java_version(str(java)) == f"{command} prints nothing"
     java.write_text("#!/bin/sh\necho Usage: wrapper JAVA; echo 'Unknown option' >&2\n")
-    assert machine.java_version_failure(str(java)) == f"{command} prints no version: Unknown option"
+    assert machine.reason_for_unknown_java_version(str(java)) == f"{command} prints no version: Unknown option"
 
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:

@@ -139,7 +139,7 @@ def test_a_start_is_told_to_the_millisecond_of_its_own_record(base: Path) -> Non
         told = "Apache ActiveMQ 6.3.1 (x, ID:x-1) started | org.apache.activemq.broker.BrokerService | main"
         for milliseconds in ("250", "750"):
             (base / "data/activemq.log").write_text(f"{written},{milliseconds} | INFO  | {told}\n")
-            assert fault_injection.wait_for_logged_start_time(str(base), 0) == now + int(milliseconds) / 1000
+            assert fault_injection.wait_for_logged_broker_start(str(base), 0) == now + int(milliseconds) / 1000
 
 
 def test_a_signal_for_a_process_that_is_gone_does_not_reach_who_has_its_number(base: Path) -> None:

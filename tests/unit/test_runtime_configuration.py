@@ -131,7 +131,9 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
     said: list[str], change: tuple[int, bool], verdict: bool | None
 ) -> None:
     assert (
-        runtime_configuration.logged_change_result(lines(*said), runtime_configuration.LiveChange(*change, period=1.0))
+        runtime_configuration.logged_outcome_of_live_change(
+            lines(*said), runtime_configuration.LiveChange(*change, period=1.0)
+        )
         is verdict
     )
 
@@ -139,7 +141,10 @@ def test_only_the_plugins_own_words_prove_that_it_took_the_change(
 def test_words_of_another_logger_prove_nothing() -> None:
     said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
 
-    assert runtime_configuration.logged_change_result(said, runtime_configuration.LiveChange(1, False, 1.0)) is None
+    assert (
+        runtime_configuration.logged_outcome_of_live_change(said, runtime_configuration.LiveChange(1, False, 1.0))
+        is None
+    )
 
 
 class Host:
@@ -178,15 +183,15 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
     """The plugin's answer to whatever is installed next."""
-    found = runtime_configuration.end_of_log
+    found = runtime_configuration.log_end_position
 
-    def mark(layout: ConfigurationPaths) -> runtime_configuration.EndOfLog:
+    def mark(layout: ConfigurationPaths) -> runtime_configuration.LogEndPosition:
         end = found(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in lines(*messages))
         return end
 
-    monkeypatch.setattr(runtime_configuration, "end_of_log", mark)
+    monkeypatch.setattr(runtime_configuration, "log_end_position", mark)
 
 
 def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import remaining_messages
 from activemq_fleet.node.process.system_accounts import current_account
-from activemq_fleet.node.state.backlog import ManagementView, higher_message_counts
+from activemq_fleet.node.state.backlog import ManagementView, message_counts_from_jmx_and_store
 
 QUEUE, TOPIC = 0, 1
 
@@ -169,7 +169,7 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
     store = journal(tmp_path, add(QUEUE, "stored", "1"), subscribe("t", "desk:all"), add(TOPIC, "t", "1"))
     view = ManagementView(queues={"stored": 0, "fleeting": 2}, subscriptions={("t", "desk", "all"): 0})
 
-    counts = higher_message_counts(view, store, current_account())
+    counts = message_counts_from_jmx_and_store(view, store, current_account())
 
     assert counts["queues"] == {"fleeting": 2, "stored": 1}
     assert counts["subscriptions"] == [{"topic": "t", "client": "desk", "name": "all", "messages": 1}]
@@ -179,14 +179,14 @@ def test_the_higher_of_two_witnesses_counts(tmp_path: Path) -> None:
 
 def test_a_stopped_store_that_was_shortened_cannot_name_everybody(tmp_path: Path) -> None:
     assert (
-        higher_message_counts(None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), current_account())[
-            "certain"
-        ]
+        message_counts_from_jmx_and_store(
+            None, journal(tmp_path / "a", add(TOPIC, "t", "1"), number=4), current_account()
+        )["certain"]
         is False
     )
     assert (
-        higher_message_counts(None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), current_account())[
-            "certain"
-        ]
+        message_counts_from_jmx_and_store(
+            None, journal(tmp_path / "b", remove(QUEUE, "q", "1"), number=4), current_account()
+        )["certain"]
         is True
     )

@@ -14,7 +14,7 @@ from activemq_fleet.cli.store import store_command
 from activemq_fleet.errors import InputError
 from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store
+from activemq_fleet.node.fence.store_inspection import JournalDamage, StoreInspection, inspect_store_journal
 from tests.unit.kahadb_journals import add, audit, index, remove, subscribe, trace, update, write
 
 END_OF_FILE = b"-qMa4"
@@ -50,7 +50,7 @@ def test_a_sound_store_shows_files_and_waiting_messages(tmp_path: Path) -> None:
 def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
     path = write(tmp_path, add("m1"), add("m2"), add("m3"), add("m4"), remove("m3"), checksum=True)
     flip(path, b"\x08\x96\x01WRITE", 2)
-    inspection = inspect_store(str(tmp_path))
+    inspection = inspect_store_journal(str(tmp_path))
     assert inspection.batches == inspection.checked_batches == 3
     (damage,) = inspection.damages
     assert damage.messages == (("queue://work", "m4"),)
@@ -65,7 +65,7 @@ def test_a_wrong_checksum_names_the_messages_that_wait(tmp_path: Path) -> None:
 def test_a_wrong_checksum_over_acknowledgements_says_that_messages_may_come_again(tmp_path: Path) -> None:
     path = write(tmp_path, add("m1"), add("m2"), remove("m1"), remove("m2"), checksum=True)
     flip(path, b"m2", 1)
-    assert inspect_store(str(tmp_path)).damages[0].acknowledgements == 2
+    assert inspect_store_journal(str(tmp_path)).damages[0].acknowledgements == 2
     assert (
         "lost: 2 acknowledgements of consumers: the broker delivers at most this number of messages again"
         in shown(tmp_path)[1]
@@ -75,7 +75,7 @@ def test_a_wrong_checksum_over_acknowledgements_says_that_messages_may_come_agai
 def test_a_message_that_a_later_record_holds_whole_is_not_lost(tmp_path: Path) -> None:
     path = write(tmp_path, add("m1"), add("m2"), update("m1"), update("m2"), checksum=True)
     flip(path, b"\x08\x96\x01WRITE")
-    assert inspect_store(str(tmp_path)).damages[0].messages == ()
+    assert inspect_store_journal(str(tmp_path)).damages[0].messages == ()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_cannot_be_read_is_told_by_file_and_offset(tmp_path: Path, broken: 
     path = write(tmp_path, add("m1"), add("m2"), add("m3"), each=1)
     assert path.read_bytes().count(broken) == 3
     at = flip(path, broken, 1)
-    (damage,) = inspect_store(str(tmp_path)).damages
+    (damage,) = inspect_store_journal(str(tmp_path)).damages
     assert (damage.file, damage.is_known) == ("db-1.log", False)
     assert reason in damage.reason
     assert damage.start <= at < damage.stop
@@ -103,7 +103,7 @@ def test_the_end_of_a_whole_file_is_no_damage_and_a_torn_one_says_so(tmp_path: P
     for number in (1, 3):
         path = write(tmp_path, add(f"m{number}"), number=number, reserved=0)
         path.write_bytes(path.read_bytes() + END_OF_FILE + bytes(40) + END_OF_FILE)
-    inspection = inspect_store(str(tmp_path))
+    inspection = inspect_store_journal(str(tmp_path))
     assert (inspection.damages, inspection.unfinished, inspection.missing) == ((), 0, (2,))
     (tmp_path / "db-3.log").write_bytes((tmp_path / "db-3.log").read_bytes() + b"\0\0\0\x21\x02WRITE BA")
     code, text = shown(tmp_path)
@@ -209,7 +209,7 @@ def inspected_damage(directory: Path, places: int) -> int:
     path = write(directory, *records, each=10, checksum=True)
     path.write_bytes(path.read_bytes().replace(b"work", b"wurk"))
     inspections: list[StoreInspection] = []
-    calls = count_calls(lambda: inspections.append(inspect_store(str(directory))))
+    calls = count_calls(lambda: inspections.append(inspect_store_journal(str(directory))))
     assert inspections[0].damaged == places
     assert sum(damage.acknowledgements for damage in inspections[0].damages) == 10 * places
     return calls

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from .config.broker_configuration import DeployedConfiguration, Listener
+from .config.broker_configuration import DeployedBrokerSettings, Listener
 from .judge import Evidence
 from .log.broker_run import UNKNOWN, Phase
 from .probe.broker_connection import ExpectedBroker, expected_broker_of_process
@@ -21,13 +21,13 @@ from .process import held_by_process
 from .process.proc import Process
 from .protocols import supports_round_trip
 
-Probe = typing.Callable[[DeployedConfiguration, ExpectedBroker], typing.Mapping[str, ProbeAnswer]]
+Probe = typing.Callable[[DeployedBrokerSettings, ExpectedBroker], typing.Mapping[str, ProbeAnswer]]
 """A function that probes connectors of a broker and returns their answers by name."""
 
 
 def observe_broker(
     process: Process | None,
-    deployed: DeployedConfiguration,
+    deployed: DeployedBrokerSettings,
     probe: Probe,
     read_phase: Callable[[Process], Phase],
     *,
@@ -53,7 +53,9 @@ def observe_broker(
     return Evidence(process, read_phase(process), answers, deployed.pure, listens, holds_lock)
 
 
-def probe_until_silent_connector(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+def probe_connectors_until_first_silent(
+    deployed: DeployedBrokerSettings, expected: ExpectedBroker
+) -> dict[str, ProbeAnswer]:
     """Probe the connectors of a broker one by one until one is silent, and return the answers by name.
 
     Those that support a round trip are first. A broker that hangs would take the time of every connector.
@@ -67,7 +69,7 @@ def probe_until_silent_connector(deployed: DeployedConfiguration, expected: Expe
 
 
 def probe_connectors_together(
-    listeners: Sequence[Listener], deployed: DeployedConfiguration, expected: ExpectedBroker, timeout: float
+    listeners: Sequence[Listener], deployed: DeployedBrokerSettings, expected: ExpectedBroker, timeout: float
 ) -> dict[str, ProbeAnswer]:
     """Probe connectors of a broker at the same time, and return the answers by name.
 

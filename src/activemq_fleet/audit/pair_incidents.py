@@ -32,7 +32,7 @@ from activemq_fleet.audit.takeover_order import (
     clock_corrections,
     to_common_clock,
 )
-from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
+from activemq_fleet.node.fence.store_access import WritableAndNewestGenerationNumbers, two_masters_message
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)
@@ -417,7 +417,9 @@ def _share_store(
     numbers = {run.host: nodes[run.host].fencing_generation_at(run.store_acquired_at) for run in (first, second)}
     if all(numbers.values()):
         return bool(
-            two_masters_message({host: WritableAndNewestGeneration(number, number) for host, number in numbers.items()})
+            two_masters_message(
+                {host: WritableAndNewestGenerationNumbers(number, number) for host, number in numbers.items()}
+            )
         )
     first_store, second_store = nodes[first.host].store, nodes[second.host].store
     if first_store and second_store:

@@ -212,7 +212,7 @@ def _replay_generation(
     store = _open_fenced(directory)
     with _connect(addresses, login, context) as connection:
         messages = (message for message in uncopied_messages(store, number) if not message.in_doubt)
-        sent = connection.resend_messages(messages)
+        sent = connection.resend_uncopied_messages(messages)
     in_doubt = sum(message.in_doubt for message in uncopied_messages(store, number))
     if not in_doubt:
         store.record_uncopied_messages_replayed(number, sent)
@@ -220,9 +220,9 @@ def _replay_generation(
 
 
 def _remove_generations(directory: Path) -> list[str]:
-    from activemq_fleet.node.fence.old_generations import remove_and_describe_obsolete_generations
+    from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
 
-    return list(remove_and_describe_obsolete_generations(_open_fenced(directory)))
+    return list(remove_and_describe_old_store_copies(_open_fenced(directory)))
 
 
 def _open_fenced(directory: Path) -> SharedStore:

@@ -23,10 +23,10 @@ from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
 from activemq_fleet.lab.readiness import is_port_taken, make_connector_probe
 from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration, read_deployed_configuration
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
 from activemq_fleet.node.fence.store_access import (
-    WritableAndNewestGeneration,
+    WritableAndNewestGenerationNumbers,
     newest_claimed_generation_number,
     writable_generation_number,
 )
@@ -71,7 +71,7 @@ class LabBrokers:
         self.lab = state
         self.fleet: Fleet = state.fleet()
         self._tails: dict[str, tuple[ProcessRun, LogTail]] = {}
-        self._configurations: dict[tuple[str, str], DeployedConfiguration] = {}
+        self._configurations: dict[tuple[str, str], DeployedBrokerSettings] = {}
         self._locks = {broker.host: threading.Lock() for broker in self.fleet.brokers}
 
     def loopback_address(self, host: str) -> str:
@@ -101,7 +101,7 @@ class LabBrokers:
             running = read_process(java.pid) if java else None
             evidence = observe_broker(
                 running,
-                self._deployed(broker, run.version) if running else DeployedConfiguration(),
+                self._deployed(broker, run.version) if running else DeployedBrokerSettings(),
                 make_connector_probe(broker, timeout),
                 lambda _process: self._broker_run(broker, run).logged_phase,
             )
@@ -118,7 +118,7 @@ class LabBrokers:
         with ThreadPoolExecutor(max_workers=max(1, len(brokers))) as pool:
             return dict(zip([broker.host for broker in brokers], pool.map(self.observe_broker, brokers), strict=True))
 
-    def _deployed(self, broker: Broker, version: str) -> DeployedConfiguration:
+    def _deployed(self, broker: Broker, version: str) -> DeployedBrokerSettings:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
@@ -132,7 +132,7 @@ class LabBrokers:
                 ) from None
         return self._configurations[key]
 
-    def writable_and_newest_store_generations(self, broker: Broker) -> WritableAndNewestGeneration:
+    def writable_and_newest_store_generations(self, broker: Broker) -> WritableAndNewestGenerationNumbers:
         """Return the number of the store generation that a broker can write to, and that of the newest generation.
 
         A generation is a numbered copy of a fenced store; the newest one is in force. The first number is None if the
@@ -146,7 +146,7 @@ class LabBrokers:
             paths = [path for _, path in open_files_with_descriptors(process.pid)] if process else []
         except OSError:
             paths = []  # It has just ended.
-        return WritableAndNewestGeneration(
+        return WritableAndNewestGenerationNumbers(
             writable_generation_number(paths, shared), newest_claimed_generation_number(shared)
         )
 

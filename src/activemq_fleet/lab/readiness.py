@@ -9,7 +9,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.loopback_overlay import LAB_USER
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.node.config.broker_configuration import DeployedConfiguration
+from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.observer import Probe, probe_connectors_together
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
@@ -26,7 +26,7 @@ def make_connector_probe(broker: Broker, timeout: float) -> Probe:
     returns an empty mapping for a broker without connectors, such as a promoted pure slave. ``timeout`` is in seconds.
     """
 
-    def probe(deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+    def probe(deployed: DeployedBrokerSettings, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         can_probe_mqtt = broker.release.has_usable_mqtt
         listeners = [
             listener

@@ -12,7 +12,7 @@ from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
-from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_version
+from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
 from activemq_fleet.node.fence.in_place import unfence_store
 from activemq_fleet.render import render_agent, render_java_client_files, service
 from activemq_fleet.topology import Broker, Fleet, Pair
@@ -104,7 +104,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
     if run.release not in ("", broker.release.text):
         return f"the release of {broker.host} changes from {run.release} to {broker.release.text}"
     layout = ConfigurationPaths(service.broker_directory_paths(broker).base)
-    before, after = (read_installed_version(layout.directory(name)) for name in (run.version, version))
+    before, after = (read_installed_configuration(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
         return f"the configuration of {broker.host} has changed"
     changed = sorted({path for path, _ in before.manifest.items() ^ after.manifest.items()})

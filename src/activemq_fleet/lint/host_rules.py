@@ -79,7 +79,7 @@ def metrics_exporter_cannot_start(host: HostView) -> Iterator[Problem]:
         return
     for taken in host.facts.taken_ports:
         if taken.port == host.broker.metrics.port:
-            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.port_holder}"
+            text = f"port {taken.port} of activemq_metrics_port is in use by {taken.port_holder_text}"
             yield Problem(text, fix="set activemq_metrics_port to a free port")
     for path in host.facts.missing_files:
         text = f"the keystore file {path} of activemq_metrics_tls does not exist"
@@ -163,7 +163,8 @@ def broker_port_in_use(host: HostView) -> Iterator[Problem]:
                     "needs the same ports"
                 )
             yield Problem(
-                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.port_holder}", fix=fix
+                f"port {taken.port} of the broker's listener {listener.name} is in use by {taken.port_holder_text}",
+                fix=fix,
             )
 
 

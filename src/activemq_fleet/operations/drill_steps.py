@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.fence.store_access import WritableAndNewestGeneration, two_masters_message
+from activemq_fleet.node.fence.store_access import WritableAndNewestGenerationNumbers, two_masters_message
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation
@@ -171,12 +171,12 @@ def decide_drill_step(request: OperationDecisionRequest) -> Decision:
     A drill is a test with injected faults. ``options``: the pair whose fault is ``due``, and the ``faulted`` hosts.
     """
     options, states = request.options, dict[str, dict[str, str]]()
-    accesses = dict[str, dict[str, WritableAndNewestGeneration]]()
+    accesses = dict[str, dict[str, WritableAndNewestGenerationNumbers]]()
     for host, evidence in request.evidence.items():
         pair = request.broker_facts_by_host[host].pair
         states.setdefault(pair, {})[host] = evidence.state
         if evidence.guard:
-            access = WritableAndNewestGeneration(evidence.generation, evidence.generation_in_force)
+            access = WritableAndNewestGenerationNumbers(evidence.generation, evidence.generation_in_force)
             accesses.setdefault(pair, {})[host] = access
     for pair, nodes in accesses.items():
         if both := two_masters_message(nodes):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
 from activemq_fleet.node.fence.store_access import (
-    WritableAndNewestGeneration,
+    WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     two_masters_message,
 )
@@ -62,9 +62,9 @@ class ObservedNode(BrokerEvidence):
         return PROFILES[self.ha]
 
     @property
-    def writable_and_newest_generation_numbers(self) -> WritableAndNewestGeneration:
+    def writable_and_newest_generation_numbers(self) -> WritableAndNewestGenerationNumbers:
         """The numbers of the writable and the newest generation (numbered copy) of a node's fenced store."""
-        return WritableAndNewestGeneration(self.generation, self.generation_in_force)
+        return WritableAndNewestGenerationNumbers(self.generation, self.generation_in_force)
 
     @property
     def is_awaiting_systemd_start(self) -> bool:
@@ -230,9 +230,9 @@ def _room(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
 def _ports(node: ObservedNode, _settle: float) -> Iterator[BlockingPairProblem]:
     for taken in node.taken_ports:
         yield BlockingPairProblem(
-            f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder}, so the standby could not "
-            "serve clients after a failover. Stop this process, or set another port for the broker in the inventory, "
-            "such as in activemq_connectors"
+            f"{node.host}: port {taken.port} of the standby is in use by {taken.port_holder_text}, so the standby "
+            "could not serve clients after a failover. Stop this process, or set another port for the broker in the "
+            "inventory, such as in activemq_connectors"
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.node.fence.store_access import (
-    WritableAndNewestGeneration,
+    WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     two_masters_message,
 )
@@ -84,7 +84,7 @@ def _two_active(active: Sequence[BrokerStatus], evidence: Mapping[str, Mapping[s
         text = f"the brokers of {names} are both active, because they do not use the same lock. Messages may be lost"
         yield error_finding("two-active", active[0].host, text, stop)
         return
-    accesses = {row.host: WritableAndNewestGeneration(row.generation, row.generation_in_force) for row in active}
+    accesses = {row.host: WritableAndNewestGenerationNumbers(row.generation, row.generation_in_force) for row in active}
     if both := two_masters_message(accesses):
         yield error_finding("two-active", active[0].host, both, stop)
     elif all(row.generation_in_force is None for row in active):

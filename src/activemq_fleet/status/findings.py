@@ -195,8 +195,8 @@ def _port_in_use_findings(row: BrokerStatus, broker: Broker, evidence: Evidence)
             "port-in-use",
             "error",
             row.host,
-            f"port {taken.port} of the standby is in use by {taken.port_holder}, so the standby cannot serve clients "
-            "after a failover",
+            f"port {taken.port} of the standby is in use by {taken.port_holder_text}, so the standby cannot serve "
+            "clients after a failover",
             f"on {row.host}, stop this process. Or set another port for the broker in the inventory, such as in "
             "activemq_connectors",
         )

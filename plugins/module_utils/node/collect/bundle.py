@@ -223,11 +223,11 @@ def _skip_line(source: Any, most: int) -> int:
     return skipped
 
 
-def open_evidence_file(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
-    """Open a file to be collected as evidence under a name in the archive, and return the open file.
+def open_file_to_collect(directory: Directory, name: str, archive_name: str) -> OpenEvidenceFile:
+    """Open a host's file for reading, to collect it as evidence, and return it with its size and modification time.
 
-    It is returned with its size and modification time. Root or the owner of its directory must have written the file.
-    Raises UntrustedPathError, OSError.
+    ``archive_name`` is the name that the file gets in the archive. Root or the owner of its directory must have written
+    the file. Raises UntrustedPathError, OSError.
     """
     descriptor = open_file_of_directory_owner(directory, name)
     status = os.fstat(descriptor)
@@ -261,7 +261,7 @@ def _open_all(
         problems = []
         for name, inode in before.items():
             try:
-                opened.setdefault(inode, open_evidence_file(directory, name, prefix + name))
+                opened.setdefault(inode, open_file_to_collect(directory, name, prefix + name))
             except (UntrustedPathError, OSError) as error:
                 problems.append((prefix + name, str(error)))
         if _inodes(directory, wanted) == before or attempt == _TRIES - 1:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import masking
-from ..config.versions import PRIVATE, InstalledVersion, read_installed_version
+from ..config.versions import PRIVATE, InstalledVersion, read_installed_configuration
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..masking import KnownSecret, KnownSecrets
-from .bundle import TIME_IS_OVER, EvidenceArchive, open_evidence_file
+from .bundle import TIME_IS_OVER, EvidenceArchive, open_file_to_collect
 
 _LARGEST = 1 << 20
 
@@ -74,7 +74,7 @@ def read_masked_tree(path: str, secrets: KnownSecrets, omissions: EvidenceArchiv
     files to the archive later. Each file has a status. The files of an installed version are compared with its
     manifest.
     """
-    version, tree = read_installed_version(path), MaskedTree()
+    version, tree = read_installed_configuration(path), MaskedTree()
     deployed = version.manifest if version else {}
     try:
         with open_directory(path) as top:
@@ -115,7 +115,7 @@ def _read_file(
         tree.found[path] = {"status": "unreadable"}
         return
     try:
-        with open_evidence_file(directory, name, path).file as file:
+        with open_file_to_collect(directory, name, path).file as file:
             content = file.read(_LARGEST + 1)
     except FileNotFoundError:
         return  # it was removed in the meantime
@@ -133,7 +133,7 @@ def _read_file(
     why = (
         "the file is larger than 1 MiB, the limit for configuration files. Copy it from the host if you need it"
         if len(content) > _LARGEST
-        else masking.omission_reason(path, content)
+        else masking.reason_to_omit_from_evidence(path, content)
     )
     if why:
         archive.leave_out(archive_prefix + path, len(content), why)
@@ -156,7 +156,7 @@ def add_tree(tree: MaskedTree, bundle: EvidenceArchive, prefix: str) -> None:
         bundle.add_file(prefix + path, text.encode())
 
 
-def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, prefix: str) -> None:
+def add_deployed_file_status(trees: list[MaskedTree], archive: EvidenceArchive, prefix: str) -> None:
     """Add two JSON files to the archive of evidence: the planned hash, and the status, of each deployed file.
 
     They are ``.fleet-manifest.json`` and ``.fleet-found.json`` after ``prefix``. A status is such as ``changed``.
@@ -166,8 +166,8 @@ def add_deployed_file_status(trees: list[MaskedTree], bundle: EvidenceArchive, p
     for tree in trees:
         manifest.update(tree.manifest)
         file_statuses.update(tree.found)
-    bundle.add_file(f"{prefix}.fleet-manifest.json", json_lines(manifest))
-    bundle.add_file(f"{prefix}.fleet-found.json", json_lines(file_statuses))
+    archive.add_file(f"{prefix}.fleet-manifest.json", json_lines(manifest))
+    archive.add_file(f"{prefix}.fleet-found.json", json_lines(file_statuses))
 
 
 def json_lines(data: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import masking
-from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..masking import KnownSecrets
 from ..printable import count_with_noun
@@ -285,7 +285,7 @@ def _versions(home: ConfigurationPaths) -> list[InstalledVersion]:
         current = home.current_version()
     except NodeError:
         current = None
-    others = [read_installed_version(home.directory(name)) for name in home.version_names()]
+    others = [read_installed_configuration(home.directory(name)) for name in home.version_names()]
     return [version for version in (current, *others) if version]
 
 

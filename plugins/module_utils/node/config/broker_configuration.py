@@ -48,7 +48,7 @@ class Listener:
 
 
 @dataclass(frozen=True)
-class DeployedConfiguration:
+class DeployedBrokerSettings:
     """The deployed configuration of a broker, read from its activemq.xml.
 
     These are the parts that host modules need, such as connectors. It also has the accounts to log in with, and the
@@ -69,14 +69,14 @@ class DeployedConfiguration:
     persistence: dict[str, Any] = field(default_factory=dict)
 
 
-def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
+def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
     """Read the deployed configuration of a broker from its activemq.xml.
 
     Returns its connectors, accounts and store. ``name`` is a version of the configuration; for None the result is
     empty. Raises OSError or ElementTree.ParseError when it cannot be read.
     """
     if name is None:
-        return DeployedConfiguration()
+        return DeployedBrokerSettings()
     base, conf = layout.base, os.path.join(layout.directory(name), "conf")
     with open(os.path.join(conf, "activemq.xml"), "rb") as file:
         document = file.read()
@@ -85,7 +85,7 @@ def read_deployed_configuration(layout: ConfigurationPaths, name: str | None) ->
     passwords = _read_passwords(conf)
     paths = {"activemq.base": base, "activemq.data": os.path.join(base, "data"), "activemq.conf": conf}
     stores = [element.get("directory", "") for name in _KAHADB for element in elements_with_local_name(root, name)]
-    return DeployedConfiguration(
+    return DeployedBrokerSettings(
         listeners=tuple(_listeners(root)),
         consoles=tuple(_consoles(root, conf)),
         login=_login(root, passwords),

@@ -120,7 +120,7 @@ def version_description_files(tree: Mapping[str, ConfigurationFile]) -> dict[str
     }
 
 
-def read_installed_version(directory: str) -> InstalledVersion | None:
+def read_installed_configuration(directory: str) -> InstalledVersion | None:
     """Read the installed version of a configuration in a directory.
 
     Returns None without a valid manifest and record.
@@ -188,7 +188,7 @@ class ConfigurationPaths:
 
     def current_version(self) -> InstalledVersion | None:
         name = self.current_version_name()
-        return read_installed_version(self.directory(name)) if name else None
+        return read_installed_configuration(self.directory(name)) if name else None
 
     def version_names(self) -> list[str]:
         """Return the names of the installed versions of a configuration, newest first.

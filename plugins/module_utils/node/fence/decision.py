@@ -27,13 +27,13 @@ class StoreClaim:
     directory: str
 
     @property
-    def claims_generation(self) -> bool:
-        """Whether a claim is on a generation (a copy of the store), and not in place: on the store's own directory."""
+    def is_claim_on_store_copy(self) -> bool:
+        """Whether a claim is on a copy of the store (a generation) instead of the store's own directory."""
         return not self.directory.endswith(f"-{IN_PLACE}")
 
 
 def claim_without_store_copy(number: int, node: str) -> StoreClaim:
-    """Return a node's claim (record of its takeover) to the store's own directory, which is used without a copy.
+    """Return the claim (record of the takeover) of a node that uses the store's own directory instead of a copy of it.
 
     The files are moved to the claim's ``directory`` when a generation (a copy of the store) follows.
     """
@@ -88,7 +88,7 @@ class GuardStep:
 
 
 @dataclass(frozen=True)
-class CopyFenceState:
+class StoreCopyingGuardState:
     """The state of a guard that protects a pair's shared store by copying it at each takeover.
 
     The guard, which starts the broker, decides its next step by this state. Invariant: only brokers of the node that
@@ -124,13 +124,13 @@ class CopyFenceState:
         if not evidence.holds_lock:
             return GuardStep(GuardAction.WAIT, evidence.newest_claim_number)
         claim = evidence.highest
-        if claim and claim.node == self.node and claim.claims_generation and not evidence.has_ended:
+        if claim and claim.node == self.node and claim.is_claim_on_store_copy and not evidence.has_ended:
             return GuardStep(GuardAction.ADMIT, evidence.newest_claim_number)
         if self.built_from == evidence.newest_claim_number:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.BUILD, evidence.newest_claim_number)
 
-    def guard_state_after_copying(self, source_number: int) -> CopyFenceState:
+    def guard_state_after_copying_generation(self, source_number: int) -> StoreCopyingGuardState:
         """Return the state of a guard after it copied generation ``source_number`` of the shared store to a new one.
 
         Generations are numbered copies of the store. The new one is not yet claimed, and has no number. It is usable as
@@ -138,7 +138,7 @@ class CopyFenceState:
         """
         return replace(self, built_from=source_number)
 
-    def guard_state_after_claim_attempt(self, number: int | None = None) -> CopyFenceState:
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> StoreCopyingGuardState:
         """Return the state of a guard after it tried to claim generation ``number`` of the shared store.
 
         Generations are numbered copies of the store. The state is the same for a successful and a failed attempt, and
@@ -147,16 +147,16 @@ class CopyFenceState:
         """
         return replace(self, built_from=None)
 
-    def guard_state_after_granting_access(self, number: int) -> CopyFenceState:
-        """Return the state of a guard after it let its waiting broker open copy ``number`` of the shared store.
+    def guard_state_after_granting_access(self, number: int) -> StoreCopyingGuardState:
+        """Return the next state of a guard whose broker may now open generation ``number`` of the shared store.
 
-        The numbered copies of the store are its generations.
+        The generations are the numbered copies of the store. The broker waited until the guard granted the access.
         """
         return replace(self, serves=number)
 
 
 @dataclass(frozen=True)
-class CommandFenceState:
+class FenceCommandGuardState:
     """The state of a guard that protects a pair's shared store by the operator's fence command at each takeover.
 
     The guard, which starts the broker, decides its next step by this state. The command terminates the peer's broker.
@@ -193,7 +193,7 @@ class CommandFenceState:
             return GuardStep(GuardAction.CLAIM, evidence.newest_claim_number + 1)
         return GuardStep(GuardAction.FENCE, evidence.newest_claim_number)
 
-    def guard_state_after_claim_attempt(self, number: int | None = None) -> CommandFenceState:
+    def guard_state_after_claim_attempt(self, number: int | None = None) -> FenceCommandGuardState:
         """Return the state of a guard after it tried to claim the shared store as takeover ``number``.
 
         The state is the same for a successful and a failed attempt. The next evidence shows whether the claim
@@ -201,10 +201,11 @@ class CommandFenceState:
         """
         return replace(self, tried=number)
 
-    def guard_state_after_granting_access(self, number: int) -> CommandFenceState:
-        """Return the state of a guard after it let its waiting broker open the shared store by claim ``number``.
+    def guard_state_after_granting_access(self, number: int) -> FenceCommandGuardState:
+        """Return the next state of a guard whose broker may now open the shared store under the claim with this number.
 
-        A claim is the record of a takeover of the store by a node.
+        A claim is the record of a takeover of the store by a node. The broker waited until the guard granted the
+        access.
         """
         return replace(self, serves=number)
 

@@ -30,7 +30,7 @@ from typing import Any
 from ..files import disk
 from ..kahadb import index, journal, kept_index
 from ..kahadb.kept_index import KeptIndex, try_copy_settled_index
-from ..kahadb.moved_acks import begin_data_file_after_moved_acks
+from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import find_rebuild_risk
 from ..kahadb.risk_records import NO_RISK, RebuildRisk
 from .shared_store import BARRIER, FenceError
@@ -219,7 +219,7 @@ def _make_fit_for_a_start(source: str, target: str) -> dict[str, Any]:
             risk = find_rebuild_risk(target, (source,))
             if index.missing_journal_files(target):
                 _remove_index(target)
-    begin_data_file_after_moved_acks(target)
+    begin_data_file_if_acks_moved(target)
     kept.link_into_generation(target)
     return {"has_index": not index.describe_unusable_index(target), "restored": restored, "risk": risk}
 

@@ -45,7 +45,7 @@ from ..errors import NodeError
 from ..files import disk
 from ..kahadb.index_keeper import keep_copies_of_index
 from ..kahadb.mending import repair_killed_broker_stores
-from ..kahadb.moved_acks import begin_data_file_after_moved_acks
+from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..process.denied_access import explain_denied_path_access
@@ -53,12 +53,12 @@ from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
 from .broker_process import ENDED, command_to_start_guard, exit_status_of_return_code, print_to_unit_log, start_broker
 from .decision import (
-    CommandFenceState,
-    CopyFenceState,
+    FenceCommandGuardState,
     FenceEvidence,
     GuardAction,
     GuardStep,
     StoreClaim,
+    StoreCopyingGuardState,
     claim_without_store_copy,
 )
 from .fence_command import FenceCommand, read_fence_command
@@ -70,7 +70,7 @@ from .generation import (
     replace_lock_file_by_directory,
 )
 from .in_place import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
-from .old_generations import remove_and_describe_obsolete_generations
+from .old_generations import remove_and_describe_old_store_copies
 from .shared_store import (
     BARRIER,
     SHARED_LINK,
@@ -83,7 +83,7 @@ from .shared_store import (
 if TYPE_CHECKING:
     from typing import TypeAlias  # of Python 3.10
 
-    AnyFence: TypeAlias = "CopyFenceState | CommandFenceState"
+    AnyFence: TypeAlias = "StoreCopyingGuardState | FenceCommandGuardState"
 
 LOOK_INTERVAL = 0.05
 """Seconds between two checks of a guard whose broker serves: the broker can run that long after the peer claims."""
@@ -161,7 +161,7 @@ def main() -> NoReturn:
     options = parser.parse_args()
     try:
         if options.tidy:
-            status = _say_all(remove_and_describe_obsolete_generations(SharedStore(options.store)))
+            status = _say_all(remove_and_describe_old_store_copies(SharedStore(options.store)))
         elif options.unfence:
             status = _say_all(unfence_store(options.store))
         elif options.mend:
@@ -313,7 +313,7 @@ class Guard:
         self._broker = start_broker(command, (alive,))
         signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
         try:
-            fence = CommandFenceState(self._node) if self._command else CopyFenceState(self._node)
+            fence = FenceCommandGuardState(self._node) if self._command else StoreCopyingGuardState(self._node)
             return exit_status_of_return_code(self._watch(fence, self._broker))
         finally:
             self._kill()
@@ -329,7 +329,7 @@ class Guard:
             self._both_have_guards = record_guard_start(self._store, self._node)
             return
         highest = self._store.highest_claim()
-        if (highest and highest.claims_generation) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
+        if (highest and highest.is_claim_on_store_copy) or os.path.isdir(os.path.join(self._store.directory, BARRIER)):
             raise FenceError(
                 f"the store {self._store.directory} was used with activemq_fence: guard, but activemq_fence is now "
                 f"command. Stop the brokers of both nodes. On one of them, run {' '.join(command_to_start_guard())} "
@@ -378,9 +378,9 @@ class Guard:
         """Carry out a step of the guard; return the guard's new state, and the seconds until the next check."""
         if step.action is GuardAction.WAIT:
             return self._wait(fence, step.number)
-        if step.action is GuardAction.BUILD and isinstance(fence, CopyFenceState):
+        if step.action is GuardAction.BUILD and isinstance(fence, StoreCopyingGuardState):
             self._build(step.number)
-            return fence.guard_state_after_copying(step.number), 0.0
+            return fence.guard_state_after_copying_generation(step.number), 0.0
         if step.action is GuardAction.FENCE:
             self._fence_other(step.number)
             return fence, 0.0
@@ -436,7 +436,7 @@ class Guard:
         if not number:
             return make_first_generation(target)
         source = self._store.read_claim_and_details(number)[0]
-        path = self._store.generation_path(source.directory)
+        path = self._store.generation_directory_path(source.directory)
         make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_generation
         return make(path, target, in_place=path == self._store.directory)
 
@@ -470,7 +470,7 @@ class Guard:
             disk.remove_tree_or_file(self._store.unclaimed_copy_path(self._node))
 
     def _path_of(self, number: int) -> str:
-        return self._store.generation_path(self._store.read_claim_and_details(number)[0].directory)
+        return self._store.generation_directory_path(self._store.read_claim_and_details(number)[0].directory)
 
     def _claim(self, number: int) -> None:
         if self._command is not None:
@@ -494,7 +494,7 @@ class Guard:
                 f"these messages, publish them again. Then delete the file {path}, which lists these subscriptions"
             )
         if not self._store.create_claim(claim, claim_details):
-            disk.remove_tree_or_file(self._store.generation_path(claim.directory))
+            disk.remove_tree_or_file(self._store.generation_directory_path(claim.directory))
             raise FenceError(
                 f"the other node took over the store {self._store.directory} first (takeover {number}), so this node "
                 "stays standby"
@@ -518,7 +518,7 @@ class Guard:
             move_files_into_generation(self._store, number)
         else:
             _say_all(repair_killed_broker_stores(path, accept_loss=not self._refuses_loss))
-            begin_data_file_after_moved_acks(path)
+            begin_data_file_if_acks_moved(path)
         self._store.sync_claims()
         disk.set_symlink_target(self._link, path)
         self._start_keeper(path)

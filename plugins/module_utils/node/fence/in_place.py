@@ -12,7 +12,7 @@ from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import claim_without_store_copy
 from .generation import copy_store_generation
-from .old_generations import remove_and_describe_obsolete_generations
+from .old_generations import remove_and_describe_old_store_copies
 from .shared_store import BARRIER, FenceError, SharedStore
 
 _BUILDER = "unfence"
@@ -56,7 +56,7 @@ def move_files_into_generation(store: SharedStore, number: int) -> None:
     claims = (
         store.read_claim_and_details(earlier)[0] for earlier in reversed(store.claim_numbers()) if earlier < number
     )
-    claim = next((claim for claim in claims if not claim.claims_generation), None)
+    claim = next((claim for claim in claims if not claim.is_claim_on_store_copy), None)
     if claim is None:
         raise FenceError(
             f"the store directory {store.directory} contains the file {names[0]}. Because activemq_fence is guard, "
@@ -91,7 +91,7 @@ def unfence_store(directory: str) -> list[str]:
         for number in store.generation_names_by_number():
             if not store.is_broker_recorded_dead(number):
                 store.record_broker_dead(number)
-        actions += remove_and_describe_obsolete_generations(store)
+        actions += remove_and_describe_old_store_copies(store)
         # Guards that start later record again which nodes have a guard.
         disk.remove_tree_or_file(os.path.join(directory, "fence", "nodes"))
         store.unblock_unguarded_brokers()
@@ -102,7 +102,7 @@ def unfence_store(directory: str) -> list[str]:
 
 def _put_in_place(store: SharedStore) -> list[str]:
     highest = store.highest_claim()
-    if highest is None or not highest.claims_generation:
+    if highest is None or not highest.is_claim_on_store_copy:
         return []
     aside = f"{store.directory}/set-aside-{time.time():.0f}"
     for name in _files_of(store):
@@ -110,7 +110,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
     building = store.unclaimed_copy_path(_BUILDER)
-    made = copy_store_generation(store.generation_path(highest.directory), building)
+    made = copy_store_generation(store.generation_directory_path(highest.directory), building)
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)

@@ -64,18 +64,18 @@ class UncopiedMessage:
         }
 
 
-def uncopied_messages(store: SharedStore, number: int) -> Iterator[UncopiedMessage]:
-    """Yield the messages in generation ``number`` (store copy) that were not copied to the next generation.
+def uncopied_messages(store: SharedStore, generation_number: int) -> Iterator[UncopiedMessage]:
+    """Yield the messages in a generation (numbered copy of the store) that were not copied to the next generation.
 
     The generation received them after its files were copied. A message of a transaction counts if the commit came after
     the copy. Raises OSError, FenceError.
     """
-    claim, _unused = store.read_claim_and_details(number)
-    _next_claim, next_claim_record = store.read_claim_and_details(number + 1)
+    claim, _unused = store.read_claim_and_details(generation_number)
+    _next_claim, next_claim_record = store.read_claim_and_details(generation_number + 1)
     if next_claim_record.get("is_whole"):
         return
     yield from uncopied_messages_of_generation(
-        store.generation_path(claim.directory), next_claim_record["open_file"], next_claim_record["ends"]
+        store.generation_directory_path(claim.directory), next_claim_record["open_file"], next_claim_record["ends"]
     )
 
 
@@ -119,7 +119,7 @@ def uncopied_messages_of_generation(generation: str, open_file: str, ends: dict[
                 yield UncopiedMessage(command.destination, command.message, path, start, stop - start, in_doubt)
 
 
-def remove_and_describe_obsolete_generations(store: SharedStore) -> Iterator[str]:
+def remove_and_describe_old_store_copies(store: SharedStore) -> Iterator[str]:
     """Remove the obsolete generations (numbered copies) of a shared store, and yield a sentence for each of them.
 
     The sentence reports that a generation was removed, or why it is kept. The iterator removes while it is consumed. A
@@ -136,9 +136,9 @@ def remove_and_describe_obsolete_generations(store: SharedStore) -> Iterator[str
         for directory in directories:
             if directory != claimed or (number < highest.number and number + 1 not in claims):
                 # Another directory has its number, or it was claimed after later claims: no broker has opened it.
-                disk.remove_tree_or_file(store.generation_path(directory))
+                disk.remove_tree_or_file(store.generation_directory_path(directory))
             elif number < highest.number:
-                yield from _tidy_claimed(store, number, store.generation_path(directory))
+                yield from _tidy_claimed(store, number, store.generation_directory_path(directory))
     if highest is not None:
         store.remove_claims_below(highest.number - _KEPT_CLAIMS)
 

@@ -93,10 +93,10 @@ class ReplayConnection:
         finally:
             self._close()
 
-    def resend_messages(self, messages: Iterable[UncopiedMessage]) -> int:
-        """Send uncopied messages of an old generation (copy of the store) to the broker again, and return their number.
+    def resend_uncopied_messages(self, messages: Iterable[UncopiedMessage]) -> int:
+        """Send messages that only an old copy of the store holds to the broker again, and return their number.
 
-        Returns once the broker has acknowledged all of them.
+        The old copy is a generation. Returns once the broker has acknowledged all of them.
         """
         sent = 0
         for message in messages:

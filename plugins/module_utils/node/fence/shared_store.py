@@ -69,13 +69,13 @@ class FenceError(Exception):
 
 
 def shared_store_directory(configured_path: str, root: int | None = None) -> str:
-    """Return the path of the store that both nodes of a pair share, from the path that a broker's configuration has.
+    """Return the directory of the store that both nodes of a pair share, for the path in a broker's configuration.
 
     With a guard, ``configured_path`` is a link on the host's own disk to a generation (copy of the store) in the shared
-    store, whose path is returned. Without a guard it is returned unchanged. ``root``: the descriptor of an open
-    directory that paths start from in place of ``/``. A guard's directory contains two links with absolute paths; the
-    broker's configuration names one of them. A link next to a store that is a directory is ignored, because any account
-    that can write there could have created it.
+    store; the directory of the shared store is returned. Without a guard the path is returned unchanged. ``root``: the
+    descriptor of an open directory that paths start from in place of ``/``. A guard's directory contains two links with
+    absolute paths; the broker's configuration names one of them. A link next to a store that is a directory is ignored,
+    because any account that can write there could have created it.
     """
     try:
         _read_link(configured_path, root)
@@ -130,9 +130,9 @@ def pair_lock_path(store: str) -> str:
     return os.path.join(store, "fence", "lock")
 
 
-def generation_number(directory: str) -> int:
-    """Return the number of a generation (copy of a store), by the name of its directory; 0 for any other name."""
-    return int(directory.partition("-")[0]) if _DIRECTORY.fullmatch(directory) else 0
+def parse_generation_number(directory_name: str) -> int:
+    """Return the number in the name of a generation's directory (a copy of a store); 0 for any other name."""
+    return int(directory_name.partition("-")[0]) if _DIRECTORY.fullmatch(directory_name) else 0
 
 
 def _lock(descriptor: int) -> None:
@@ -337,9 +337,9 @@ class SharedStore:
         )
         draft = self._draft(self._claims, claim.number, claim.node, content)
         # From here on no disk space is required, so a full volume leaves no generation without a claim.
-        if claim.claims_generation:
+        if claim.is_claim_on_store_copy:
             disk.rename_within_parent_and_sync(
-                self.unclaimed_copy_path(claim.node), self.generation_path(claim.directory)
+                self.unclaimed_copy_path(claim.node), self.generation_directory_path(claim.directory)
             )
         return self._publish(draft, claim.number, content)
 
@@ -377,12 +377,12 @@ class SharedStore:
         """Return whether the broker of a claim on the shared store is recorded as dead."""
         return os.path.lexists(os.path.join(self._ended, str(claim_number)))
 
-    def write_uncopied_message_list(self, number: int, rows: list[dict[str, str]]) -> None:
-        """Write the list of the messages of generation (store copy) ``number`` that were not copied to the next one.
+    def write_uncopied_message_list(self, generation_number: int, rows: list[dict[str, str]]) -> None:
+        """Write the list of the messages of a generation (copy of the store) that were not copied to the next one.
 
         Each message is one row.
         """
-        self._note(self._behind, number, rows)
+        self._note(self._behind, generation_number, rows)
 
     def read_uncopied_message_list(self, number: int) -> list[dict[str, str]]:
         """Read the list of the messages of generation (store copy) ``number`` that were not copied to the next one.
@@ -401,12 +401,12 @@ class SharedStore:
             ) from None
         return rows
 
-    def record_uncopied_messages_replayed(self, number: int, sent: int) -> None:
+    def record_uncopied_messages_replayed(self, generation_number: int, sent_count: int) -> None:
         """Record that the uncopied messages of a generation (copy of the store) were replayed: sent to the pair again.
 
         Uncopied messages are those that no later generation holds. The generation can then be removed.
         """
-        self._note(self._replayed, number, {"replayed": time.time(), "messages": sent})
+        self._note(self._replayed, generation_number, {"replayed": time.time(), "messages": sent_count})
 
     def were_uncopied_messages_replayed(self, number: int) -> bool:
         """Return whether the uncopied messages of a generation (copy of the store) were replayed to the pair.
@@ -423,9 +423,9 @@ class SharedStore:
         os.makedirs(self._accepted, 0o750, exist_ok=True)
         self._note(self._accepted, number, {"accepted": time.time()})
 
-    def is_index_loss_accepted(self, number: int) -> bool:
-        """Return whether an operator accepted the loss of the index of generation ``number``, a copy of the store."""
-        return os.path.lexists(os.path.join(self._accepted, str(number)))
+    def is_index_loss_accepted(self, generation_number: int) -> bool:
+        """Return whether an operator accepted the loss of the index of a generation (numbered copy of the store)."""
+        return os.path.lexists(os.path.join(self._accepted, str(generation_number)))
 
     def _note(self, directory: str, number: int, content: Any) -> None:
         text = json.dumps(content, indent=1)
@@ -467,17 +467,17 @@ class SharedStore:
         """
         names_by_number: dict[int, list[str]] = {}
         for name in sorted(os.listdir(self.generations)):
-            if number := generation_number(name):
+            if number := parse_generation_number(name):
                 names_by_number.setdefault(number, []).append(name)
         return dict(sorted(names_by_number.items()))
 
-    def generation_path(self, directory: str) -> str:
-        """Return the path of a generation (numbered copy of the shared store), by the name of its directory.
+    def generation_directory_path(self, directory_name: str) -> str:
+        """Return the path of the generation (numbered copy of the shared store) whose directory has the given name.
 
         For a claim in place it is the store's own directory.
         """
-        path = os.path.join(self.generations, directory)
-        is_in_place = directory.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
+        path = os.path.join(self.generations, directory_name)
+        is_in_place = directory_name.endswith(f"-{IN_PLACE}") and not os.path.isdir(path)
         return self.directory if is_in_place else path
 
     def unclaimed_copy_path(self, node: str) -> str:

@@ -19,7 +19,7 @@ from .shared_store import (
     FenceError,
     SharedStore,
     claimant_name_of_this_machine,
-    generation_number,
+    parse_generation_number,
     shared_store_directory,
 )
 
@@ -27,7 +27,7 @@ _NEWEST = 200
 
 
 @dataclass(frozen=True)
-class WritableAndNewestGeneration:
+class WritableAndNewestGenerationNumbers:
     """The number of the shared store's generation that a broker can write to, and the number of the newest one.
 
     A generation is a copy of the store. ``writable`` is the generation that the broker can write to, ``newest`` the
@@ -40,7 +40,7 @@ class WritableAndNewestGeneration:
     newest: int | None
 
 
-def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGeneration]) -> list[str]:
+def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGenerationNumbers]) -> list[str]:
     """Return the names of the brokers of a pair that write to the newest generation (copy) of its shared store.
 
     They have its files open. Two names mean two masters.
@@ -49,7 +49,7 @@ def brokers_writing_newest_generation(accesses: Mapping[str, WritableAndNewestGe
     return sorted(host for host, access in accesses.items() if newest is not None and access.writable == newest)
 
 
-def two_masters_message(accesses: Mapping[str, WritableAndNewestGeneration]) -> str:
+def two_masters_message(accesses: Mapping[str, WritableAndNewestGenerationNumbers]) -> str:
     """Return a message that a pair has two masters; empty if it has not.
 
     The message names both. Both can write to the store's newest generation.
@@ -60,15 +60,15 @@ def two_masters_message(accesses: Mapping[str, WritableAndNewestGeneration]) -> 
     return f"the brokers {' and '.join(writers)} can both write to the current files of their shared store"
 
 
-def writable_generation_number(paths: Iterable[str], store: str) -> int | None:
-    """Return the number of the store's generation (copy of the store) that a process can write to.
+def writable_generation_number(open_file_paths: Iterable[str], store: str) -> int | None:
+    """Return the number of the generation (copy of the store) that a process has open and can therefore write to.
 
-    It is read from the ``paths`` of the process's open files. Returns 0 if it has files of the store itself open, None
-    without any. The file system is not accessed.
+    It is computed from the paths of the process's open files, without access to the file system. Returns 0 if the
+    process has files of the store itself open, None if it has no file of the store open.
     """
-    directories = {os.path.dirname(path) for path in paths if is_store_file(os.path.basename(path))}
+    directories = {os.path.dirname(path) for path in open_file_paths if is_store_file(os.path.basename(path))}
     numbers = [
-        generation_number(os.path.basename(directory))
+        parse_generation_number(os.path.basename(directory))
         for directory in directories
         if os.path.basename(os.path.dirname(directory)) == "generations"
     ]
@@ -89,7 +89,7 @@ def newest_claimed_generation_number(store: str) -> int | None:
         return 0
     except FenceError:
         return None
-    return highest.number if highest and shared.generation_path(highest.directory) != shared.directory else 0
+    return highest.number if highest and shared.generation_directory_path(highest.directory) != shared.directory else 0
 
 
 def current_store_directory(store: str) -> str:
@@ -103,7 +103,7 @@ def current_store_directory(store: str) -> str:
         return store
     shared = SharedStore(directory)
     highest = shared.highest_claim()
-    return shared.generation_path(highest.directory) if highest else directory
+    return shared.generation_directory_path(highest.directory) if highest else directory
 
 
 def recent_generations_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:

@@ -144,7 +144,7 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
         shared = SharedStore(directory)
         highest = shared.highest_claim()
         kept = shared.generation_numbers_with_uncopied_messages()
-        store = shared.generation_path(highest.directory) if highest else directory
+        store = shared.generation_directory_path(highest.directory) if highest else directory
         generations = [
             {
                 "number": number,
@@ -156,7 +156,7 @@ def inspect_store_as_dict(directory: str) -> dict[str, Any]:
             for number, names in shared.generation_names_by_number().items()
             for name in names
         ]
-    inspection = inspect_store(store)
+    inspection = inspect_store_journal(store)
     if not inspection.files and not inspection.index:
         below = [name for name in sorted(os.listdir(store)) if _has_journal(os.path.join(store, name))]
         advice = (
@@ -173,16 +173,16 @@ def _has_journal(directory: str) -> bool:
     return os.path.isdir(directory) and any(map(journal.FILE.fullmatch, os.listdir(directory)))
 
 
-def inspect_store(directory: str) -> StoreInspection:
+def inspect_store_journal(store_directory: str) -> StoreInspection:
     """Inspect the journal of a kahaDB store, and return its files, its remaining messages and its damage.
 
     Only the journal is read; nothing is written or locked. While a broker writes, the result is a snapshot. Raises
     NodeError for content that no broker writes, OSError.
     """
     scan, tail = _Scan(), JournalEnd()
-    for command in journal.read_journal_commands(directory, tail, verify=True):
+    for command in journal.read_journal_commands(store_directory, tail, verify=True):
         scan.note(command, tail.file)
-    with open_directory(directory) as opened:
+    with open_directory(store_directory) as opened:
         numbered = journal.data_file_numbers_and_names(opened)
         sizes = {name: opened.entry_status(name).st_size for _unused, name in numbered}
         index = {name: opened.entry_status(name).st_size for name in _INDEX if opened.exists(name)}
@@ -193,9 +193,9 @@ def inspect_store(directory: str) -> StoreInspection:
     return StoreInspection(
         files=files,
         index=index,
-        index_lacks=missing_journal_files(directory),
+        index_lacks=missing_journal_files(store_directory),
         end=(f"db-{tail.file}.log" if files else "", tail.offset),
-        counts=scan.recovery.remaining_message_counts(None),
+        counts=scan.recovery.message_counts_after_recovery(None),
         damages=_damages(tail.places, scan),
         damaged=tail.damaged + tail.unread,
         missing=_missing(numbers),

@@ -21,7 +21,7 @@ from ..config.difference import changed_file_paths, configuration_differences, p
 from ..config.versions import (
     DIRECTORY_MODE,
     ConfigurationPaths,
-    read_installed_version,
+    read_installed_configuration,
     tree_sha256,
     version_description_files,
 )
@@ -198,7 +198,11 @@ def restore_installed_version(
     """
     layout = where if isinstance(where, ConfigurationPaths) else ConfigurationPaths(where)
     directory = layout.directory(version)
-    if os.path.basename(directory) != version or version.startswith(".") or read_installed_version(directory) is None:
+    if (
+        os.path.basename(directory) != version
+        or version.startswith(".")
+        or read_installed_configuration(directory) is None
+    ):
         raise NodeError(
             f"the configuration was not rolled back, because {layout.versions} contains no configuration version "
             f"{version!r}: set the option version to the name of one of its subdirectories"
@@ -226,7 +230,7 @@ def _name(layout: ConfigurationPaths, tree: Mapping[str, ConfigurationFile], own
 
 
 def _is_intact(layout: ConfigurationPaths, name: str, tree: Mapping[str, ConfigurationFile], owners: Owners) -> bool:
-    there = read_installed_version(layout.directory(name))
+    there = read_installed_configuration(layout.directory(name))
     if there is None or there.tree != tree_sha256(tree) or there.drifted_files(owners.of):
         return False
     return all(owners.directory.fits(os.lstat(directory)) for directory, _unused, _unused in os.walk(there.directory))
@@ -272,9 +276,9 @@ def _let_it_be_taken(
     Returns whether it did. A restart is pending until then.
     """
     runtime_configuration.trigger_configuration_reload(layout, version)
-    end = runtime_configuration.end_of_log(layout)
+    end = runtime_configuration.log_end_position(layout)
     _switch(layout, version, previous, reasons, live=True)
-    if not runtime_configuration.wait_until_change_applied(end, wanted):
+    if not runtime_configuration.wait_for_live_change_outcome(end, wanted):
         return False
     pending_restart.remove_pending_restart(layout)
     return True

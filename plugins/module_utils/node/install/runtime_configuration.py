@@ -56,7 +56,7 @@ class LiveChange:
 
 
 @dataclass(frozen=True)
-class EndOfLog:
+class LogEndPosition:
     """The end of a broker's log file at some time (path, inode and size), to read only records written later."""
 
     path: str
@@ -97,10 +97,10 @@ def _keeps_passwords(old: bytes | None, new: ConfigurationFile | None) -> bool:
 
 
 def live_change_of_activemq_xml(old: bytes, new: bytes) -> LiveChange | None:
-    """Return the live change between two activemq.xml, which a running broker applies without a restart.
+    """Return the change between two activemq.xml if a running broker applies it without a restart, else None.
 
-    Returns None if the difference requires a restart, or if one of the files does not configure the
-    runtimeConfigurationPlugin. Files without a difference have a live change without links and plugins. Pure.
+    Returns None also if one of the files does not configure the runtimeConfigurationPlugin. Files without a difference
+    have a live change without links and plugins. Pure.
     """
     try:
         before, after = _Document(old), _Document(new)
@@ -167,7 +167,7 @@ def suppress_configuration_reload(layout: ConfigurationPaths, version: str, prev
         return
 
 
-def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
+def log_end_position(layout: ConfigurationPaths) -> LogEndPosition:
     """Return the present end of a broker's log file (path, inode and size), to read only records written later.
 
     Inode and size are 0 if the file cannot be opened.
@@ -176,37 +176,37 @@ def end_of_log(layout: ConfigurationPaths) -> EndOfLog:
     try:
         descriptor = open_file(path)
     except (OSError, UntrustedPathError):
-        return EndOfLog(path, 0, 0)
+        return LogEndPosition(path, 0, 0)
     status = os.fstat(descriptor)
     os.close(descriptor)
-    return EndOfLog(path, status.st_ino, status.st_size)
+    return LogEndPosition(path, status.st_ino, status.st_size)
 
 
-def wait_until_change_applied(since: EndOfLog, wanted: LiveChange) -> bool:
+def wait_for_live_change_outcome(since: LogEndPosition, live_change: LiveChange) -> bool:
     """Wait until a broker's log reports the result of a live change, and return whether the change was applied.
 
     Returns False if the change failed, or was not reported within 30 s after the broker's next check of the file.
     """
-    deadline = time.monotonic() + wanted.period + _PATIENCE
+    deadline = time.monotonic() + live_change.period + _PATIENCE
     while time.monotonic() < deadline:
-        change_outcome = logged_change_result(_read(since), wanted)
+        change_outcome = logged_outcome_of_live_change(_read(since), live_change)
         if change_outcome is False:
             return False
         if change_outcome:
             time.sleep(_SETTLED)
-            return logged_change_result(_read(since), wanted) is True
+            return logged_outcome_of_live_change(_read(since), live_change) is True
         time.sleep(_POLL)
     return False
 
 
-def logged_change_result(lines: Iterable[str], wanted: LiveChange) -> bool | None:
+def logged_outcome_of_live_change(log_lines: Iterable[str], live_change: LiveChange) -> bool | None:
     """Return whether a configuration change succeeded, from lines of a broker's log; None if they report no result.
 
     True means that the change was applied, False that it failed. Only records of the plugin count, and no records of
     threads that serve a client. Pure.
     """
     seen, links, groups = False, 0, set()
-    for record in parse_records(lines):
+    for record in parse_records(log_lines):
         if not record.logger.startswith(_PLUGIN) or record.is_of_client_thread:
             continue
         if _FAILED.match(record.message):
@@ -216,12 +216,12 @@ def logged_change_result(lines: Iterable[str], wanted: LiveChange) -> bool | Non
         changed = _CHANGED.match(record.message)
         if changed:
             groups.add(changed[1])
-    if seen and links >= wanted.links and ("Plugins" in groups or not wanted.plugins):
+    if seen and links >= live_change.links and ("Plugins" in groups or not live_change.plugins):
         return True
     return None
 
 
-def _read(since: EndOfLog) -> list[str]:
+def _read(since: LogEndPosition) -> list[str]:
     """Return the log's lines after a position; if the log was rotated since then, also the end of the old file."""
     data = b""
     for path in (since.path + ".1", since.path):

@@ -72,7 +72,7 @@ class IndexKeeper:
             # A broker that continues from the copy may skip records of new subscriptions (5.9 to 5.13.0: "ignoring
             # add sub command during recovery replay").
             self._has_other_subscriptions = self._kept.subscriptions_in_copy() != _subscriptions(self.pages)
-        removed = self._kept.disk_usage_by_removed_data_file()
+        removed = self._kept.disk_usage_of_removed_data_files()
         for name in removed:
             self._removed_at.setdefault(name, self._flushes)
         held = sum(removed.values())
@@ -86,7 +86,7 @@ class IndexKeeper:
         free = room.f_bavail * room.f_frsize
         if held <= MOST_BYTES and size + held <= free // FREE_SHARE:
             return
-        self._kept.delete_copy()
+        self._kept.delete_kept_index_directory()
         self._removed_at = {}
         if size + held > free // FREE_SHARE:
             raise IndexCopyError(
@@ -121,7 +121,7 @@ class IndexKeeper:
             return
         self._copied_flushes = flushes
         self._has_other_subscriptions = False
-        removed = self._kept.disk_usage_by_removed_data_file()
+        removed = self._kept.disk_usage_of_removed_data_files()
         spare = {name for name in removed if self._removed_at.get(name, flushes) + _FLUSHES <= flushes}
         self._kept.delete_removed_data_files(spare)
         self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}

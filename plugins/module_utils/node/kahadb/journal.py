@@ -129,10 +129,11 @@ class OpenTransactions:
         self._records: dict[tuple[bool, bytes], list[JournalCommand]] = {}
         self._prepared: set[tuple[bool, bytes]] = set()
 
-    def records_taking_effect(self, command: JournalCommand) -> Sequence[JournalCommand]:
-        """Return the kahaDB journal records that a command puts into effect: for a commit those of its transaction.
+    def records_applied_by_command(self, command: JournalCommand) -> Sequence[JournalCommand]:
+        """Return the kahaDB journal records that take effect with a command record.
 
-        A rollback, a prepare, and an addition or removal within a transaction return none, any other command itself.
+        A commit returns the records of its transaction. A rollback, a prepare, and an addition or removal within a
+        transaction return none, any other command itself.
         """
         transaction = (command.xa, command.transaction)
         if command.kind in (ADD, REMOVE) and command.transaction:

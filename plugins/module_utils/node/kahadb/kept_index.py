@@ -28,7 +28,7 @@ from ..printable import count_with_noun
 from . import journal
 from .index import INDEX, journal_file_numbers_for_recovery, recovery_start_position
 from .indexed_subscriptions import IndexPageError, subscriptions_in_index
-from .moved_subscriptions import neutralize_moved_subscriptions
+from .moved_subscriptions import replace_moved_subscription_records
 
 DIRECTORY = "kept-index"
 """The name of the directory, in a kahaDB store, with the kept copy of the index and the kept data files."""
@@ -57,7 +57,7 @@ class KeptIndex:
         """
         held, present = self._held_inodes(), _inodes(self.store)
         if held and not _are_of_one_store(held, present):
-            self.delete_copy()
+            self.delete_kept_index_directory()
             held = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
@@ -68,7 +68,7 @@ class KeptIndex:
                 with suppress(FileNotFoundError, FileExistsError):
                     os.link(os.path.join(self.store, name), os.path.join(self._journal, name))
 
-    def disk_usage_by_removed_data_file(self) -> dict[str, int]:
+    def disk_usage_of_removed_data_files(self) -> dict[str, int]:
         """Return a dictionary of the disk usage in bytes of data files removed from the kahaDB store, by file name.
 
         The files are still in ``kept-index``, for the copy of the store's index.
@@ -90,7 +90,7 @@ class KeptIndex:
             if journal.data_file_number(name) not in needed or os.path.exists(os.path.join(self.store, name)):
                 disk.remove_file_or_link(os.path.join(self._journal, name))
 
-    def delete_copy(self) -> None:
+    def delete_kept_index_directory(self) -> None:
         """Delete ``kept-index``, the directory with the copies of a kahaDB store's index and data files."""
         disk.remove_tree_or_file(self.directory)
 
@@ -167,7 +167,7 @@ class KeptIndex:
         pages = os.path.join(self._copy, INDEX[0])
         if start := recovery_start_position(pages):
             with suppress(IndexPageError):
-                neutralize_moved_subscriptions(target, start, subscriptions_in_index(pages))
+                replace_moved_subscription_records(target, start, subscriptions_in_index(pages))
         disk.sync_directory(target)
         clear_index()
         self._put_index(target)

@@ -73,7 +73,7 @@ class StoreContentHashes:
         """
         for command in commands:
             self._note(command)
-            for effective_command in self.transactions.records_taking_effect(command):
+            for effective_command in self.transactions.records_applied_by_command(command):
                 self._apply(effective_command)
             _refuse_more(self.transactions.held, MAX_UNDECIDED, "records of transactions that have not ended")
         for command in self.transactions.unended_xa_transaction_records():

@@ -21,7 +21,7 @@ from .index import hold_store_lock_if_free
 _NOTE = "activemq.fleet created this data file, because the previous data file begins with moved acknowledgements"
 
 
-def begin_data_file_after_moved_acks(store: str) -> str:
+def begin_data_file_if_acks_moved(store: str) -> str:
     """Begin a new data file of a kahaDB store if its last data file contains acknowledgements that kahaDB moved.
 
     Returns the name of the new file. The new file contains one trace record, which brokers skip, and is synced. Returns
@@ -44,7 +44,7 @@ def begin_data_file_unless_locked(store: str, root: str = "") -> str:
     if not _last_file_of_moved_acks(store):
         return ""
     with hold_store_lock_if_free(store, root) as is_unused:
-        return begin_data_file_after_moved_acks(store) if is_unused else ""
+        return begin_data_file_if_acks_moved(store) if is_unused else ""
 
 
 def _last_file_of_moved_acks(store: str) -> int:

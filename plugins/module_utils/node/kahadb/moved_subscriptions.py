@@ -23,18 +23,19 @@ _RECORD = struct.Struct(">iB")
 _SHORTEST = 2
 
 
-def neutralize_moved_subscriptions(store: str, start: tuple[int, int], known: set[tuple[str, str]]) -> int:
-    """Neutralize the subscription records that kahaDB's cleanup moved, because a broker that reads them loses messages.
+def replace_moved_subscription_records(
+    store: str, start: tuple[int, int], known_subscriptions: set[tuple[str, str]]
+) -> int:
+    """Replace the subscription records that kahaDB's cleanup moved by trace records, and return their number.
 
-    The records are replaced by trace records, which brokers skip. Returns their number. A cleanup of kahaDB writes the
-    record of a subscription again at the end of the store journal; without the replacement, a broker that reads it
-    loses the messages that wait for the subscription.
+    Brokers skip trace records. A cleanup of kahaDB writes the record of a subscription again at the end of the store
+    journal; without the replacement, a broker that reads it loses the messages that wait for the subscription.
 
-    ``start`` is the data file and the offset from which the broker reads; ``known`` are the (destination, key) pairs of
-    the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard links to the
-    old file keep their content. Raises OSError.
+    ``start`` is the data file and the offset from which the broker reads; ``known_subscriptions`` are the (destination,
+    key) pairs of the subscriptions of its index. A data file with such a record is replaced by a new file, so that hard
+    links to the old file keep their content. Raises OSError.
     """
-    present = set(known)
+    present = set(known_subscriptions)
     number, offset = start
     replaced = 0
     names = sorted(filter(journal.FILE.fullmatch, os.listdir(store)), key=journal.data_file_number)

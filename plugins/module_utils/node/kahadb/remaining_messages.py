@@ -41,10 +41,10 @@ class MessageCounts:
 
 
 def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | None = None) -> MessageCounts:
-    """Count the remaining messages of a kahaDB store.
+    """Return how many unacknowledged messages a kahaDB store has, by queue and by durable subscription.
 
-    Returns their numbers by queue and subscription. They are counted from its journal. ``known``: the existing (topic,
-    subscription key) pairs; None: those in the journal. Raises NodeError for a journal that cannot be read to its end.
+    They are counted from its journal. ``known``: the existing (topic, subscription key) pairs; None: those in the
+    journal. Raises NodeError for a journal that cannot be read to its end.
     """
     try:
         open_directory(directory).close()
@@ -68,7 +68,7 @@ def count_remaining_messages(directory: str, known: Iterable[tuple[str, str]] | 
             f"{count_with_noun(tail.damaged + tail.unread, 'place')} of its journal cannot be read. List the places "
             f"and their damage with activemq-fleet store inspect {directory}"
         )
-    counts = recovery.remaining_message_counts(None if known is None else set(known))
+    counts = recovery.message_counts_after_recovery(None if known is None else set(known))
     counts.whole = not files or files[0][0] <= 1
     return counts
 
@@ -93,7 +93,7 @@ class RecoverySimulation:
 
         Raises NodeError above ``MAX_RECORDS`` records.
         """
-        for effective_command in self._transactions.records_taking_effect(command):
+        for effective_command in self._transactions.records_applied_by_command(command):
             self._do(effective_command)
         if self._held + self._transactions.held > MAX_RECORDS:
             raise NodeError(
@@ -141,15 +141,16 @@ class RecoverySimulation:
             self._known[topic] -= {key}
             self._gone.add((topic, key))
 
-    def remaining_message_counts(self, existing: set[tuple[str, str]] | None = None) -> MessageCounts:
-        """Return the counts of the messages left in a kahaDB store after its simulated recovery.
+    def message_counts_after_recovery(self, subscriptions: set[tuple[str, str]] | None = None) -> MessageCounts:
+        """Return how many messages a kahaDB store has after its simulated recovery, by queue and durable subscription.
 
-        They result from the journal records applied so far. For a subscription whose first record is no longer in the
-        journal, all messages that it has not acknowledged count.
+        The counts result from the journal records applied so far. ``subscriptions``: the (topic, subscription key)
+        pairs to count; None: those in the journal. For a subscription whose first record is no longer in the journal,
+        all messages that it has not acknowledged count.
         """
         seen = {(topic, key) for topic, keys in self._known.items() for key in keys}
         seen |= {pair for pair in self._acked if pair not in self._gone}
-        named = seen if existing is None else {(f"1:{topic}", key) for topic, key in existing}
+        named = seen if subscriptions is None else {(f"1:{topic}", key) for topic, key in subscriptions}
         positions = {
             name: {message: position for position, message in enumerate(messages)}
             for name, messages in self._messages.items()

@@ -28,7 +28,7 @@ from typing import Any
 from ..errors import NodeError
 from ..files.untrusted_paths import Directory, UntrustedPathError, open_directory
 from ..foreign_data import decompress_base64_text
-from ..process.system_accounts import SystemAccount, account_or_current_for_rename, account_to_access_path_as, run_as
+from ..process.system_accounts import SystemAccount, account_for_renames_in_directory, account_to_access_path_as, run_as
 from . import resync_plans, store_files
 from .resync_plans import StoreReplacementPlan
 from .store_files import Manifest, store_fingerprint
@@ -64,7 +64,7 @@ class _StoreLocation:
 
 
 def locate_store_and_writing_accounts(store: str, user: str | None = None) -> _StoreLocation:
-    """Return a kahaDB store's absolute path, its ``owner``, and the ``keeper`` of the store's parent directory.
+    """Return a kahaDB store's absolute path, and the accounts that write in the store and in its parent directory.
 
     This process writes the store's files as the account ``owner``, and the parent directory as ``keeper``. ``user`` is
     the broker's account in the inventory. Raises NodeError if root would have to act in directories in which other
@@ -72,7 +72,7 @@ def locate_store_and_writing_accounts(store: str, user: str | None = None) -> _S
     """
     store = os.path.abspath(store)
     owner = account_to_access_path_as(store, user)
-    return _StoreLocation(store, owner, account_or_current_for_rename(os.path.dirname(store), owner))
+    return _StoreLocation(store, owner, account_for_renames_in_directory(os.path.dirname(store), owner))
 
 
 def store_manifest(store: str, user: str | None = None) -> dict[str, dict[str, Any]]:
@@ -145,11 +145,11 @@ def is_replacement_unfinished(store: str, user: str | None = None) -> bool:
 
 
 def prepare_staging_directory(store: str, files: Manifest, user: str | None = None) -> dict[str, int]:
-    """Create the staging directory for a copy of the other node's kahaDB store, and return its incomplete files.
+    """Create the staging directory for a copy of the other node's kahaDB store, and return what it lacks.
 
-    The result has, by name, the offset from which each file must still be transferred. Files that are identical in this
-    host's store are copied to the staging directory first; earlier staging directories are removed. ``files``: the
-    other node's files. Raises NodeError, OSError.
+    The result has, by name, each missing or incomplete file with the offset from which it must still be transferred.
+    Files that are identical in this host's store are copied to the staging directory first; earlier staging directories
+    are removed. ``files``: the other node's files. Raises NodeError, OSError.
     """
     where = locate_store_and_writing_accounts(store, user)
     _refuse_untrusted_plan(where)
@@ -160,7 +160,11 @@ def prepare_staging_directory(store: str, files: Manifest, user: str | None = No
         run_as(where.owner, store_files.remove_directory_content, where.path_in_parent_directory(name))
     run_as(where.keeper, _make_staging, where, prefix, staging, 0o750 if mode is None else mode)
     wanted: dict[str, int] = run_as(
-        where.owner, store_files.copy_identical_files, where.store, where.path_in_parent_directory(staging), dict(files)
+        where.owner,
+        store_files.copy_unchanged_files_to_staging,
+        where.store,
+        where.path_in_parent_directory(staging),
+        dict(files),
     )
     return wanted
 

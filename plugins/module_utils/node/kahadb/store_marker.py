@@ -14,7 +14,7 @@ from ..files.untrusted_paths import Directory, open_directory
 from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import (
     SystemAccount,
-    account_or_current_for_rename,
+    account_for_renames_in_directory,
     account_to_access_path_as,
     current_account,
     is_existing_account,
@@ -108,7 +108,7 @@ def _make_missing(path: str, account: SystemAccount, mode: int, owner: SystemAcc
     parent, name = os.path.split(path)
     if not os.path.lexists(parent):
         _make_missing(parent, account, 0o755, current_account())
-    keeper = account_or_current_for_rename(parent, account)
+    keeper = account_for_renames_in_directory(parent, account)
     ids = (owner.uid, owner.gid) if keeper.is_current_account and not owner.is_current_account else (-1, -1)
     run_as(keeper, _make_or_give, parent, name, mode, *ids)
 

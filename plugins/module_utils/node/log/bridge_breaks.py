@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .broker_log import log_time_to_epoch_seconds
-from .kinds import event_of_log_record
+from .kinds import parse_log_event
 from .log_records import Record
 
 BREAKS = 3
@@ -32,7 +32,7 @@ def flapping_bridges(records: Sequence[Record], now: float) -> list[dict[str, An
     up: dict[str, tuple[str, float]] = {}
     times: dict[str, list[float]] = {}
     errors: dict[str, Counter[str]] = {}
-    for event in filter(None, map(event_of_log_record, records)):
+    for event in filter(None, map(parse_log_event, records)):
         if not event.kind.startswith("NET-"):
             continue
         at = log_time_to_epoch_seconds(event.record.time) + event.record.time.microsecond / 1e6

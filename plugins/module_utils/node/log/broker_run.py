@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from .kinds import LogEvent, event_of_log_record
+from .kinds import LogEvent, parse_log_event
 from .log_records import Record
 
 PhaseName = Literal["starting", "waiting", "attached", "started", "stopping", "stopped", "failed"]
@@ -61,10 +61,10 @@ class EstablishedBridge:
 
 
 class BrokerRun:
-    """The state of one run of a broker's process.
+    """One run of a broker's process as its log shows it: its phase and since when, and its bridges.
 
-    It is computed from the log events applied so far. Only records of this run count, in their order. A broker that
-    lost its lock and restarts within its process (5.9 and later) returns to the phase "starting".
+    The state is computed from the log events applied so far. Only records of this run count, in their order. A broker
+    that lost its lock and restarts within its process (5.9 and later) returns to the phase "starting".
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class BrokerRun:
     def apply_records(self, records: Iterable[Record]) -> BrokerRun:
         """Apply the next log records, in order, to the state of the broker's run, and return it."""
         for record in records:
-            event = event_of_log_record(record)
+            event = parse_log_event(record)
             if event is not None:
                 self.apply_event(event)
         return self

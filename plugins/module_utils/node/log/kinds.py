@@ -145,7 +145,7 @@ _BY_CLASS = {
 }
 
 
-def event_of_log_record(record: Record) -> LogEvent | None:
+def parse_log_event(record: Record) -> LogEvent | None:
     """Return the event that a log record reports; None for a record of an unknown kind.
 
     Returns None also for one that is cut off. The kinds are ``KINDS``.

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ..files.untrusted_paths import open_file
 from .broker_log import parse_records
-from .kinds import event_of_log_record
+from .kinds import parse_log_event
 from .log_records import Record
 
 _LONGEST = 64 << 10
@@ -39,7 +39,7 @@ def read_pure_master_slave_runs(data: str) -> list[dict[str, Any]]:
     beginning of the run is no longer in the files. Raises UntrustedPathError for a log that is not a regular file.
     """
     runs: list[dict[str, Any]] = []
-    for event in filter(None, map(event_of_log_record, _records(data))):
+    for event in filter(None, map(parse_log_event, _records(data))):
         is_begin, is_attached = event.kind == "LIFE-STORE-CHOSEN", event.kind == "PMS-MASTER-SAW-SLAVE"
         if not (is_begin or is_attached or event.kind in _PROPERTIES):
             continue

@@ -24,7 +24,7 @@ from fnmatch import fnmatch
 from .documents import mask_lines, mask_markup, mask_tables, syntax_of_file
 from .known import NO_SECRETS, KnownSecret, KnownSecrets, is_distinctive_secret, secrets_from_masked_text
 from .marks import CUT_NOTE, IS_CUT, UNKNOWN, is_secret_free_value
-from .named import mask_named_values
+from .named import mask_values_of_secret_names
 from .names import is_secret_name
 from .shapes import mask_secrets_by_shape
 
@@ -40,7 +40,7 @@ __all__ = [
     "mask_configuration_file",
     "mask_json_value",
     "mask_text",
-    "omission_reason",
+    "reason_to_omit_from_evidence",
     "secrets_from_masked_text",
 ]
 
@@ -128,7 +128,7 @@ def mask_json_value(data: object, known: KnownSecrets = NO_SECRETS) -> object:
     return data
 
 
-def omission_reason(path: str, content: bytes) -> str:
+def reason_to_omit_from_evidence(path: str, content: bytes) -> str:
     """Return the reason why a configuration file is omitted from the collected evidence; empty for other files.
 
     It is a key store, for instance, or not a text.
@@ -168,7 +168,7 @@ def _masked(text: str, known: KnownSecrets, kind: str) -> str:
 
 def _masked_once(text: str, known: KnownSecrets, kind: str) -> str:
     def mask_any(part: str, before: str = "") -> str:
-        return mask_secrets_by_shape(mask_named_values(part, known, kind, before), known, before)
+        return mask_secrets_by_shape(mask_values_of_secret_names(part, known, kind, before), known, before)
 
     text = known.mask_known_secrets(text)
     if kind == "shiro":

@@ -34,12 +34,12 @@ def is_secret_free_value(value: str) -> bool:
     return _REFERENCE.fullmatch(value.strip()) is not None
 
 
-def secret_free_value_end(text: str, start: int, end: int) -> int:
-    """Return the end of the value at ``start`` in a text that contains no secret, such as ``${variable}``; else -1.
+def end_of_value_without_secret(text: str, value_start: int, search_end: int) -> int:
+    """Return the end of the value at ``value_start`` if this value contains no secret; else -1.
 
-    Other examples are a mark, a boolean and null.
+    Examples are ``${variable}``, a mark, a boolean and null.
     """
-    match = _LEADING_REFERENCE.match(text, start, end)
+    match = _LEADING_REFERENCE.match(text, value_start, search_end)
     return match.end() if match else -1
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from .known import KnownSecrets
-from .marks import logger_and_thread_start, secret_free_value_end
+from .marks import end_of_value_without_secret, logger_and_thread_start
 from .names import is_english_word, is_secret_name, looks_like_generated_password, secret_word_positions
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-$"
@@ -106,7 +106,7 @@ _IN_BRACKETS = re.compile(
 _WORD = re.compile(r"[^\s\"'`<>(){}\[\],;]{8,256}")
 
 
-def mask_named_values(text: str, known: KnownSecrets, kind: str, before: str = "") -> str:
+def mask_values_of_secret_names(text: str, known: KnownSecrets, kind: str, before: str = "") -> str:
     """Return a text with the values of secret names, such as ``password``, masked.
 
     ``kind``: the syntax of the file, ``text`` for logs. ``before``: text that is located before ``text`` on the same
@@ -279,7 +279,7 @@ class _Reader:
         end = self._known.word_like_secret_end(text, at, limit)
         if end >= 0:
             return at, end
-        end = secret_free_value_end(text, at, limit)
+        end = end_of_value_without_secret(text, at, limit)
         if end >= 0 or at >= limit:
             return max(at, end), max(at, end)
         opening = _OPENING.match(text, at, limit)

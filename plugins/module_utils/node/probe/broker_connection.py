@@ -56,7 +56,7 @@ def expected_broker_of_process(process: Process) -> ExpectedBroker:
 
 
 def expected_broker_of_directory(base: str) -> ExpectedBroker:
-    """Return the description of the broker in a directory of this machine, to verify a connection to it."""
+    """Return the description of the broker installed in a directory, against which a connection to it is verified."""
     process = find_broker_process(base)
     if process is not None:
         return expected_broker_of_process(process)
@@ -87,7 +87,7 @@ class BrokerConnection:
         shown = self._connection.getpeercert(True) if isinstance(self._connection, ssl.SSLSocket) else None
         return shown or b""
 
-    def login_permitted_by_verification(self, login: Login) -> Login:
+    def login_if_broker_verified(self, login: Login) -> Login:
         """Return the login if the broker at the other end of the connection is verified, else an empty login.
 
         The login of probes is also returned for a connection to another host without TLS.
@@ -142,10 +142,10 @@ def _open_socket(address: tuple[str, int], deadline: float, expected: ExpectedBr
 
 
 def require_owner_of_local_listener(connection: socket.socket, account: int, timeout: float) -> None:
-    """Raise ListenerOfOtherAccountError if the listener at a local connection's other end is not of the account.
+    """Check that the process which accepted a local connection runs as the account with the uid ``account``.
 
-    ``account`` is the expected uid, such as that of the broker. A listener on another host is not checked. ``timeout``
-    is in seconds.
+    Raises ListenerOfOtherAccountError if it does not. A listener on another host is not checked. ``timeout`` is in
+    seconds.
     """
     if is_local_address(connection.getpeername()[0]):
         _require_owner(connection, account, timeout, None)

@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Iterator
 
-from ..config.broker_configuration import DeployedConfiguration
+from ..config.broker_configuration import DeployedBrokerSettings
 from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..printable import escape_unprintable
 from ..process.proc import Process
@@ -25,7 +25,7 @@ _TIMES = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}
 
 
 def fetch_connector_certificate_expiry_times(
-    deployed: DeployedConfiguration, process: Process, timeout: float
+    deployed: DeployedBrokerSettings, process: Process, timeout: float
 ) -> list[dict[str, object]]:
     """Connect to each TLS connector of a broker, and return a list of dicts with the expiry times of the certificates.
 

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..config.broker_configuration import DeployedConfiguration, Listener
+from ..config.broker_configuration import DeployedBrokerSettings, Listener
 from ..config.probe_account import Login, random_probe_topic
 from ..protocols import (
     encode_mqtt_packet,
@@ -91,7 +91,7 @@ _SILENCE = (TimeoutError, socket.timeout)
 
 
 def probe_listener(
-    deployed: DeployedConfiguration, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
+    deployed: DeployedBrokerSettings, listener: Listener, expected: ExpectedBroker, timeout: float = PROBE
 ) -> ProbeAnswer:
     """Probe one of a broker's connectors (listeners) with the broker's account for probes, and return the outcome.
 
@@ -191,7 +191,7 @@ def _speaker_of(scheme: str, release: tuple[int, ...]) -> Callable[[BrokerConnec
 
 
 def can_probe_protocol(scheme: str) -> bool:
-    """Return whether a probe can test the protocol of a connector's URI scheme, and not only the open port."""
+    """Return whether a probe supports the protocol of a connector's URI scheme; else it only tests the open port."""
     return protocol_name_of_scheme(scheme) in ("mqtt", *_PROTOCOLS)
 
 
@@ -222,7 +222,7 @@ _ANSWERS_TLS = "the broker answers over TLS, but its certificate cannot be verif
 def _stomp(connection: BrokerConnection, login: Login) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _ANSWERS_TLS
-    login, exchange = connection.login_permitted_by_verification(login), connection.exchange
+    login, exchange = connection.login_if_broker_verified(login), connection.exchange
     token = os.urandom(8).hex()
     destination = f"/topic/{random_probe_topic()}"
     client = StompClient(exchange)
@@ -269,7 +269,7 @@ _OLD_REFUSED_LOGINS = (3, *_REFUSED_LOGINS)
 def _mqtt(connection: BrokerConnection, login: Login, refused_logins: tuple[int, ...]) -> str:
     if connection.is_encrypted and not connection.is_verified:
         return _ANSWERS_TLS
-    login, exchange = connection.login_permitted_by_verification(login), connection.exchange
+    login, exchange = connection.login_if_broker_verified(login), connection.exchange
     account = f"the account {login.username!r}" if login.username else "a client without a user name"
     token = os.urandom(8).hex().encode()
     topic = random_probe_topic().replace(".", "/")

@@ -78,7 +78,7 @@ class DeadlineSocket:
                 raise _closed_error()
         return self._take(count)
 
-    def read_until(self, *endings: bytes) -> bytes:
+    def read_until_ending(self, *endings: bytes) -> bytes:
         """Read from the socket until the first of the given ``endings``, and return the bytes with it.
 
         Raises OSError, also when the peer closes before.
@@ -94,13 +94,13 @@ class DeadlineSocket:
             if not self._receive_block():
                 raise _closed_error()
 
-    def discard_leading_bytes(self, unwanted: bytes) -> None:
-        """Discard the next bytes from the socket that are in ``unwanted``, up to the first other byte; return nothing.
+    def skip_bytes_in_set(self, byte_set: bytes) -> None:
+        """Discard the next bytes from the socket that are in ``byte_set``, up to the first other byte; return nothing.
 
         The next read returns this other byte first. Raises OSError, also when the peer closes the connection before.
         """
         self.remaining_seconds()
-        while not (rest := self._buffer.lstrip(unwanted)):
+        while not (rest := self._buffer.lstrip(byte_set)):
             self._buffer.clear()
             if not self._receive_block():
                 raise _closed_error()
@@ -112,7 +112,7 @@ class DeadlineSocket:
             pass
         return self._take(len(self._buffer))
 
-    def wait_or_raise_if_closed(self, seconds: float) -> None:
+    def sleep_or_raise_if_peer_closes(self, seconds: float) -> None:
         """Wait for some seconds, and return nothing; raise ConnectionResetError if the peer closes the connection.
 
         Bytes that the peer sends meanwhile are discarded. The time does not count against the deadline of the exchange

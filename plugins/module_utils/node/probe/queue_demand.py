@@ -48,13 +48,13 @@ def subscribe_to_queues(base: str, queues: Iterable[str], seconds: float) -> dic
         connection = connect_to_broker(listener.scheme, listener.address, _TIMEOUT, _LONGEST, expected)
         with connection.exchange as exchange:
             client = StompClient(exchange)
-            client.send_frame("CONNECT", connect_headers(connection.login_permitted_by_verification(deployed.login)))
+            client.send_frame("CONNECT", connect_headers(connection.login_if_broker_verified(deployed.login)))
             _expect(client.read_frame(), "CONNECTED")
             for number, queue in enumerate(subscribed):
                 headers = {"destination": f"/queue/{queue}", "id": str(number), "ack": "client", "selector": _NOTHING}
                 client.send_frame("SUBSCRIBE", {**headers, "receipt": str(number)})
                 _expect(client.read_frame(), "RECEIPT")
-            exchange.wait_or_raise_if_closed(seconds)
+            exchange.sleep_or_raise_if_peer_closes(seconds)
     except (OSError, ValueError) as error:
         raise NodeError(
             f"the migration cannot use the connector {listener.name} at "

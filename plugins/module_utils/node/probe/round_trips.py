@@ -21,7 +21,7 @@ from .broker_connection import ExpectedBroker
 
 
 @dataclass(frozen=True)
-class ProbeRound:
+class PairProbeRound:
     """One round of probes of two brokers' addresses: its times, and the address that answered.
 
     The brokers are a pair, one of which takes over when the other one fails. The address is None if none answered.
@@ -45,18 +45,18 @@ def watch_which_address_answers(
 ) -> dict[str, Any]:
     """Watch which address of a pair of brokers answers, by repeated probes, and return a summary as a dictionary.
 
-    It is the result of ``summarize_probe_rounds`` for an Ansible module, with the ``last`` answer of each address. A
-    listener on this machine must belong to the account of the broker in ``base``. For a broker of another host only the
-    account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's certificates.
-    The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created after the first
-    answer; the probes end early if it is removed. Raises NodeError for an address or a configuration that cannot be
-    read, and if no address answers in the first ``first_within`` seconds.
+    It is the result of ``summarize_answers_and_interruptions`` for an Ansible module, with the ``last`` answer of each
+    address. A listener on this machine must belong to the account of the broker in ``base``. For a broker of another
+    host only the account of probes is used, over TLS only if the certificate is verified by ``ca_file`` or the system's
+    certificates. The probes are ``interval`` seconds apart and end after ``seconds``. The file ``flag`` is created
+    after the first answer; the probes end early if it is removed. Raises NodeError for an address or a configuration
+    that cannot be read, and if no address answers in the first ``first_within`` seconds.
     """
     targets = {text: _parse_address(text) for text in addresses}
     login = _login(base) if base else Login()
     expected = ExpectedBroker(uid_of_broker_data_owner(os.path.abspath(base)) if base else None, ca_file=ca_file)
     last: dict[str, str] = {}
-    tries: list[ProbeRound] = []
+    tries: list[PairProbeRound] = []
     began, answered = time.monotonic(), False
     # The probes do not end during an interruption, whose duration would then be unknown.
     while time.monotonic() < began + seconds and not (
@@ -71,7 +71,7 @@ def watch_which_address_answers(
         if first_within is not None and not answered and time.monotonic() > began + first_within:
             raise NodeError(_without_answer(first_within, last))
         time.sleep(interval)
-    return {**summarize_probe_rounds(tries), "last": last}
+    return {**summarize_answers_and_interruptions(tries), "last": last}
 
 
 def _without_answer(seconds: float, last: Mapping[str, str]) -> str:
@@ -109,7 +109,7 @@ def _round(
     timeout: float,
     before: str | None,
     last: dict[str, str],
-) -> ProbeRound:
+) -> PairProbeRound:
     """Probe the addresses of a pair until one answers, beginning with the address ``before`` that answered last."""
     began = time.time()
     for text in sorted(targets, key=lambda text: text != before):
@@ -117,11 +117,11 @@ def _round(
         answer = connector_probe.probe_connector(scheme, address, login, timeout, expected=expected)
         last[text] = answer.detail
         if answer.answered:
-            return ProbeRound(began, time.time(), text)
-    return ProbeRound(began, time.time(), None)
+            return PairProbeRound(began, time.time(), text)
+    return PairProbeRound(began, time.time(), None)
 
 
-def summarize_probe_rounds(rounds: Iterable[ProbeRound]) -> dict[str, Any]:
+def summarize_answers_and_interruptions(rounds: Iterable[PairProbeRound]) -> dict[str, Any]:
     """Summarize rounds of probes of brokers: the time spans in which each address answered, and the interruptions.
 
     The interruptions are ``gaps``, and the longest of them is ``longest`` in seconds. Pure. An interruption lasts from
@@ -130,9 +130,9 @@ def summarize_probe_rounds(rounds: Iterable[ProbeRound]) -> dict[str, Any]:
     """
     spans: list[dict[str, Any]] = []
     gaps: list[dict[str, Any]] = []
-    answered: ProbeRound | None = None
-    silent: ProbeRound | None = None
-    made: ProbeRound | None = None
+    answered: PairProbeRound | None = None
+    silent: PairProbeRound | None = None
+    made: PairProbeRound | None = None
     trips = 0
     for made in rounds:
         if made.address is None:
@@ -150,7 +150,7 @@ def summarize_probe_rounds(rounds: Iterable[ProbeRound]) -> dict[str, Any]:
     return {"trips": trips, "spans": spans, "gaps": gaps, "longest": max([gap["seconds"] for gap in gaps], default=0.0)}
 
 
-def _gap(began: float, ended: float, before: ProbeRound | None, after: str | None) -> dict[str, Any]:
+def _gap(began: float, ended: float, before: PairProbeRound | None, after: str | None) -> dict[str, Any]:
     return {
         "began": _moment(began),
         "ended": _moment(ended),

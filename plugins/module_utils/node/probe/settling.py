@@ -32,17 +32,17 @@ def is_loading_configuration(process: Process) -> bool | None:
     Returns None where its JVM returns no thread dump.
     """
     try:
-        return thread_dump_shows_loading(fetch_thread_dump(process))
+        return thread_dump_shows_configuration_loading(fetch_thread_dump(process))
     except (NodeError, OSError):
         return None
 
 
-def thread_dump_shows_loading(dump: str) -> bool:
+def thread_dump_shows_configuration_loading(thread_dump: str) -> bool:
     """Return whether a thread dump of a broker shows that it is still loading its configuration.
 
     Pure.
     """
-    main = _MAIN.search(dump)
+    main = _MAIN.search(thread_dump)
     return main is not None and _LOADS.search(main[0]) is not None
 
 

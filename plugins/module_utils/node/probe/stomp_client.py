@@ -72,8 +72,8 @@ class StompClient:
         After a TimeoutError a further call continues it. Raises OSError, ValueError.
         """
         if not self._head:
-            self.exchange.discard_leading_bytes(b"\r\n")  # heart-beats
-            self._head = self.exchange.read_until(b"\n\n", b"\0")
+            self.exchange.skip_bytes_in_set(b"\r\n")  # heart-beats
+            self._head = self.exchange.read_until_ending(b"\n\n", b"\0")
         command, *lines = self._head.rstrip(b"\n\0").decode(errors="replace").replace("\r", "").split("\n")
         headers: dict[str, str] = {}
         for line in lines:
@@ -82,6 +82,6 @@ class StompClient:
         length = headers.get("content-length", "").strip()
         body = b"\0"
         if self._head.endswith(b"\n\n"):  # else there is no end of headers: it is no frame of a broker
-            body = self.exchange.read(int(length) + 1) if length.isdigit() else self.exchange.read_until(b"\0")
+            body = self.exchange.read(int(length) + 1) if length.isdigit() else self.exchange.read_until_ending(b"\0")
         self._head = b""
         return StompFrame(command, headers, body[:-1].decode(errors="replace"))

@@ -89,7 +89,7 @@ class ListeningSocket:
     inode: str
 
 
-def listening_sockets() -> list[ListeningSocket]:
+def all_listening_tcp_sockets() -> list[ListeningSocket]:
     """Return all listening TCP sockets of this machine."""
     sockets = []
     for words in tcp_socket_rows(os.getpid()):

@@ -120,16 +120,16 @@ def account_to_access_path_as(path: str, user: str | None = None) -> SystemAccou
     return account
 
 
-def account_or_current_for_rename(directory: str, account: SystemAccount) -> SystemAccount:
-    """Return the account to rename files in a directory as: ``account``, or the current one if only it can write there.
+def account_for_renames_in_directory(directory: str, default_account: SystemAccount) -> SystemAccount:
+    """Return the account to rename files in a directory as: the default, or the current one if only it can write there.
 
-    ``account`` is also returned for a directory that is missing or denies access.
+    ``default_account`` is also returned for a directory that is missing or denies access.
     """
     try:
         with open_directory(directory) as opened:
-            return current_account() if opened.is_trusted_directory else account
+            return current_account() if opened.is_trusted_directory else default_account
     except (FileNotFoundError, PermissionError):
-        return account
+        return default_account
 
 
 def _numbered(uid: int, gid: int) -> SystemAccount:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .held_by_process import ListeningSocket, listening_sockets, pids_by_socket_inode, sockets_that_block
+from .held_by_process import ListeningSocket, all_listening_tcp_sockets, pids_by_socket_inode, sockets_that_block
 from .proc import Process, activemq_bases_in_command, is_in_systemd_unit, read_proc_file, uid_of_process
 
 
@@ -21,7 +21,7 @@ def taken_ports(
     in the same unit, such as the one before an adoption, is another process. Each result has ``port``, ``address``,
     ``pid`` and ``program``; the last two are None where the process is not visible.
     """
-    listening = listening_sockets()
+    listening = all_listening_tcp_sockets()
     blocked = [(port, sockets_that_block(address, port, listening)) for address, port in listeners]
     holders = pids_by_socket_inode({used.inode for _unused, sockets in blocked for used in sockets})
     taken = []

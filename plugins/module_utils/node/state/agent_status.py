@@ -90,7 +90,7 @@ def query_agent_status(path: str) -> dict[str, Any]:
         plain.connect(path)
         with DeadlineSocket(plain, _TIMEOUT, _LONGEST) as connection:
             connection.send(b'{"op": "status"}\n')
-            answer = connection.read_until(b"\n")
+            answer = connection.read_until_ending(b"\n")
     status = parse_json(answer)
     if not isinstance(status, dict) or "error" in status:
         raise ValueError(f"received {answer[:100]!r}")

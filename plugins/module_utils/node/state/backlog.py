@@ -62,7 +62,7 @@ def count_backlog(base: str, user: str | None = None) -> dict[str, Any]:
     account = account_to_access_path_as(os.path.dirname(store) if os.path.islink(store) else store, user)
     store = _directory_in_force(store, account)
     process = find_broker_process(layout.base)
-    return higher_message_counts(_view(process) if process else None, store, account)
+    return message_counts_from_jmx_and_store(_view(process) if process else None, store, account)
 
 
 def _directory_in_force(store: str, account: SystemAccount) -> str:
@@ -84,7 +84,9 @@ def _directory_in_force(store: str, account: SystemAccount) -> str:
     return directory
 
 
-def higher_message_counts(view: ManagementView | None, store: str, account: SystemAccount) -> dict[str, Any]:
+def message_counts_from_jmx_and_store(
+    view: ManagementView | None, store: str, account: SystemAccount
+) -> dict[str, Any]:
     """Return a dictionary of a broker's message counts: the higher of those from JMX and from its store's journal.
 
     It is the result of an Ansible module, by queue and by subscription. ``view`` is None for a stopped broker. The

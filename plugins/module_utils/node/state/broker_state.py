@@ -14,7 +14,7 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedConfiguration, read_deployed_configuration
+from ..config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
@@ -23,7 +23,7 @@ from ..log import broker_log
 from ..log.broker_run import Phase
 from ..log.log_records import Record
 from ..masking import mask_text
-from ..observer import observe_broker, probe_until_silent_connector
+from ..observer import observe_broker, probe_connectors_until_first_silent
 from ..printable import escape_unprintable
 from ..probe.settling import READY, ReadinessDetector
 from ..process.proc import find_broker_process, guard_pid_of_broker, properties_of_systemd_units
@@ -52,7 +52,7 @@ class EvidenceWithSources:
     """
 
     evidence: Evidence
-    deployed: DeployedConfiguration
+    deployed: DeployedBrokerSettings
     records: list[Record]
     watchdog: Mapping[str, str]
 
@@ -97,10 +97,10 @@ def gather_state_and_sources(
 def unmet_expectation(
     result: Mapping[str, Any], states: Collection[str], old_pid: int | None, release: str | None
 ) -> str:
-    """Return one line about the first expected state, process or release that a broker does not have, else empty.
+    """Return one line about the first expectation that a broker does not meet; empty if it meets all of them.
 
-    ``states``: the expected states. ``old_pid``: the process that must have been replaced.
-    ``release``: the release that must run.
+    The expectations are a state, a new process and a release. ``states``: the expected states. ``old_pid``: the
+    process that must have been replaced. ``release``: the release that must run.
     """
     unit, log = (result["unit"] or {}).get("Id") or "the unit", f"{result['data']}/activemq.log"
     where = f"check {log} and journalctl -u {unit}" if result["unit"] else f"check {log}"
@@ -144,7 +144,7 @@ def _gather_now(
     evidence = observe_broker(
         process,
         deployed,
-        probe_until_silent_connector,
+        probe_connectors_until_first_silent,
         lambda running: broker_log.phase_of_process_since(records, running.start_time),
     )
     systemd_properties, watchdog = _properties_of_units(unit) if unit else (None, {})
@@ -195,7 +195,7 @@ def _gather_now(
     return result, gather_rest, EvidenceWithSources(evidence, deployed, records, watchdog)
 
 
-def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedConfiguration:
+def _deployed(layout: ConfigurationPaths, name: str | None) -> DeployedBrokerSettings:
     try:
         return read_deployed_configuration(layout, name)
     except (OSError, ParseError) as error:

@@ -67,7 +67,7 @@ class TakenPort:
     program: str | None = None
 
     @property
-    def port_holder(self) -> str:
+    def port_holder_text(self) -> str:
         """A text about the process that holds a taken port: its program and pid, or "another process"."""
         if self.pid is None:
             return "another process"

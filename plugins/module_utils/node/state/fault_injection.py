@@ -66,7 +66,7 @@ def cancel_recovery_timer(unit: str) -> None:
     _systemctl("stop", f"{_timer_name(unit)}.timer", must=False)
 
 
-def wait_for_logged_start_time(base: str, timeout: float) -> float | None:
+def wait_for_logged_broker_start(base: str, timeout: float) -> float | None:
     """Wait until a broker has started, and return the time at which its log reports the start, in epoch seconds.
 
     The time is by the host's clock; None after ``timeout`` seconds without a start.

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
-from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_version
+from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
 from ..fence.store_access import (
@@ -51,7 +51,7 @@ def gather_broker_health(
     only ``previous_intact``: whether the configuration before the pending restart is unchanged, or None without one.
     """
     name = layout.current_version_name()
-    current = read_installed_version(layout.directory(name)) if name else None
+    current = read_installed_configuration(layout.directory(name)) if name else None
     shown = _store_evidence(store, process) if store else {}
     free = {layout.base: _free(layout.base)}
     if store:
@@ -127,7 +127,7 @@ def _drift(version: InstalledVersion) -> list[str]:
 
 
 def _is_intact(layout: ConfigurationPaths, name: str) -> bool:
-    version = read_installed_version(layout.directory(name)) if name else None
+    version = read_installed_configuration(layout.directory(name)) if name else None
     return version is not None and not _drift(version)
 
 

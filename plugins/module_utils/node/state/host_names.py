@@ -15,14 +15,14 @@ _LIMIT = 3.0  # seconds; an unreachable name server delays each name by 5 s or m
 _THREADS = 16
 
 
-def unresolved_host_names(names: Iterable[str], limit: float = _LIMIT) -> list[str]:
-    """Return the host names that this machine cannot resolve to an IP address within ``limit`` seconds in total.
+def unresolvable_host_names(names: Iterable[str], timeout: float = _LIMIT) -> list[str]:
+    """Return the host names that this machine cannot resolve to an IP address within ``timeout`` seconds in total.
 
-    IP addresses are skipped. Names whose resolution did not begin within the limit are not returned.
+    IP addresses are skipped. Names whose resolution did not begin within the timeout are not returned.
     """
     wanted = [name for name in dict.fromkeys(names) if not _is_ip_address(name)]
     waiting, unresolved = deque(wanted), set[str]()
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + timeout
 
     def resolve_waiting_names() -> None:
         while time.monotonic() < deadline:

@@ -29,7 +29,7 @@ from ..process.proc import boot_id, find_broker_process, process_ids, uid_of_pro
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from .health import running_release
-from .host_names import unresolved_host_names
+from .host_names import unresolvable_host_names
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "java": {"type": "path", "default": "/usr/bin/java"},
@@ -97,7 +97,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "is_root": os.geteuid() == 0,
         "java": java,
-        "java_failure": None if java else java_version_failure(parameters["java"]),
+        "java_failure": None if java else reason_for_unknown_java_version(parameters["java"]),
         "store_filesystem": mount.kind if mount else None,
         "store_mount_options": list(mount.options) if mount else [],
         "store_capacity": bytes_usable_by_store(directory) if directory else None,
@@ -118,7 +118,7 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
         **account_ids_and_processes(parameters["user"], parameters["uid"], parameters["gid"]),
         "base_exists": os.path.lexists(parameters["base"]),
         "missing_files": [path for path in parameters["files"] if not os.path.isfile(path)],
-        "unresolved_names": unresolved_host_names(parameters["names"]),
+        "unresolved_names": unresolvable_host_names(parameters["names"]),
         "home_exists": os.path.lexists(parameters["home"]),
         "home_releases": releases_in_home(parameters["home"]),
         "home_processes": processes_with_open_files_below(parameters["home"]),
@@ -131,10 +131,10 @@ def gather_machine_facts(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def account_ids_and_processes(user: str, wanted_uid: int | None, wanted_gid: int | None) -> dict[str, Any]:
-    """Return a dictionary about the account and group ``user``: its uid, gid and processes, and holders of wanted ids.
+    """Return a dict with the uid, gid and processes of an account, and the accounts that already have the wanted ids.
 
-    The account is that of a broker. ``uid_holder`` and ``gid_holder`` are the names of another account and another
-    group that already have the ids ``wanted_uid`` and ``wanted_gid``, or None.
+    ``user`` is the name of a broker's account and of its group. ``uid_holder`` and ``gid_holder`` are the names of
+    another account and another group that already have the ids ``wanted_uid`` and ``wanted_gid``, or None.
     """
     account, group = _entry(pwd.getpwnam, user), _entry(grp.getgrnam, user)
     account_uid = account.pw_uid if account else None
@@ -188,7 +188,7 @@ def java_feature_release(java: str) -> int | None:
     return None
 
 
-def java_version_failure(java: str) -> str:
+def reason_for_unknown_java_version(java: str) -> str:
     """Return a short text with the reason why a java executable does not report its version; never empty.
 
     Call it only for an executable whose version cannot be parsed. The text includes the command's output.

@@ -21,7 +21,7 @@ from dataclasses import replace
 from xml.etree.ElementTree import ParseError
 
 from ..config import pending_restart
-from ..config.broker_configuration import DeployedConfiguration, Listener, read_deployed_configuration
+from ..config.broker_configuration import DeployedBrokerSettings, Listener, read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
@@ -75,7 +75,7 @@ class Watchdog:
         self._process: Process | None = None
         self._known: tuple[int, float] | None = None
         self._count = hang_detection.SampleStreak()
-        self._read: tuple[str | None, DeployedConfiguration] | None = None
+        self._read: tuple[str | None, DeployedBrokerSettings] | None = None
         self._kill_count = 0
         self._certificates: dict[str, float] = {}
         self._certificates_read = -_CERTIFICATES
@@ -137,7 +137,7 @@ class Watchdog:
         self._process = find_broker_process(self._layout.base, self._options.unit)
         return self._process
 
-    def _configuration(self, process: Process) -> DeployedConfiguration:
+    def _configuration(self, process: Process) -> DeployedBrokerSettings:
         """Return the configuration with which the broker was started: an earlier version while a restart is pending."""
         pending = pending_restart.pending_restart_of_process(self._layout, process)
         name = pending.previous if pending and pending.previous else self._layout.current_version_name()
@@ -145,7 +145,7 @@ class Watchdog:
             self._read = (name, read_deployed_configuration(self._layout, name))
         return self._read[1]
 
-    def _probe(self, deployed: DeployedConfiguration, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
+    def _probe(self, deployed: DeployedBrokerSettings, expected: ExpectedBroker) -> dict[str, ProbeAnswer]:
         """Probe one connector (STOMP or MQTT) of the broker with a round trip.
 
         Probe all connectors if that fails or failed last time.
@@ -164,7 +164,7 @@ class Watchdog:
             notify_systemd("WATCHDOG=1")
         return answers
 
-    def _replication(self, deployed: DeployedConfiguration) -> Listener | None:
+    def _replication(self, deployed: DeployedBrokerSettings) -> Listener | None:
         return next((listener for listener in deployed.listeners if listener.name == _REPLICATION), None)
 
     def _act(self, diagnosis: hang_detection.HangDiagnosis, process: Process, now: float) -> None:
