@@ -14,6 +14,7 @@ from activemq_fleet.lint.security_accounts import is_weak_account, properties_li
 
 _WORDS = "password|passwd|passphrase|pwd|secret"
 _ENDS = tuple(_WORDS.split("|"))
+_ASSIGNED = tuple(f"{word}=" for word in _ENDS)
 _IN_TEXT = re.compile(
     r"(?:password|passwd|passphrase|pwd|secret)=([^&;)\s\"',]+)|//[^/\s:@(]+:([^@/\s]+)@", re.IGNORECASE
 )
@@ -107,7 +108,7 @@ def _local_name(attribute: str) -> str:
 def _has_clear_password(text: str) -> bool:
     """Return whether a text such as a URI contains a password in clear text."""
     small = text.lower()  # to search it for a word is many times faster than the pattern
-    if "@" not in small and not any(f"{word}=" in small for word in _ENDS):
+    if "@" not in small and not any(word in small for word in _ASSIGNED):
         return False
     return any(_is_clear_text_secret(match[1] or match[2]) for match in _IN_TEXT.finditer(text))
 
@@ -271,7 +272,7 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
                 yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)
 
 
-@rule("S020", "warning")
+@rule("S020", "warning", texts="SSL TLSv1")
 def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
     """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
 

@@ -211,7 +211,7 @@ def _literal_sizes(document: Document) -> Iterator[tuple[Element, str, _NumberTy
     """
     for node in document.elements_with_given_names(*_SIZES):
         for attribute, kind in _SIZES[node.name].items():
-            if _is_literal(node, attribute):
+            if attribute in node.attributes and _is_literal(node, attribute):
                 yield node, attribute, kind, _size_message(node, attribute, kind)
 
 

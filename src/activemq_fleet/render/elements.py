@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from typing import Literal
 
 from activemq_fleet.render import engine
 from activemq_fleet.settings.destination_policies import DestinationPolicy
@@ -71,10 +73,15 @@ def destination_policy_elements(broker: Broker) -> tuple[XmlElement, ...]:
     named = {(policy.kind, policy.destination) for policy in policies}
     default_policies = []
     if _has_replay(broker) and ("queue", ">") not in named:
-        default_policies.append(DestinationPolicy(kind="queue", destination=">"))
+        default_policies.append(_default_policy("queue"))
     if ("topic", ">") not in named:
-        default_policies.append(DestinationPolicy(kind="topic", destination=">"))
+        default_policies.append(_default_policy("topic"))
     return tuple(_policy_entry(broker, policy) for policy in (*default_policies, *policies))
+
+
+@cache
+def _default_policy(kind: Literal["queue", "topic"]) -> DestinationPolicy:
+    return DestinationPolicy(kind=kind, destination=">")
 
 
 def _policy_entry(broker: Broker, policy: DestinationPolicy) -> XmlElement:
