@@ -49,7 +49,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
             "protocol", "the protocol of client connections: openwire, stomp, mqtt, amqp, ws", "node.protocols:Protocol"
         ),
         Word("link", "a configured connection between groups or pairs: an entry of `activemq_links`", "topology:Link"),
-        Word("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualAddress"),
+        Word("virtual address", "an IP address that a load balancer holds for a group", "topology:VirtualIpAddress"),
         Word("default credentials", "a password that a release ships; it is refused", "settings.default_credentials:*"),
         Word(
             "encrypted value",

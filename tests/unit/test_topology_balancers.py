@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.topology import BALANCERS, Fleet, VirtualAddress, build_fleet
+from activemq_fleet.topology import BALANCERS, Fleet, VirtualIpAddress, build_fleet
 from tests.unit.fleets import hosts
 
 VIP = "10.77.0.100"
@@ -32,11 +32,11 @@ def told(fleet: Fleet, rule: str) -> list[str]:
     return [f"{found.host}: {found.message}" for found in fleet.findings if found.rule == rule]
 
 
-def address(fleet: Fleet, group: str = "orders", balancer: int = 0) -> VirtualAddress:
+def address(fleet: Fleet, group: str = "orders", balancer: int = 0) -> VirtualIpAddress:
     return next(one for one in fleet.balancers[balancer].addresses if one.group == group)
 
 
-def servers(one: VirtualAddress, connector: str) -> dict[str, list[str]]:
+def servers(one: VirtualIpAddress, connector: str) -> dict[str, list[str]]:
     front = next(front for front in one.fronts if front.connector == connector)
     return {backend.name: [server.name for server in backend.servers] for backend in front.backends}
 

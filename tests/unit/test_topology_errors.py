@@ -11,7 +11,7 @@ from activemq_fleet.findings import merged_finding_lines
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.topology import build_fleet
-from activemq_fleet.topology.name_problems import misspelled_broker_name_findings
+from activemq_fleet.topology.name_problems import broker_like_host_name_findings
 from tests.unit.fleets import NETWORK, fleet, hosts, rules
 
 TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
@@ -452,5 +452,5 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
     ],
 )
 def test_t017_remedy_fits_the_naming_pattern(pattern: str, expected: str) -> None:
-    (misspelt,) = misspelled_broker_name_findings(["orders-mq02-c"], pattern)
+    (misspelt,) = broker_like_host_name_findings(["orders-mq02-c"], pattern)
     assert expected in misspelt.fix

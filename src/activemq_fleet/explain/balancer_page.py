@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
-from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualAddress
+from activemq_fleet.topology import Balancer, Broker, Fleet, VirtualIpAddress
 
 
 def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSection]:
@@ -27,7 +27,7 @@ def balancer_sections(fleet: Fleet, balancer: Balancer) -> list[ExplanationSecti
     return [ExplanationSection("balances", "Targets", (*address_entries, interface, *entries))]
 
 
-def _address_entry(address: VirtualAddress) -> ExplanationEntry:
+def _address_entry(address: VirtualIpAddress) -> ExplanationEntry:
     ports = ", ".join(f"{front.connector} {front.port}" for front in address.fronts)
     return ExplanationEntry(
         "virtual address",

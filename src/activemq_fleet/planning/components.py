@@ -20,10 +20,10 @@ from activemq_fleet.planning.host_facts import HostFactsForFleetDivision, Invent
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
-from activemq_fleet.topology import MOST_LISTED, GroupListing
+from activemq_fleet.topology import MOST_LISTED, ShortenedGroupList
 from activemq_fleet.topology.build import apply_waivers, waivers_in_force_and_expiry_warnings
+from activemq_fleet.topology.hosts_by_role import common_naming_pattern, fleet_without_brokers_error
 from activemq_fleet.topology.links import component_representative_by_name, unknown_link_end_finding
-from activemq_fleet.topology.roster import common_naming_pattern, fleet_without_brokers_error
 
 LinkEntry = tuple[LinkSettings, str, int]
 """An entry of ``activemq_links``, the first host whose variables contain it, and its position in that list."""
@@ -55,7 +55,7 @@ class FleetDivision:
     brokers: int
     pattern: str
     groups: tuple[str, ...]
-    known_groups: GroupListing
+    known_groups: ShortenedGroupList
     releases: tuple[str, ...]
     waivers: tuple[WaiverSettings, ...]
     warnings: tuple[str, ...]
@@ -124,7 +124,7 @@ def divide_into_components(
         brokers=len(brokers),
         pattern=pattern,
         groups=groups,
-        known_groups=GroupListing(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
+        known_groups=ShortenedGroupList(groups[:MOST_LISTED] if asks_for_groups else (), len(groups)),
         releases=releases,
         waivers=tuple(waivers),
         warnings=(*_fleet_warnings(facts, releases), *expired, *lines),

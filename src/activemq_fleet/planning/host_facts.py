@@ -18,8 +18,8 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.reading import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
+from activemq_fleet.topology.hosts_by_role import NAME, RELEASE_NOT_SET
 from activemq_fleet.topology.model.broker import multicast_group_name
-from activemq_fleet.topology.roster import NAME, RELEASE_NOT_SET
 
 _ANY_HOST = "?"
 _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_.-]+)):[0-9]+")

@@ -9,7 +9,7 @@ from activemq_fleet.errors import FleetError, InputError
 from activemq_fleet.findings import Finding
 from activemq_fleet.inventory import InventoryData
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
-from activemq_fleet.topology.roster import classify_hosts_by_role, read_settings_by_host
+from activemq_fleet.topology.hosts_by_role import classify_hosts_by_role, read_settings_by_host
 
 
 def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Finding, ...]:
@@ -22,13 +22,15 @@ def findings_about_inventory_files_and_hosts(data: InventoryData) -> tuple[Findi
         raise InputError(*data.inventory_file_error_lines)
     machines = Counter(data.machines.values())
     try:
-        roster, _ = classify_hosts_by_role(data.hosts, data.groups, None)
+        hosts_by_role, _ = classify_hosts_by_role(data.hosts, data.groups, None)
         sharing = {
-            host: roster.identities[host] for host in roster.identities if machines[data.machines.get(host, ())] > 1
+            host: hosts_by_role.identities[host]
+            for host in hosts_by_role.identities
+            if machines[data.machines.get(host, ())] > 1
         }
-        alone = replace(roster, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
+        alone = replace(hosts_by_role, identities=sharing, agents=(), balancers=(), misnamed={}, unclear=(), others=())
         _, members = read_settings_by_host(data.hosts, alone)
         brokers, _ = build_brokers_without_links_or_accounts(members)
     except FleetError:
         return data.findings  # the plan reports the errors of all hosts
-    return data.all_inventory_findings(roster.unread, brokers)
+    return data.all_inventory_findings(hosts_by_role.unread, brokers)

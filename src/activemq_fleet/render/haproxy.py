@@ -9,7 +9,7 @@ from activemq_fleet.render.checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.render.secrets import SecretSource
-from activemq_fleet.topology import Backend, Balancer, VirtualAddress, VirtualPort
+from activemq_fleet.topology import Backend, Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
 
 HAPROXY, KEEPALIVED = "haproxy.cfg", "keepalived.conf"
@@ -81,7 +81,7 @@ def _haproxy_config(balancer: Balancer, secrets: SecretSource) -> bytes:
     )
 
 
-def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, secrets: SecretSource) -> _Front:
+def _frontend(balancer: Balancer, address: VirtualIpAddress, front: VirtualPort, secrets: SecretSource) -> _Front:
     return _Front(
         name=haproxy_name(f"{address.group}.{front.connector}"),
         bind=join_host_port(address.address, front.port),
@@ -96,7 +96,7 @@ def _frontend(balancer: Balancer, address: VirtualAddress, front: VirtualPort, s
     )
 
 
-def _most_connections(address: VirtualAddress, front: VirtualPort) -> int:
+def _most_connections(address: VirtualIpAddress, front: VirtualPort) -> int:
     """Return the most clients of a port: the sum over brokers that can be active at once, one of each shared store."""
     together = sum if address.masters_only else max
     return sum(together([server.limit or _ANY_NUMBER for server in backend.servers]) for backend in front.backends)

@@ -20,7 +20,7 @@ from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_e
 from activemq_fleet.routes.shape import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
-from activemq_fleet.topology.links import link_ends_by_name, network_components
+from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
 
 _NAMELESS = "NC"
 """The name that a broker gives a networkConnector without one."""
@@ -150,7 +150,7 @@ class FleetNetworkConnectors:
     def __init__(
         self, fleet: Fleet, written: Mapping[str, tuple[NetworkConnector, ...]], *, as_planned: bool = False
     ) -> None:
-        units = link_ends_by_name(fleet.brokers)
+        units = pairs_and_single_brokers_by_name(fleet.brokers)
         self.units = {name: units[name] for name in dict.fromkeys(broker.link_end_name for broker in fleet.brokers)}
         self.refused: list[RefusedNetworkConnector] = []
         self._written = written

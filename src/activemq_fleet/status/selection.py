@@ -38,7 +38,7 @@ def select_hosts(fleet: Fleet, name: str = "") -> tuple[str, ...]:
 
 
 def hosts_to_query(fleet: Fleet, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the hosts to query for the status of the chosen hosts: these, and those that this status depends on.
+    """Return the hosts to query: the chosen hosts, and the other hosts on which their status depends.
 
     The latter are the other hosts of their pairs, and the brokers that their links lead to.
     """

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from activemq_fleet.topology.agents import default_home_pair_of_agent
 from activemq_fleet.topology.build import build_fleet
-from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualAddress, VirtualPort
+from activemq_fleet.topology.hosts_by_role import AGENTS, BALANCERS, BROKERS
+from activemq_fleet.topology.model.balancer import Backend, Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Account, Broker, Connector, Link, LinkKind, Permission
 from activemq_fleet.topology.model.fleet import (
     MOST_LISTED,
     Agent,
     Fleet,
     Group,
-    GroupListing,
     LinkEnd,
     Pair,
+    ShortenedGroupList,
     WholeInventoryFacts,
     pair_and_single_broker_count_texts,
 )
-from activemq_fleet.topology.roster import AGENTS, BALANCERS, BROKERS
 
 __all__ = [
     "AGENTS",
@@ -32,13 +32,13 @@ __all__ = [
     "Connector",
     "Fleet",
     "Group",
-    "GroupListing",
     "Link",
     "LinkEnd",
     "LinkKind",
     "Pair",
     "Permission",
-    "VirtualAddress",
+    "ShortenedGroupList",
+    "VirtualIpAddress",
     "VirtualPort",
     "WholeInventoryFacts",
     "build_fleet",

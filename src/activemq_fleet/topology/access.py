@@ -54,7 +54,7 @@ def user_group_of_agent(username: str) -> str:
 
 
 def agent_name_in_events_and_topics(agent: Agent) -> str:
-    """Return the name of a failover agent that is part of the ids of its events and of its topics.
+    """Return the name that a failover agent has in the ids of its events and in the names of its topics.
 
     It is ``agent.name``, else its client id, else its host.
     """

@@ -96,9 +96,10 @@ def _missing_probe_account_findings(broker: Broker) -> Iterator[Finding]:
 def conflicting_account_password_findings(
     broker: Broker, agents: Iterable[Agent], balancers: Iterable[Balancer] = ()
 ) -> Iterator[Finding]:
-    """Yield an error for a user name with different passwords on one broker (T009).
+    """Yield an error (T009) for each user name that has different passwords in the variables for one broker.
 
-    Two variables give the passwords; a broker has only one for each name.
+    The variables are those of the broker, its agents and its load balancers. A broker accepts only one password for
+    each name.
     """
     kept = {account.name: account for account in broker.accounts}
     users = [

@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.similar_names import most_similar_name
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import Agent, Group, GroupListing, Pair
+from activemq_fleet.topology.model.fleet import Agent, Group, Pair, ShortenedGroupList
 
 _NO_DELIVERY = "the agent delivers the events of its host through the brokers of one pair"
 
@@ -28,7 +28,7 @@ def default_home_pair_of_agent(agent_host: str, pairs: Sequence[str]) -> str:
 
 
 def agents_and_home_pair_findings(
-    names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: GroupListing
+    names: Sequence[str], settings: Mapping[str, HostSettings], groups: Sequence[Group], all_groups: ShortenedGroupList
 ) -> tuple[tuple[Agent, ...], list[Finding]]:
     """Assign each failover agent to its home pair, and return (agents, findings about problems of home pairs).
 
@@ -46,7 +46,7 @@ def agents_and_home_pair_findings(
 
 
 def _assign_agent_to_pair(
-    host: str, settings: HostSettings, groups: Mapping[str, Group], all_groups: GroupListing
+    host: str, settings: HostSettings, groups: Mapping[str, Group], all_groups: ShortenedGroupList
 ) -> tuple[Agent | None, list[Finding]]:
     """Assign the agent of a host to the pair to which it connects, and return the agent and findings.
 
@@ -75,7 +75,7 @@ def _assign_agent_to_pair(
 
 
 def _group_problem(
-    settings: HostSettings, groups: Mapping[str, Group], all_groups: GroupListing
+    settings: HostSettings, groups: Mapping[str, Group], all_groups: ShortenedGroupList
 ) -> tuple[str, str] | None:
     if not all_groups.number:
         return (
@@ -87,7 +87,7 @@ def _group_problem(
             return None
         return (
             "activemq_agent_group is not set, but the inventory has several groups of brokers",
-            f"set activemq_agent_group to one of: {all_groups.comma_separated_names}",
+            f"set activemq_agent_group to one of: {all_groups.shortened_group_list_text}",
         )
     if settings.agent_group not in groups:
         near = most_similar_name(settings.agent_group, all_groups.first)
@@ -95,7 +95,7 @@ def _group_problem(
             f"activemq_agent_group is {settings.agent_group!r}, but no broker is in this group",
             f"set activemq_agent_group to {near}, or to another group of brokers"
             if near
-            else f"set activemq_agent_group to one of: {all_groups.comma_separated_names}",
+            else f"set activemq_agent_group to one of: {all_groups.shortened_group_list_text}",
         )
     return None
 

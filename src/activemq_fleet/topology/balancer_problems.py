@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from activemq_fleet.findings import Finding, error_finding
 from activemq_fleet.settings.encrypted import may_equal
 from activemq_fleet.topology.account_problems import different_password_finding
-from activemq_fleet.topology.model.balancer import Balancer, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker
-from activemq_fleet.topology.model.fleet import Group, GroupListing
+from activemq_fleet.topology.model.fleet import Group, ShortenedGroupList
 
 # Only activemq_vip, its interface and its router id are read from the brokers' variables as well.
 _AT_BALANCERS = "in the balancers' variables (group activemq_loadbalancers)"
@@ -17,7 +17,7 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 -- compared, nothing is bound
 
 
 def balancer_findings(
-    balancers: Sequence[Balancer], groups: Sequence[Group], all_groups: GroupListing
+    balancers: Sequence[Balancer], groups: Sequence[Group], all_groups: ShortenedGroupList
 ) -> Iterator[Finding]:
     """Yield the findings about load balancers and the virtual addresses of groups (T006, T009, T020 to T027).
 
@@ -39,7 +39,7 @@ def balancer_findings(
             yield from _host_conflict_findings(balancer, address, by_name[address.group])
 
 
-def _idle_balancer_findings(balancers: Sequence[Balancer], all_groups: GroupListing) -> Iterator[Finding]:
+def _idle_balancer_findings(balancers: Sequence[Balancer], all_groups: ShortenedGroupList) -> Iterator[Finding]:
     """Yield a finding for each load balancer for which no group has a virtual address (T020)."""
     for balancer in balancers:
         if balancer.addresses:
@@ -51,7 +51,7 @@ def _idle_balancer_findings(balancers: Sequence[Balancer], all_groups: GroupList
             "the host is in activemq_loadbalancers, but activemq_vip is "
             + ("not set in the variables of any group of brokers" if is_set_elsewhere else "not set"),
             "set activemq_vip in the variables of each group of brokers that the load balancer serves (groups of the "
-            f"inventory: {all_groups.comma_separated_names})",
+            f"inventory: {all_groups.shortened_group_list_text})",
             why="a load balancer serves only groups that have a virtual address",
         )
 
@@ -126,7 +126,7 @@ def _unverified_certificate_finding(balancer: Balancer) -> Finding:
 
 
 def _duplicate_address_findings(
-    addresses: Sequence[VirtualAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
+    addresses: Sequence[VirtualIpAddress], balancers: Sequence[Balancer], groups: Sequence[Group]
 ) -> Iterator[Finding]:
     """Yield findings about a virtual address or router id that two groups, or a group and a host, have (T022, T023)."""
     owners: dict[str, tuple[str, str]] = {}
@@ -135,7 +135,7 @@ def _duplicate_address_findings(
             owners[broker.address] = (f"the address of {broker.host}", "activemq_vip")
     for balancer in balancers:
         owners[balancer.settings.address or balancer.host] = (f"the address of {balancer.host}", "activemq_vip")
-    routers: dict[int, VirtualAddress] = {}
+    routers: dict[int, VirtualIpAddress] = {}
     by_name = {group.name: group for group in groups}
     for address in addresses:
         host = by_name[address.group].brokers[0].host
@@ -160,7 +160,7 @@ def _duplicate_address_findings(
             )
 
 
-def _duplicate_port_findings(address: VirtualAddress, group: Group) -> Iterator[Finding]:
+def _duplicate_port_findings(address: VirtualIpAddress, group: Group) -> Iterator[Finding]:
     """Yield an error for two connectors that would be the same port of a group's virtual address (T006)."""
     owners: dict[int, VirtualPort] = {}
     for front in address.fronts:
@@ -192,7 +192,7 @@ def _vrrp_multicast_findings(balancer: Balancer, balancers: Sequence[Balancer]) 
         )
 
 
-def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: Group) -> Iterator[Finding]:
+def _host_conflict_findings(balancer: Balancer, address: VirtualIpAddress, group: Group) -> Iterator[Finding]:
     if address.interface is None:
         yield error_finding(
             "T021",
@@ -222,7 +222,7 @@ def _host_conflict_findings(balancer: Balancer, address: VirtualAddress, group: 
             )
 
 
-def _shared_port_findings(broker: Broker, address: VirtualAddress) -> Iterator[Finding]:
+def _shared_port_findings(broker: Broker, address: VirtualIpAddress) -> Iterator[Finding]:
     """Yield an error for a host where HAProxy and a broker that listens on all addresses share a port (T026)."""
     shared = sorted({front.port for front in address.fronts} & set(broker.ports.values()))
     if broker.settings.bind in _EVERYWHERE and shared:

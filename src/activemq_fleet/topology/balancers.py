@@ -17,9 +17,9 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.topology.balancer_problems import balancer_findings
-from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualAddress, VirtualPort
+from activemq_fleet.topology.model.balancer import Backend, Balancer, Server, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.model.broker import Broker, Connector
-from activemq_fleet.topology.model.fleet import Group, GroupListing
+from activemq_fleet.topology.model.fleet import Group, ShortenedGroupList
 
 _BALANCED = ("mqtt", "openwire", "stomp")  # the protocols that HAProxy can check
 _HIGHEST, _STEP = 200, 10
@@ -32,7 +32,7 @@ def build_balancers(
     names: Sequence[str],
     settings: Mapping[str, HostSettings],
     groups: Sequence[Group],
-    all_groups: GroupListing | None = None,
+    all_groups: ShortenedGroupList | None = None,
 ) -> tuple[tuple[Balancer, ...], list[Finding]]:
     """Build the load balancers of a fleet, with the virtual addresses of groups.
 
@@ -40,7 +40,7 @@ def build_balancers(
     in the order of the inventory: of two balancers that are up, the earlier one takes an address that none holds. A
     balancer that has lost an address does not reclaim it.
     """
-    all_groups = all_groups or GroupListing.shortened_group_listing([group.name for group in groups])
+    all_groups = all_groups or ShortenedGroupList.shorten_group_names([group.name for group in groups])
     vips = {group.name: _vip_of(group, all_groups, [settings[name] for name in names]) for group in groups}
     served = [(group, vip) for group in groups if (vip := vips[group.name]) is not None]
     balancers = []
@@ -55,7 +55,7 @@ def build_balancers(
     )
 
 
-def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[HostSettings]) -> str | None:
+def _vip_of(group: Group, all_groups: ShortenedGroupList, balancers: Sequence[HostSettings]) -> str | None:
     """Return the virtual address of a group as its brokers set it; with a single group balancers may set it."""
     vip = next((broker.settings.vip for broker in group.brokers if broker.settings.vip), None)
     if vip is None and all_groups.number == 1:
@@ -65,7 +65,7 @@ def _vip_of(group: Group, all_groups: GroupListing, balancers: Sequence[HostSett
 
 def _virtual_address(
     group: Group, vip: str, position: int, name: str, balancers: Sequence[tuple[str, HostSettings]]
-) -> VirtualAddress:
+) -> VirtualIpAddress:
     balancer_settings = dict(balancers)[name]
     ip_addresses = {other: _balancer_ip_address(other, settings) for other, settings in balancers}
     version = ipaddress.ip_address(vip).version
@@ -74,7 +74,7 @@ def _virtual_address(
         ip_address and ipaddress.ip_address(ip_address).version == version for ip_address in ip_addresses.values()
     )
     brokers = group.brokers
-    return VirtualAddress(
+    return VirtualIpAddress(
         group=group.name,
         address=vip,
         interface=balancer_settings.vip_interface

@@ -18,10 +18,10 @@ from activemq_fleet.topology.access import add_links_and_accounts
 from activemq_fleet.topology.agents import agents_and_home_pair_findings
 from activemq_fleet.topology.balancers import build_balancers
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
+from activemq_fleet.topology.hosts_by_role import Variables, classify_hosts_by_role, read_settings_by_host
 from activemq_fleet.topology.links import plan_network
-from activemq_fleet.topology.model.fleet import Fleet, GroupListing, WholeInventoryFacts, groups_of
+from activemq_fleet.topology.model.fleet import Fleet, ShortenedGroupList, WholeInventoryFacts, groups_of
 from activemq_fleet.topology.problems import topology_findings
-from activemq_fleet.topology.roster import Variables, classify_hosts_by_role, read_settings_by_host
 
 _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 
@@ -53,25 +53,27 @@ def build_fleet(
     >>> list(fleet.pairs_by_name)
     ['orders-mq01']
     """
-    roster, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)
-    settings, members = read_settings_by_host(hosts, roster)
+    hosts_by_role, name_findings = classify_hosts_by_role(hosts, groups, naming_pattern)
+    settings, members = read_settings_by_host(hosts, hosts_by_role)
     nodes, node_findings = build_brokers_without_links_or_accounts(members)
     network, link_findings = plan_network(nodes, rest)
     broker_groups = groups_of(nodes)
-    known = rest.groups if rest else GroupListing.shortened_group_listing([group.name for group in broker_groups])
-    agents, agent_findings = agents_and_home_pair_findings(roster.agents, settings, broker_groups, known)
-    balancers, balancer_findings = build_balancers(roster.balancers, settings, broker_groups, known)
+    known = rest.groups if rest else ShortenedGroupList.shorten_group_names([group.name for group in broker_groups])
+    agents, agent_findings = agents_and_home_pair_findings(hosts_by_role.agents, settings, broker_groups, known)
+    balancers, balancer_findings = build_balancers(hosts_by_role.balancers, settings, broker_groups, known)
     brokers = add_links_and_accounts(nodes, network, agents, balancers)
     findings = [*name_findings, *node_findings, *link_findings, *agent_findings, *balancer_findings]
     findings += rest.findings if rest else ()
     findings += topology_findings(
-        brokers, network, agents, balancers, () if rest else hosts, [hosts[name] for name in roster.unclear]
+        brokers, network, agents, balancers, () if rest else hosts, [hosts[name] for name in hosts_by_role.unclear]
     )
     release_warnings = dict.fromkeys(text for member in members for text in member.release.warnings)
     if rest:
         waivers, waiver_warnings = list(rest.waivers), list[str]()
     else:
-        every_waiver = (waiver for name in roster.broker_agent_and_balancer_names for waiver in settings[name].waivers)
+        every_waiver = (
+            waiver for name in hosts_by_role.broker_agent_and_balancer_names for waiver in settings[name].waivers
+        )
         waivers, waiver_warnings = waivers_in_force_and_expiry_warnings(every_waiver, today or date.today())
     return Fleet(
         brokers=brokers,
@@ -80,8 +82,8 @@ def build_fleet(
         findings=tuple(apply_waivers(findings, waivers)),
         waivers=tuple(waiver.model_dump(mode="json") for waiver in waivers),
         warnings=(*release_warnings, *waiver_warnings),
-        naming_pattern=roster.pattern,
-        unread=roster.unread,
+        naming_pattern=hosts_by_role.pattern,
+        unread=hosts_by_role.unread,
         rest=rest,
         variables=hosts,
     )

@@ -62,8 +62,8 @@ class PlannedLink:
         return self.entry is not None and bool(self.entry.addresses)
 
 
-def link_ends_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
-    """Return the ends of links, which are pairs and brokers without a peer, by name.
+def pairs_and_single_brokers_by_name(brokers: Iterable[Broker]) -> dict[str, LinkEnd]:
+    """Return each pair, and each broker without a peer, by its name: the possible ends of links.
 
     They are sorted by group and number.
     """
@@ -131,7 +131,7 @@ def plan_network(
 
     ``activemq_topology`` and ``activemq_links`` define the links; the findings are T007.
     """
-    units = link_ends_by_name(brokers)
+    units = pairs_and_single_brokers_by_name(brokers)
     by_group: dict[str, list[LinkEnd]] = defaultdict(list)
     by_pair: dict[str, list[LinkEnd]] = defaultdict(list)
     for unit in units.values():
@@ -348,7 +348,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
         target = network.units.get(plan.target)
         if target is None:
             yield _link_outside(broker, plan, network)
-        elif target.openwire_addresses:
+        elif target.link_end_openwire_addresses:
             yield _link_to_unit(broker, plan, target, network)
     peer = broker.peer_address
     if broker.settings.pair_links == "static" and broker.peer and peer and not broker.ha_profile.replicates:
@@ -391,7 +391,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
 def _link_to_unit(broker: Broker, plan: PlannedLink, target: LinkEnd, network: PlannedNetwork) -> Link:
     """Return the link of one broker to a pair or single broker of the inventory."""
     scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
-    link = _planned_link(broker, plan, target.openwire_addresses, scheme, network)
+    link = _planned_link(broker, plan, target.link_end_openwire_addresses, scheme, network)
     is_filtered = link.duplex and _reads_filter_otherwise(broker, target)
     return replace(link, destination_filter=_FILTER_FOR_OLD) if is_filtered else link
 

@@ -10,14 +10,14 @@ from activemq_fleet.naming import DEFAULT_PATTERN, PREFIX, UnparsableBrokerNameE
 from activemq_fleet.topology.model.broker import Broker
 
 
-def unmatched_name_findings(
-    names: Iterable[str], unclear: Mapping[str, UnparsableBrokerNameError], pattern: str
+def naming_pattern_mismatch_findings(
+    host_names: Iterable[str], unclear: Mapping[str, UnparsableBrokerNameError], pattern: str
 ) -> Iterator[Finding]:
     """Yield an error for each host in ``activemq_brokers`` whose name does not match the naming pattern (T001).
 
     ``unclear`` holds reasons by host.
     """
-    for name in names:
+    for name in host_names:
         if name in unclear:
             text, fix = unclear[name].reason, unclear[name].fix
         else:
@@ -33,12 +33,12 @@ def unmatched_name_findings(
         )
 
 
-def misspelled_broker_name_findings(names: Iterable[str], pattern: str) -> Iterator[Finding]:
+def broker_like_host_name_findings(host_names: Iterable[str], pattern: str) -> Iterator[Finding]:
     """Yield a warning for each host name that is probably a misspelled broker name (T017).
 
     It has -mq and digits but does not match the naming pattern.
     """
-    for name in names:
+    for name in host_names:
         yield Finding(
             rule="T017",
             severity="warning",
@@ -59,9 +59,9 @@ def _form_of_name(pattern: str) -> str:
     return "a name that activemq_naming_pattern matches"
 
 
-def host_without_role_findings(names: Iterable[str]) -> Iterator[Finding]:
+def possible_broker_without_role_findings(host_names: Iterable[str]) -> Iterator[Finding]:
     """Yield a warning for each host that has no role and may be meant as a broker (T037)."""
-    for name in names:
+    for name in host_names:
         yield Finding(
             rule="T037",
             severity="warning",
@@ -123,7 +123,7 @@ def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
             yield error_finding("T003", host, message, fix, why)
 
 
-def pairs_incomplete_by_wrong_variable(brokers: Sequence[Broker]) -> set[str]:
+def pairs_split_by_pair_variable(brokers: Sequence[Broker]) -> set[str]:
     """Return the names of pairs with only one node because ``activemq_pair`` puts the other node in another pair."""
     seen: set[tuple[str, str]] = set()
     halves = set()

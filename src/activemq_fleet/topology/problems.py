@@ -186,7 +186,7 @@ def topology_findings(
     paired = {broker.host for nodes in by_pair.values() if len(nodes) > 1 for broker in nodes}
     known = paired | {agent.host for agent in agents} | {balancer.host for balancer in balancers}
     unpaired = [name for name in names if name not in known]
-    explained = name_problems.pairs_incomplete_by_wrong_variable(brokers)
+    explained = name_problems.pairs_split_by_pair_variable(brokers)
     complete = {pair: nodes for pair, nodes in by_pair.items() if pair not in explained}
     yield from _findings_within_pairs(_without_consequences(complete, unclear), unpaired)
     yield from _different_group_settings_findings(by_group)
@@ -483,7 +483,7 @@ def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
 
 
 def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
-    if not target.openwire_addresses:
+    if not target.link_end_openwire_addresses:
         broker = target.brokers[0]
         yield error_finding(
             "T014",

@@ -56,8 +56,8 @@ class VirtualPort:
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualAddress:
-    """The virtual IP address of a group on one load balancer.
+class VirtualIpAddress:
+    """The virtual IP address of a group of brokers on one load balancer.
 
     The balancer holds the address or is a backup for it. ``source`` is the balancer's own address and ``peers`` the
     other balancers' in VRRP; None and empty where balancers are known by name only, and VRRP then uses multicast.
@@ -81,7 +81,7 @@ class Balancer:
 
     host: str
     settings: HostSettings
-    addresses: tuple[VirtualAddress, ...] = ()
+    addresses: tuple[VirtualIpAddress, ...] = ()
 
     def serves_group(self, group: str) -> bool:
         """Return whether the load balancer serves a group, that is, has its virtual address."""

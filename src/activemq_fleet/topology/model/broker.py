@@ -47,7 +47,7 @@ class Connector:
         return is_encrypted(self.scheme)
 
     def refuses_clients_without_certificate(self, release: Release) -> bool:
-        """Return whether the connector refuses clients without a certificate.
+        """Return whether the connector, in a broker of an ActiveMQ release, refuses clients without a certificate.
 
         In some releases TLS over NIO never refuses them.
         """
@@ -195,7 +195,7 @@ class Broker:
 
     @property
     def pair(self) -> str:
-        """The name of the broker's pair."""
+        """The name of the broker's pair, also if the broker has no peer."""
         return self.identity.pair
 
     @property

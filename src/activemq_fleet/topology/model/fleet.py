@@ -66,7 +66,7 @@ class LinkEnd:
     brokers: tuple[Broker, ...]
 
     @cached_property
-    def openwire_addresses(self) -> tuple[Address, ...]:
+    def link_end_openwire_addresses(self) -> tuple[Address, ...]:
         """The OpenWire addresses of a pair, or of a single broker: where bridges connect to it.
 
         There is one for each broker that has an OpenWire connector.
@@ -148,26 +148,26 @@ class Agent:
     """The scheme of each of ``java_urls``; OpenWire may listen with TLS where MQTT does not, and vice versa."""
 
 
-class GroupListing(NamedTuple):
-    """A listing of an inventory's groups for a finding, shortened to the names of the first ones.
+class ShortenedGroupList(NamedTuple):
+    """The names of an inventory's groups, as a finding lists them: the first few, and the number of all.
 
-    ``number`` is the number of all groups.
+    ``first`` are the names that are listed; ``number`` is the number of all groups.
     """
 
     first: tuple[str, ...]
     number: int
 
     @classmethod
-    def shortened_group_listing(cls, group_names: Sequence[str]) -> GroupListing:
-        """Return a shortened listing of groups for a finding: the names of the first ones, and the number of all.
+    def shorten_group_names(cls, group_names: Sequence[str]) -> ShortenedGroupList:
+        """Return a shortened list of groups for a finding: the names of the first few, and the number of all.
 
         ``group_names`` are those of all groups, in order.
         """
         return cls(tuple(group_names[:MOST_LISTED]), len(group_names))
 
     @property
-    def comma_separated_names(self) -> str:
-        """The group names as comma-separated text, such as ``orders, stock and 3 more``."""
+    def shortened_group_list_text(self) -> str:
+        """The shortened list of group names as text, such as ``orders, stock and 3 more``."""
         more = f" and {self.number - len(self.first)} more" if self.number > len(self.first) else ""
         return f"{', '.join(self.first)}{more}"
 
@@ -184,7 +184,7 @@ class WholeInventoryFacts:
     once.
     """
 
-    groups: GroupListing
+    groups: ShortenedGroupList
     links: tuple[tuple[LinkSettings, str, int], ...] = ()
     waivers: tuple[WaiverSettings, ...] = ()
     stores: Mapping[tuple[str, ...], str] = field(default_factory=dict)

@@ -16,8 +16,8 @@ from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.reading import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
-    misspelled_broker_name_findings,
-    unmatched_name_findings,
+    broker_like_host_name_findings,
+    naming_pattern_mismatch_findings,
 )
 
 BROKERS, AGENTS, BALANCERS = "activemq_brokers", "activemq_agents", "activemq_loadbalancers"
@@ -30,7 +30,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Roster:
+class HostsByRole:
     """The hosts of an inventory by role: brokers, agents and load balancers.
 
     ``identities`` are those of brokers. ``misnamed`` are the hosts whose variables state an impossible identity.
@@ -58,7 +58,7 @@ class Roster:
 
 def classify_hosts_by_role(
     hosts: Variables, groups: Mapping[str, Sequence[str]], naming_pattern: str | None
-) -> tuple[Roster, list[Finding]]:
+) -> tuple[HostsByRole, list[Finding]]:
     """Classify the hosts of an inventory by role: brokers, agents and load balancers.
 
     Findings about hosts that may be meant as brokers are returned, too. The findings are T001 and T017.
@@ -104,10 +104,12 @@ def classify_hosts_by_role(
     }
     unread = tuple(name for name in rest if name not in {*misspelt, *elsewhere, *_CONTROLLERS})
     findings = [
-        *unmatched_name_findings(unmatched, unclear, pattern),
-        *misspelled_broker_name_findings(misspelt, pattern),
+        *naming_pattern_mismatch_findings(unmatched, unclear, pattern),
+        *broker_like_host_name_findings(misspelt, pattern),
     ]
-    return Roster(pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread), findings
+    return HostsByRole(
+        pattern, identities, agents, balancers, misnamed, tuple(unmatched), tuple(rest), unread
+    ), findings
 
 
 def common_naming_pattern(patterns: Iterable[str]) -> str:
@@ -137,24 +139,26 @@ def fleet_without_brokers_error(hosts: int, pattern: str) -> InputError:
     )
 
 
-def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
-    """Read the settings of all brokers, agents and load balancers from their inventory variables.
+def read_settings_by_host(
+    hosts: Variables, hosts_by_role: HostsByRole
+) -> tuple[dict[str, HostSettings], list[BrokerHost]]:
+    """Read the variables of brokers, agents and load balancers, and return (settings by host, hosts of brokers).
 
-    Return them by host. The brokers' hosts are returned with settings and release, too.
+    A host of a broker has its settings and its release.
 
     Raises SettingsError with the problems of all hosts; hosts share a line for each problem. Raises ReleaseError where
     only releases are unknown.
     """
     settings: dict[str, HostSettings] = {}
-    errors = dict(roster.misnamed)
-    for name in dict.fromkeys(roster.broker_agent_and_balancer_names):
+    errors = dict(hosts_by_role.misnamed)
+    for name in dict.fromkeys(hosts_by_role.broker_agent_and_balancer_names):
         try:
             settings[name] = read_settings(name, hosts[name])
         except SettingsError as error:
             errors[name] = error
-    for name in (*roster.unclear, *roster.others):
+    for name in (*hosts_by_role.unclear, *hosts_by_role.others):
         try:
-            check_known_variables(name, hosts[name], certain=name in roster.others)
+            check_known_variables(name, hosts[name], certain=name in hosts_by_role.others)
         except SettingsError as error:
             errors[name] = error
     hosts_by_problem: dict[str, list[str]] = defaultdict(list)
@@ -164,7 +168,7 @@ def read_settings_by_host(hosts: Variables, roster: Roster) -> tuple[dict[str, H
     members: list[BrokerHost] = []
     without_release: list[str] = []
     hosts_by_release_error: dict[str, list[str]] = defaultdict(list)
-    for name, identity in roster.identities.items():
+    for name, identity in hosts_by_role.identities.items():
         if name not in settings:
             continue
         release = settings[name].release
