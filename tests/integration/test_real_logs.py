@@ -80,7 +80,7 @@ def incidents_of(logs: Path) -> list[Incident]:
         evidence.setdefault(node.pair or node.host, []).extend(evidence_in_log(seen_of(home, about.get("release"))))
     findings_of_pairs = [pair_findings_of_logs(nodes[pair], evidence[pair]) for pair in nodes]
     fleet = FleetLogEvidence(
-        frozenset(name for findings in findings_of_pairs for name in findings.refusal_reporting_brokers)
+        frozenset(name for findings in findings_of_pairs for name in findings.names_of_brokers_reporting_refusals)
     )
     return [incident for findings in findings_of_pairs for incident in incidents_of_pair(findings, (), fleet=fleet)]
 

@@ -97,8 +97,12 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
         for name, hosts in groups.items()
     }
     fleet = FleetLogEvidence(
-        frozenset(name for findings in by_group.values() for name in findings.refusal_reporting_brokers),
-        {name: text for findings in by_group.values() for name, text in findings.frame_refusals_by_broker.items()},
+        frozenset(name for findings in by_group.values() for name in findings.names_of_brokers_reporting_refusals),
+        {
+            name: text
+            for findings in by_group.values()
+            for name, text in findings.large_frame_refusals_by_broker.items()
+        },
     )
     recorded = RecordedFindings()
     for findings in by_group.values():

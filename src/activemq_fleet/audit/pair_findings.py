@@ -49,13 +49,13 @@ _SPOOL_LOST_WITHIN = timedelta(minutes=15)
 class FleetLogEvidence:
     """The evidence in the logs of all hosts of a fleet that helps to explain the incidents of one host.
 
-    ``refusal_reporting_brokers``: the brokers whose own logs report refusals. ``frame_refusals_by_broker``: refusals of
-    large frames, by the name of the broker that refused. ``last_active_times_by_store_and_host``: until when brokers
-    had stores open, by the store and its host.
+    ``names_of_brokers_reporting_refusals``: the brokers whose own logs report refusals.
+    ``large_frame_refusals_by_broker``: refusals of large frames, by the name of the broker that refused.
+    ``last_active_times_by_store_and_host``: until when brokers had stores open, by the store and its host.
     """
 
-    refusal_reporting_brokers: frozenset[str] = frozenset()
-    frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
+    names_of_brokers_reporting_refusals: frozenset[str] = frozenset()
+    large_frame_refusals_by_broker: Mapping[str, str] = field(default_factory=dict)
     last_active_times_by_store_and_host: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
 
     def is_explained_by_another_log(self, incident: Incident) -> bool:
@@ -63,7 +63,7 @@ class FleetLogEvidence:
 
         The incident then need not be reported. The other log reports the incident itself, or shows that it is none.
         """
-        if incident.peer in self.refusal_reporting_brokers:
+        if incident.peer in self.names_of_brokers_reporting_refusals:
             return True
         if incident.kind != "outage" or incident.began is None:
             return False
@@ -76,11 +76,11 @@ class FleetLogEvidence:
         The limit is the cause if the bridge breaks repeatedly and the peer's log reports that it refused a frame. The
         limit is then added to the cause, and the remedy is replaced. All other incidents are returned unchanged.
         """
-        if incident.kind != "breaking_bridge" or incident.mark not in self.frame_refusals_by_broker:
+        if incident.kind != "breaking_bridge" or incident.mark not in self.large_frame_refusals_by_broker:
             return incident
         cause = (
             f"{incident.cause} {incident.mark[:80]} refuses a message that is larger than wireFormat.maxFrameSize of "
-            f"its connector: “{self.frame_refusals_by_broker[incident.mark]}”."
+            f"its connector: “{self.large_frame_refusals_by_broker[incident.mark]}”."
         )
         return replace(incident, cause=cause, remedy=advice.FRAMES.remedy, rules=advice.FRAMES.rules)
 
@@ -104,7 +104,7 @@ class PairFindings:
     refused_frames: dict[str, str] = field(default_factory=dict)
 
     @property
-    def frame_refusals_by_broker(self) -> dict[str, str]:
+    def large_frame_refusals_by_broker(self) -> dict[str, str]:
         """The refusals of large frames (messages), by the name of the broker that refused them."""
         return {name: text for host, text in self.refused_frames.items() for name in self.names.get(host, ()) if name}
 
@@ -122,7 +122,7 @@ class PairFindings:
         return served
 
     @property
-    def refusal_reporting_brokers(self) -> set[str]:
+    def names_of_brokers_reporting_refusals(self) -> set[str]:
         """The names of the brokers whose own logs report refusals, such as those of logins.
 
         Reports of bridges about the same refusals are left out.

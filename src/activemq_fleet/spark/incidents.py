@@ -78,8 +78,8 @@ class _PairSummary:
     """The summary of a pair's logs for the driver."""
 
     names: dict[str, set[str]]
-    refusal_reporting_brokers: set[str]
-    frame_refusals_by_broker: dict[str, str]
+    names_of_brokers_reporting_refusals: set[str]
+    large_frame_refusals_by_broker: dict[str, str]
     last_active_times_by_store_and_host: dict[str, dict[str, datetime]]
     spans: list[HostStateSpan]
     bridges: BridgeFigures
@@ -138,8 +138,8 @@ def find_incidents(
         for store, users in pair.last_active_times_by_store_and_host.items():
             served.setdefault(store, {}).update(users)
     fleet_evidence = FleetLogEvidence(
-        frozenset(name for pair in pairs for name in pair.refusal_reporting_brokers),
-        {name: text for pair in pairs for name, text in pair.frame_refusals_by_broker.items()},
+        frozenset(name for pair in pairs for name in pair.names_of_brokers_reporting_refusals),
+        {name: text for pair in pairs for name, text in pair.large_frame_refusals_by_broker.items()},
         served,
     )
     task = partial(_find_incidents_of_pairs, fleet=fleet, skew=skew, fleet_evidence=fleet_evidence)
@@ -254,8 +254,8 @@ def _find_in_logs(batches: Batches, *, fleet: _Fleet) -> Iterator[DatasetRows | 
         unexplained.count_unexplained_records(findings.unexplained)
         yield _PairSummary(
             findings.names,
-            findings.refusal_reporting_brokers,
-            findings.frame_refusals_by_broker,
+            findings.names_of_brokers_reporting_refusals,
+            findings.large_frame_refusals_by_broker,
             findings.last_active_times_by_store_and_host,
             findings.spans,
             bridges,
