@@ -32,7 +32,7 @@ from activemq_fleet.adopt.xml_diff import (
     ComparedElement,
     compared_element_from_lxml,
     document_differences,
-    iterate_elements,
+    element_and_descendants,
 )
 from activemq_fleet.errors import FleetError
 from activemq_fleet.naming import Naming
@@ -131,7 +131,7 @@ def _ratio(file: str, document: AdoptedDocument, adopted: AdoptedInventory) -> R
     broker = adopted.fleet.broker(document.host)
     bare = replace(broker, settings=broker.settings.model_copy(update={"xml_fragments": ()}))
     plain = compared_element_from_lxml(etree.fromstring(render_activemq_xml_bytes(bare), hardened_xml_parser()))
-    everything = list(iterate_elements(document.root))
+    everything = list(element_and_descendants(document.root))
     ratio = Ratio(file, len(everything), connectors=sum(1 for node in everything if node.name == "networkConnector"))
     directories = activemq_base_and_data_directories(broker.settings.base, broker.settings.instance)
     raw: set[str] = set()

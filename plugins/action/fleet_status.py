@@ -41,7 +41,7 @@ class ActionModule(FleetAction):
         try:
             # What a host returned since ``begin`` costs its own row, and no other.
             for host, problems in (
-                import_library_module("inventory").runtime_variable_errors_by_host(known["hostvars"]).items()
+                import_library_module("inventory").errors_for_runtime_variables_by_host(known["hostvars"]).items()
             ):
                 evidence[host] = {"invalid": problems[0]}
             if arguments["step"] == "conclude" and arguments["evidence_to"]:

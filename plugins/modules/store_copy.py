@@ -157,7 +157,7 @@ def _do_copy_step(wanted: dict[str, Any], check: bool) -> dict[str, Any]:
         return {"changed": True, "length": length}
     if state == "switched":
         return {"changed": True, "backup": store_copy.replace_store_by_copy(directory, files, wanted["source"], user)}
-    return {"changed": True, "backup": store_copy.finish_store_replacement(directory, user)}
+    return {"changed": True, "backup": store_copy.finish_interrupted_store_replacement(directory, user)}
 
 
 def main() -> None:

@@ -45,10 +45,10 @@ class InventoryFirstVariableManager:
             stated = {**added, **{name: value for name, value in stated.items() if name not in _FACTS}}
         return stated | {"hostvars": self.hostvars}
 
-    def runtime_variable_errors_by_host(self) -> dict[str, list[str]]:
-        """Return a dictionary from host to the errors for its variables that facts or tasks set at runtime.
+    def errors_for_runtime_variables_by_host(self) -> dict[str, list[str]]:
+        """Return, by host, an error for each variable ``activemq_…`` that facts or tasks set at runtime.
 
-        The errors are lines of text, one for each variable ``activemq_…``. Only the inventory may set these variables.
+        Only the inventory may set these variables. The errors are lines of text.
         Hosts without such variables are omitted.
         """
         problems = {host: list(self._problems(host)) for host in self._inventory.hosts}

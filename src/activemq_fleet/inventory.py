@@ -236,7 +236,7 @@ def inventory_data_of_play(hostvars: Any, groups: Mapping[str, Sequence[str]], l
     return dataclasses.replace(data, findings=(*_file_findings(hostvars._inventory), *data.findings))
 
 
-def runtime_variable_errors_by_host(hostvars: Any) -> dict[str, list[str]]:
+def errors_for_runtime_variables_by_host(hostvars: Any) -> dict[str, list[str]]:
     """Return a dictionary from host to the errors for its variables ``activemq_…`` that facts or tasks of a play set.
 
     The errors are lines of text, one for each such variable; hosts without one are omitted.
@@ -244,7 +244,7 @@ def runtime_variable_errors_by_host(hostvars: Any) -> dict[str, list[str]]:
     """
     from activemq_fleet._inventory_variables import InventoryFirstVariableManager
 
-    return InventoryFirstVariableManager(hostvars).runtime_variable_errors_by_host()
+    return InventoryFirstVariableManager(hostvars).errors_for_runtime_variables_by_host()
 
 
 def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
@@ -252,7 +252,7 @@ def raise_for_variables_set_at_runtime(hostvars: Any) -> None:
 
     The error names host and variable.
     """
-    _refuse(runtime_variable_errors_by_host(hostvars))
+    _refuse(errors_for_runtime_variables_by_host(hostvars))
 
 
 def _refuse(problems_by_host: Mapping[str, Sequence[str]]) -> None:
@@ -309,7 +309,7 @@ def _inventory_data_of(loaded: Any, name: str, reader: _PositionReader | None) -
             *(causes or [f"{name}: the inventory has no hosts{reason}: list hosts below `hosts:` of a group"])
         )
     groups = {group: list(members) for group, members in loaded.inventory.get_groups_dict().items()}
-    _refuse(loaded.stated.runtime_variable_errors_by_host())
+    _refuse(loaded.stated.errors_for_runtime_variables_by_host())
     variables = ((host.name, loaded.stated.get_vars(host, stage="all")) for host in hosts)
     data = _read_hosts(variables, groups, loaded.loader, reader)
     places = tuple(f"{os.path.abspath(finding.file or '')}:{finding.line}: " for finding in about_files)

@@ -115,7 +115,7 @@ class Controller:
             self.lab.start(step.hosts[0])
             yield f"start {self._node(step)}"
         elif step.act == "finish":
-            store_copy.finish_store_replacement(self.store(step.hosts[0]))
+            store_copy.finish_interrupted_store_replacement(self.store(step.hosts[0]))
             yield "finish"
         elif step.act == "copy":
             self.winner = step.winner

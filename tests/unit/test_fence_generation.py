@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.node.fence import generation
 from activemq_fleet.node.fence.generation import (
     GenerationCopyResult,
-    copy_store_generation,
+    copy_store_into_new_generation,
     hard_link_generation,
     make_first_generation,
 )
@@ -57,7 +57,7 @@ def is_linked(source: Path, target: Path, name: str) -> bool:
 
 def test_sealed_files_are_linked_and_open_file_is_copied_to_last_whole_batch(source: Path) -> None:
     target = source.with_name("2-b")
-    made = copy_store_generation(str(source), str(target))
+    made = copy_store_into_new_generation(str(source), str(target))
     assert sorted(path.name for path in target.iterdir()) == ["db-1.log", "db-2.log", "db-3.log", "db.data", "db.redo"]
     assert [is_linked(source, target, f"db-{number}.log") for number in (1, 2, 3)] == [True, True, False]
     assert (target / "db-3.log").read_bytes() == journal_batch(add_command("three"))
@@ -75,7 +75,7 @@ def test_a_file_of_moved_acknowledgements_seals_nothing_and_is_copied(source: Pa
     (source / "db-4.log").write_bytes(journal_batch(MOVED))
     (source / "db-5.log").write_bytes(journal_batch(MOVED, b"\x02\x00"))
     target = source.with_name("2-b")
-    made = copy_store_generation(str(source), str(target))
+    made = copy_store_into_new_generation(str(source), str(target))
     assert made.open_file == "db-3.log"
     assert not is_linked(source, target, "db-3.log")
     assert not is_linked(source, target, "db-5.log")
@@ -89,7 +89,7 @@ def test_file_of_moved_acknowledgements_that_broker_continued_is_the_open_file(s
     (source / "db-5.log").write_bytes(journal_batch(MOVED, COMMITTED))
     (source / "db-6.log").write_bytes(journal_batch(MOVED, COMMITTED))
     target = source.with_name("2-b")
-    made = copy_store_generation(str(source), str(target))
+    made = copy_store_into_new_generation(str(source), str(target))
     assert (made.open_file, made.links, made.copies) == ("db-4.log", 4, 2)
     assert [is_linked(source, target, f"db-{number}.log") for number in (3, 4, 5, 6)] == [True, False, True, False]
     assert uncopied_message_texts(source, made) == []
@@ -100,7 +100,7 @@ def test_file_of_moved_acknowledgements_that_broker_continued_is_the_open_file(s
 
 def test_later_writes_of_old_broker_are_named_and_not_in_new_generation(source: Path) -> None:
     target = source.with_name("2-b")
-    made = copy_store_generation(str(source), str(target))
+    made = copy_store_into_new_generation(str(source), str(target))
     before = {path.name: path.read_bytes() for path in target.iterdir()}
     with (source / "db-3.log").open("r+b") as file:
         file.seek(made.ends["db-3.log"])
@@ -112,14 +112,14 @@ def test_later_writes_of_old_broker_are_named_and_not_in_new_generation(source: 
 
 
 def test_nothing_is_behind_a_store_that_was_left_as_it_was(source: Path) -> None:
-    made = copy_store_generation(str(source), str(source.with_name("2-b")))
+    made = copy_store_into_new_generation(str(source), str(source.with_name("2-b")))
     assert uncopied_message_texts(source, made) == []
 
 
 def test_a_store_that_is_written_all_the_while_is_taken_without_its_index(source: Path) -> None:
     target = source.with_name("2-b")
     with written_all_the_while(source / "db.data"):
-        made = copy_store_generation(str(source), str(target), patience=-1)
+        made = copy_store_into_new_generation(str(source), str(target), patience=-1)
     assert not made.has_index
     assert not (target / "db.data").exists()
 
@@ -128,7 +128,7 @@ def test_index_that_rests_is_taken_though_the_journal_is_written_all_the_while(s
     target = source.with_name("2-b")
     (source / "db.data").write_bytes(index(3))
     with written_all_the_while(source / "db-3.log"):
-        made = copy_store_generation(str(source), str(target), patience=-1)
+        made = copy_store_into_new_generation(str(source), str(target), patience=-1)
     assert made.has_index
     assert (target / "db.data").read_bytes() == index(3)
 
@@ -165,7 +165,7 @@ def test_a_broker_that_writes_on_is_made_to_stand_by_and_its_index_is_taken(sour
     broker = threading.Thread(target=write)
     broker.start()
     target = source.with_name("2-b")
-    made = copy_store_generation(str(source), str(target), patience=30)
+    made = copy_store_into_new_generation(str(source), str(target), patience=30)
     broker.join()
     assert made.has_index
     assert (target / "db.data").read_bytes() == b"index at its end"
@@ -185,7 +185,7 @@ def test_wait_for_stopping_broker_grows_with_size_of_its_index(source: Path) -> 
 
     broker = threading.Thread(target=write)
     broker.start()
-    made = copy_store_generation(str(source), str(source.with_name("2-b")), patience=0)
+    made = copy_store_into_new_generation(str(source), str(source.with_name("2-b")), patience=0)
     broker.join()
     assert made.has_index
 
@@ -196,7 +196,7 @@ def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
     monkeypatch.setattr(generation, "_CHUNK", 1000)
     content = bytes(4097) + os.urandom(1403)  # no whole page: it is not read as an index
     (source / "db.data").write_bytes(content)
-    copy_store_generation(str(source), str(source.parent / "2-b"))
+    copy_store_into_new_generation(str(source), str(source.parent / "2-b"))
     assert (source.parent / "2-b/db.data").read_bytes() == content
 
     sync, synced = os.fdatasync, iter(range(100))
@@ -208,7 +208,7 @@ def test_a_large_file_is_copied_whole_and_an_error_of_any_sync_is_seen(
 
     monkeypatch.setattr(os, "fdatasync", fail_once)
     with pytest.raises(OSError, match="Input/output error"):
-        copy_store_generation(str(source), str(source.parent / "3-a"))
+        copy_store_into_new_generation(str(source), str(source.parent / "3-a"))
 
 
 def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_damaged_batch_does_not_hide_those_after_it(source: Path) -> None:
     spoilt[-1] ^= 1
     (source / "db-3.log").write_bytes(bytes(spoilt) + journal_batch(add_command("four")))
     target = source.with_name("2-b")
-    assert copy_store_generation(str(source), str(target)).ends == {
+    assert copy_store_into_new_generation(str(source), str(target)).ends == {
         "db-3.log": len(whole) + len(journal_batch(add_command("four")))
     }
 
@@ -233,7 +233,7 @@ def test_a_store_that_nobody_writes_any_more_is_linked_whole(source: Path) -> No
     assert len(os.listdir(target)) == len(names)
 
 
-@pytest.mark.parametrize("make", [copy_store_generation, hard_link_generation])
+@pytest.mark.parametrize("make", [copy_store_into_new_generation, hard_link_generation])
 @pytest.mark.parametrize(("number", "is_taken"), [(2, True), (9, False)])
 def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
     source: Path, make: Callable[[str, str], GenerationCopyResult], number: int, is_taken: bool
@@ -247,7 +247,7 @@ def test_an_index_is_left_out_if_it_needs_a_file_that_is_gone(
 
 def test_the_first_generation_is_empty_and_that_of_an_unused_one_too(tmp_path: Path) -> None:
     make_first_generation(str(tmp_path / "1-a"))
-    made = copy_store_generation(str(tmp_path / "1-a"), str(tmp_path / "2-b"))
+    made = copy_store_into_new_generation(str(tmp_path / "1-a"), str(tmp_path / "2-b"))
     assert (made.ends, made.open_file, os.listdir(tmp_path / "2-b")) == ({}, "", [])
 
 
@@ -256,7 +256,7 @@ def test_a_store_with_another_below_it_is_refused(source: Path) -> None:
     with pytest.raises(
         FenceError, match=r"is not a regular file\. If activemq_fence is guard, the store must contain only"
     ):
-        copy_store_generation(str(source), str(source.with_name("2-b")))
+        copy_store_into_new_generation(str(source), str(source.with_name("2-b")))
 
 
 def test_a_commit_that_was_written_again_names_no_message_of_before(tmp_path: Path) -> None:

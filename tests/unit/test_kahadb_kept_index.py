@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.generation import copy_store_generation, hard_link_generation
+from activemq_fleet.node.fence.generation import copy_store_into_new_generation, hard_link_generation
 from activemq_fleet.node.kahadb import index_keeper
 from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
@@ -78,7 +78,7 @@ def test_mend_replaces_index_that_was_removed(store: Path, keeper: IndexKeeper) 
     assert (store / "db.data").read_bytes() == USABLE
 
 
-@pytest.mark.parametrize("make", [hard_link_generation, copy_store_generation])
+@pytest.mark.parametrize("make", [hard_link_generation, copy_store_into_new_generation])
 def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper: IndexKeeper, make: object) -> None:
     go_on(store, keeper)
     target = store.with_name("2-b")
@@ -111,7 +111,7 @@ def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path,
     keeper.update_index_and_data_file_copies()
     (store / "db.data").unlink()
     target = store.with_name("2-b")
-    copy_store_generation(str(store), str(target))
+    copy_store_into_new_generation(str(store), str(target))
     inodes = {path.stat().st_ino for path in target.rglob("*")}
     assert (store / "db-4.log").stat().st_ino not in inodes
     assert (store / "db-3.log").stat().st_ino not in inodes

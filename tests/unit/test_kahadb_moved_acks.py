@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.generation import copy_store_generation, hard_link_generation
+from activemq_fleet.node.fence.generation import copy_store_into_new_generation, hard_link_generation
 from activemq_fleet.node.fence.store_inspection import inspect_store_journal
 from activemq_fleet.node.kahadb.journal import TRACE, JournalEnd, encode_trace_batch, read_journal_commands
 from activemq_fleet.node.kahadb.moved_acks import begin_data_file_if_acks_moved, begin_data_file_unless_locked
@@ -70,7 +70,7 @@ def test_a_store_that_is_not_there_needs_nothing(tmp_path: Path) -> None:
 def test_no_generation_ends_with_moved_acknowledgements(tmp_path: Path) -> None:
     store = store_of(tmp_path / "store", encode_trace_batch("one"), MOVED)
 
-    copied = copy_store_generation(str(store), str(tmp_path / "copied"))
+    copied = copy_store_into_new_generation(str(store), str(tmp_path / "copied"))
     assert copied.ends == {"db-7.log": len(encode_trace_batch("one")) - 5, "db-8.log": len(MOVED)}
     hard_link_generation(str(store), str(tmp_path / "linked"))
     for made in ("copied", "linked"):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from activemq_fleet.operations.preflight import (
+    ObservedReleaseDirectory,
     ReleaseArchive,
-    ReleaseDirectory,
     release_line_change_messages,
     unusable_archive_messages,
     wrong_release_messages,
@@ -26,14 +26,17 @@ RUNS: dict[str, Any] = {
 }
 
 
-def home(host: str = A, **more: Any) -> ReleaseDirectory:
-    return ReleaseDirectory(
+def home(host: str = A, **more: Any) -> ObservedReleaseDirectory:
+    return ObservedReleaseDirectory(
         host=host, **{"release": "5.18.6", "install": "archive", "archive": PATH, "home": HOME, **more}
     )
 
 
 def lines(
-    *homes: ReleaseDirectory, archive: ReleaseArchive | None = None, sha512: str | None = None, upgrades: bool = False
+    *homes: ObservedReleaseDirectory,
+    archive: ReleaseArchive | None = None,
+    sha512: str | None = None,
+    upgrades: bool = False,
 ) -> list[str]:
     archives = {PATH: archive or ReleaseArchive(found=("5.18.6",))}
     unusable = unusable_archive_messages(homes, archives, dict.fromkeys([A, B], sha512))

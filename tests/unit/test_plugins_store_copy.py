@@ -256,7 +256,7 @@ def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
         assert any(store_copy.store_manifest(str(path)) == before for path in kept), limit
         limit, here = 0, limit
         if store_copy.is_replacement_unfinished(target):
-            store_copy.finish_store_replacement(target)
+            store_copy.finish_interrupted_store_replacement(target)
         if store_copy.store_manifest(target) != wanted:
             transfer(source, target)
         assert store_copy.store_manifest(target) == wanted

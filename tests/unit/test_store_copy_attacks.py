@@ -145,7 +145,7 @@ def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str)
     assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
     )
-    for act in (host.stage, lambda: store_copy.finish_store_replacement(str(host.store)), host.copy):
+    for act in (host.stage, lambda: store_copy.finish_interrupted_store_replacement(str(host.store)), host.copy):
         with pytest.raises(NodeError, match=r"is not used, .* does not exist, rename the newest"):
             act()
     assert host.store.is_dir()
@@ -158,7 +158,7 @@ def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -
         str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
     )
     do_as(BROKER, lambda: (host.parent / f"{'0' * 24}.json").write_text(json.dumps(plan.__dict__)))
-    assert store_copy.finish_store_replacement(str(host.store)) == ""
+    assert store_copy.finish_interrupted_store_replacement(str(host.store)) == ""
     assert host.store.is_dir()
 
 
@@ -188,7 +188,7 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
             resync_plans.StoreReplacementPlan(str(host.store), staging, backup, "", "a"), account
         )
         with pytest.raises(NodeError, match=r"cannot be read\. On this host, if .*, rename the newest .*before-"):
-            store_copy.finish_store_replacement(str(host.store))
+            store_copy.finish_interrupted_store_replacement(str(host.store))
 
 
 def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,12 +203,12 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     assert store_copy.is_replacement_unfinished(str(host.store))
     do_as(BROKER, lambda: backup.rename(f"{backup}-away"), lambda: backup.symlink_to(host.secret))
     with pytest.raises(NodeError, match=r"another process .*moved"):
-        store_copy.finish_store_replacement(str(host.store))
+        store_copy.finish_interrupted_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.unlink(), lambda: backup.mkdir())
     with pytest.raises(NodeError, match="differs from the old store"):
-        store_copy.finish_store_replacement(str(host.store))
+        store_copy.finish_interrupted_store_replacement(str(host.store))
     do_as(BROKER, lambda: backup.rmdir(), lambda: Path(f"{backup}-away").rename(backup))
-    assert store_copy.finish_store_replacement(str(host.store)) == str(backup)
+    assert store_copy.finish_interrupted_store_replacement(str(host.store)) == str(backup)
     assert_copied(host, str(backup))
 
 

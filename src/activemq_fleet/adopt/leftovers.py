@@ -24,9 +24,9 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import (
     XSI,
     ComparedElement,
+    element_and_descendants,
     is_console_import,
     is_placeholder_bean,
-    iterate_elements,
     placeholder_bean_properties,
     to_xml,
 )
@@ -171,7 +171,7 @@ def _with_schema_locations(node: ComparedElement, addresses: Mapping[str, str]) 
     """
     if node.tag.startswith((f"{{{CORE}}}", f"{{{BEANS}}}")):
         return replace(node, children=tuple(_with_schema_locations(child, addresses) for child in node.children))
-    namespaces = sorted({inner.tag.removeprefix("{").rpartition("}")[0] for inner in iterate_elements(node)})
+    namespaces = sorted({inner.tag.removeprefix("{").rpartition("}")[0] for inner in element_and_descendants(node)})
     words = [word for name in namespaces if name in addresses for word in (name, addresses[name])]
     if not words or _SCHEMA_LOCATION in node.attributes:
         return node

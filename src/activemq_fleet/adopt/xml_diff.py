@@ -187,16 +187,18 @@ def document_differences(
     for tree in (original, rendered):
         shown |= {
             id(node): same
-            for node, same in zip(iterate_elements(tree), iterate_elements(mask_secrets(tree)), strict=True)
+            for node, same in zip(
+                element_and_descendants(tree), element_and_descendants(mask_secrets(tree)), strict=True
+            )
         }
     return list(_Comparison(host, shown).of(original.name, original, rendered))
 
 
-def iterate_elements(node: ComparedElement) -> Iterator[ComparedElement]:
+def element_and_descendants(node: ComparedElement) -> Iterator[ComparedElement]:
     """Yield an XML element and all its descendants, in document order."""
     yield node
     for child in node.children:
-        yield from iterate_elements(child)
+        yield from element_and_descendants(child)
 
 
 @dataclass(frozen=True, slots=True)

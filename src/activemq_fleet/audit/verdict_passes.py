@@ -93,7 +93,7 @@ def _add_moment(moments: array[int], at: int) -> None:
 
 
 def merge_received_event_ranges(parts: Iterable[Reach]) -> Reach:
-    """Merge the ranges of received events that were computed for parts of the events into one dictionary.
+    """Merge dictionaries of ranges of received events, each computed for a part of the events, into one dictionary.
 
     The keys are ReceivedRangeKeys (the publisher's epoch, the subscriber, and the kind of range), the values the
     ranges, as in each of ``parts``.

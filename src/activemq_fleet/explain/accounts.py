@@ -69,7 +69,7 @@ def _permission_entry(permission: Permission) -> ExplanationEntry:
     )
 
 
-def client_addresses_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
+def addresses_for_clients_section(fleet: Fleet, broker: Broker) -> ExplanationSection:
     """Return the section of a host's explanation about the addresses to which clients of a broker connect."""
     unit = _pair_of_broker(fleet, broker)
     jndi = ExplanationEntry(
@@ -129,7 +129,7 @@ def mqtt_urls_for_agent_conf(pair: Pair) -> str:
     )
 
 
-def failover_agents_of_pair(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
+def agents_with_home_pair_of_broker(fleet: Fleet, broker: Broker) -> Sequence[Agent]:
     """Return the failover agents of a broker's pair: the agents whose home pair is this pair."""
     return [agent for agent in fleet.agents if agent.pair == broker.pair]
 
@@ -140,7 +140,7 @@ def agents_and_balancers_section(fleet: Fleet, broker: Broker) -> ExplanationSec
     The result is None without any.
     """
     entries = []
-    agents = failover_agents_of_pair(fleet, broker)
+    agents = agents_with_home_pair_of_broker(fleet, broker)
     for agent in agents[:MOST_AGENTS]:
         variable = f"{PREFIX}agent_pair" if agent.settings.agent_pair else ""
         why = "" if variable else "a stable hash of the agent's host name selects the pair"

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.explain.accounts import accounts_section, agents_and_balancers_section, client_addresses_section
+from activemq_fleet.explain.accounts import (
+    accounts_section,
+    addresses_for_clients_section,
+    agents_and_balancers_section,
+)
 from activemq_fleet.explain.agent_page import agent_explanation_title, agent_sections
 from activemq_fleet.explain.balancer_page import balancer_sections
 from activemq_fleet.explain.explanation import ExplanationSection, HostExplanation
@@ -95,7 +99,7 @@ def _broker_sections(
     if routes:
         yield reachable_pairs_section(fleet, broker, routes)
     yield takeover_section(fleet, broker, document)
-    yield client_addresses_section(fleet, broker)
+    yield addresses_for_clients_section(fleet, broker)
     yield agents_and_balancers_section(fleet, broker)
     yield accounts_section(fleet, broker)
     yield files_section(fleet, broker)

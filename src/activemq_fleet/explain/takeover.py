@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.explain.accounts import MOST_AGENTS, failover_agents_of_pair
+from activemq_fleet.explain.accounts import MOST_AGENTS, agents_with_home_pair_of_broker
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.explain.store_section import lock_settings_of
 from activemq_fleet.schema import XmlDocument
@@ -187,7 +187,7 @@ def _pure_slave_entries(broker: Broker) -> Iterator[ExplanationEntry]:
 
 
 def _agent_entries(fleet: Fleet, broker: Broker) -> Iterator[ExplanationEntry]:
-    agents = [agent.host for agent in failover_agents_of_pair(fleet, broker)]
+    agents = [agent.host for agent in agents_with_home_pair_of_broker(fleet, broker)]
     if not agents:
         return
     listed = names_to_text(agents, most=MOST_AGENTS)

@@ -85,9 +85,9 @@ class TwoAgentLoadGenerator(LoadGenerator):
         super().raise_if_ended()
 
     def has_stable_connections(self) -> bool:
-        """Return whether both agents of the load have stable connections to their brokers.
+        """Return whether the publishing and the subscribing agent have been connected to brokers for 10.5 seconds.
 
-        A connection is stable after 10.5 seconds.
+        Their connections are then stable.
         """
         return all(agent.seconds_connected() >= STEADY for agent in (self.publisher, self.subscriber))
 

@@ -51,9 +51,10 @@ class JournalTail:
         self._moments: dict[str, deque[float]] = {}
 
     def count_new_journal_records(self) -> JournalTail:
-        """Count, by kind, the records added to the agent's event journal since the last call; return this JournalTail.
+        """Count, by kind, the new records in the agent's event journal since the last call.
 
-        The method also stores the times of the records and the event ids of barriers.
+        The counts are added to those of this object, which is also returned. The method also stores the times of the
+        records and the event ids of barriers.
         """
         with self._lock:
             for path in sorted(self._directory.glob("*.jsonl")):

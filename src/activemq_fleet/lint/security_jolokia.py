@@ -60,7 +60,7 @@ def jolokia_permits_adding_connectors(document: Document) -> Iterator[Problem]:
 
 
 @rule("S011", "info", releases=_RESTRICTS_SCHEMES)
-def release_rejects_links_permitted_by_jolokia(document: Document) -> Iterator[Problem]:
+def jolokia_may_add_links_that_release_rejects(document: Document) -> Iterator[Problem]:
     """Jolokia's policy permits addNetworkConnector, which the release rejects for most URI schemes.
 
     Why: from 5.19.8 and 6.2.7 on, the JMX operation addNetworkConnector rejects masterslave:, multicast:, failover:,

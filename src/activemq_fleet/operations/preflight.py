@@ -148,7 +148,7 @@ def _line(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseDirectory:
+class ObservedReleaseDirectory:
     """The installation directory of an ActiveMQ release on a host, as observed.
 
     ``release``, ``install``, ``archive`` and ``home`` are of the inventory. ``home_releases`` are those of the brokers'
@@ -194,12 +194,12 @@ class ReleaseArchive:
     problem: str = ""
 
 
-def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ReleaseDirectory:
+def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> ObservedReleaseDirectory:
     """Return the observed release directory (installation) of a broker's host.
 
     The broker's facts and those of its machine are used.
     """
-    return ReleaseDirectory(
+    return ObservedReleaseDirectory(
         host=broker.host,
         release=broker.release.text,
         install=broker.install,
@@ -216,7 +216,7 @@ def _observed_release_directory(broker: BrokerFacts, machine: MachineFacts) -> R
 
 
 def wrong_release_messages(
-    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
+    homes: Sequence[ObservedReleaseDirectory], archives: Mapping[str, ReleaseArchive], *, upgrades: bool = False
 ) -> list[str]:
     """Return a message for each release directory or archive that does not hold the release the inventory requires.
 
@@ -233,7 +233,7 @@ def wrong_release_messages(
 
 
 def unusable_archive_messages(
-    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
+    homes: Sequence[ObservedReleaseDirectory], archives: Mapping[str, ReleaseArchive], sha512: Mapping[str, str | None]
 ) -> list[str]:
     """Return a message for each release archive that cannot be read or has another checksum than its hosts require.
 
@@ -249,8 +249,8 @@ def unusable_archive_messages(
 
 
 def _archives_by_home(
-    homes: Sequence[ReleaseDirectory], archives: Mapping[str, ReleaseArchive]
-) -> list[tuple[ReleaseDirectory, ReleaseArchive]]:
+    homes: Sequence[ObservedReleaseDirectory], archives: Mapping[str, ReleaseArchive]
+) -> list[tuple[ObservedReleaseDirectory, ReleaseArchive]]:
     return [
         (home, archives[home.archive])
         for home in homes
@@ -265,7 +265,7 @@ def _lines_by_problem(problems: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{names_to_text(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
 
-def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
+def _of_directory(home: ObservedReleaseDirectory, upgrades: bool) -> Iterator[str]:
     if home.install == "none" and not home.home_exists and home.has_service:
         yield (
             f"the directory {home.home} (activemq_home) does not exist, and activemq_install: none installs no "
@@ -300,7 +300,7 @@ def _of_directory(home: ReleaseDirectory, upgrades: bool) -> Iterator[str]:
         )
 
 
-def _problem_of_archive(home: ReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:
+def _problem_of_archive(home: ObservedReleaseDirectory, archive: ReleaseArchive, sha512: str | None) -> str:
     if sha512 and archive.sha512 and archive.sha512 != sha512.lower():
         return (
             f"the SHA-512 of {home.archive} is {archive.sha512[:_SHOWN_DIGITS]}…, but activemq_archive_sha512 is "
@@ -310,7 +310,7 @@ def _problem_of_archive(home: ReleaseDirectory, archive: ReleaseArchive, sha512:
     return archive.problem
 
 
-def _other_release_of_archive(home: ReleaseDirectory, archive: ReleaseArchive) -> Iterator[str]:
+def _other_release_of_archive(home: ObservedReleaseDirectory, archive: ReleaseArchive) -> Iterator[str]:
     if not archive.problem and archive.found != (home.release,):
         yield (
             f"activemq_archive: {home.archive} {_holds(archive.found)}, but activemq_release is {home.release}. Set "

@@ -16,7 +16,7 @@ from itertools import chain, pairwise, product
 
 from activemq_fleet.errors import InputError, ReleaseError, SettingsError, names_to_text
 from activemq_fleet.findings import Finding, merged_finding_lines
-from activemq_fleet.planning.host_facts import HostFactsForFleetDivision, InventoryProblemKind
+from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, InventoryProblemKind
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import WaiverSettings
 from activemq_fleet.settings.network import LinkSettings
@@ -63,7 +63,7 @@ class FleetDivision:
     rest_by_component: Mapping[str, RestOfFleetFacts]
 
 
-def component_lookup_key(host_facts: HostFactsForFleetDivision) -> str | None:
+def component_lookup_key(host_facts: HostFactsForSeparatePlanning) -> str | None:
     """Return the key of a host in ``FleetDivision.component_of``, which maps hosts to components (planned together).
 
     The key is ``group NAME`` or ``host NAME``; None for a host that is no broker, agent or load balancer.
@@ -73,7 +73,7 @@ def component_lookup_key(host_facts: HostFactsForFleetDivision) -> str | None:
     return f"host {host_facts.host}" if host_facts.has_role else None
 
 
-def fallback_naming_pattern(facts: Sequence[HostFactsForFleetDivision]) -> str | None:
+def fallback_naming_pattern(facts: Sequence[HostFactsForSeparatePlanning]) -> str | None:
     """Return the naming pattern for the hosts that set none: the one that the other hosts of the fleet set, or None.
 
     The result is None if every host sets a pattern, and if no host does. Raises InputError for different patterns.
@@ -83,7 +83,7 @@ def fallback_naming_pattern(facts: Sequence[HostFactsForFleetDivision]) -> str |
 
 
 def divide_into_components(
-    facts: Sequence[HostFactsForFleetDivision], today: date, inventory_findings: Sequence[Finding] = ()
+    facts: Sequence[HostFactsForSeparatePlanning], today: date, inventory_findings: Sequence[Finding] = ()
 ) -> FleetDivision:
     """Return the division of a fleet into components of hosts that are planned together.
 
@@ -133,7 +133,7 @@ def divide_into_components(
     )
 
 
-def _raise_for_inventory_problems(facts: Iterable[HostFactsForFleetDivision]) -> None:
+def _raise_for_inventory_problems(facts: Iterable[HostFactsForSeparatePlanning]) -> None:
     """Raise FleetError if the facts about the hosts contain inventory problems.
 
     A problem of many hosts becomes one line.
@@ -160,11 +160,11 @@ def _raise_for_inventory_problems(facts: Iterable[HostFactsForFleetDivision]) ->
     raise SettingsError(*(f"{names_to_text(hosts, many)}: {text}" for hosts, many, text in grouped_problems))
 
 
-def _common_pattern_of(facts: Iterable[HostFactsForFleetDivision]) -> str:
+def _common_pattern_of(facts: Iterable[HostFactsForSeparatePlanning]) -> str:
     return common_naming_pattern(host.pattern for host in facts if host.pattern is not None)
 
 
-def _fleet_warnings(facts: Iterable[HostFactsForFleetDivision], releases: Iterable[str]) -> list[str]:
+def _fleet_warnings(facts: Iterable[HostFactsForSeparatePlanning], releases: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(text for release in releases for text in Release.of(release).warnings))
     nearly = sorted(host.host for host in facts if host.nearly)
     if nearly:
@@ -177,7 +177,7 @@ def _fleet_warnings(facts: Iterable[HostFactsForFleetDivision], releases: Iterab
 
 
 def _waivers_in_force(
-    facts: Iterable[HostFactsForFleetDivision], today: date
+    facts: Iterable[HostFactsForSeparatePlanning], today: date
 ) -> tuple[list[WaiverSettings], list[str]]:
     """Return the waivers in force, brokers' first, and warnings of those that have expired."""
     first: dict[str, tuple[int, int, str]] = {}
@@ -192,7 +192,7 @@ def _waivers_in_force(
     )
 
 
-def _distinct_links(brokers: Iterable[HostFactsForFleetDivision]) -> list[LinkEntry]:
+def _distinct_links(brokers: Iterable[HostFactsForSeparatePlanning]) -> list[LinkEntry]:
     """Return every entry of ``activemq_links`` once, with its first host and its position there."""
     first: dict[str, str] = {}
     for broker in brokers:
@@ -205,7 +205,7 @@ def _distinct_links(brokers: Iterable[HostFactsForFleetDivision]) -> list[LinkEn
     return [(link, host, position) for link, (host, position) in places_by_link.items()]
 
 
-def _groups_by_name(names: set[str], brokers: Iterable[HostFactsForFleetDivision]) -> dict[str, tuple[str, ...]]:
+def _groups_by_name(names: set[str], brokers: Iterable[HostFactsForSeparatePlanning]) -> dict[str, tuple[str, ...]]:
     """Return the groups for each name of a link's end: the group of that name, else those of the pair."""
     groups, of_pair = set(), defaultdict[str, set[str]](set)
     for broker in brokers if names else ():
@@ -219,7 +219,7 @@ def _groups_by_name(names: set[str], brokers: Iterable[HostFactsForFleetDivision
 
 
 def _homes_of_other_hosts(
-    facts: Iterable[HostFactsForFleetDivision], groups: Sequence[str]
+    facts: Iterable[HostFactsForSeparatePlanning], groups: Sequence[str]
 ) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Return the group with which each host that is no broker is computed, and the groups that these hosts connect."""
     facts = [host for host in facts if host.has_role]
@@ -239,7 +239,7 @@ def _homes_of_other_hosts(
     return homes, edges
 
 
-def _edges_of_brokers(brokers: Sequence[HostFactsForFleetDivision]) -> Iterator[tuple[str, str]]:
+def _edges_of_brokers(brokers: Sequence[HostFactsForSeparatePlanning]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of groups that share an address, a pair or a unit, or of which one connects to the other."""
     groups_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     dialled_by: dict[str, set[str]] = defaultdict(set)
@@ -259,7 +259,7 @@ def _edges_of_brokers(brokers: Sequence[HostFactsForFleetDivision]) -> Iterator[
 
 
 def _outside_facts_by_component(
-    brokers: Sequence[HostFactsForFleetDivision],
+    brokers: Sequence[HostFactsForSeparatePlanning],
     links: Iterable[LinkEntry],
     ends: Mapping[str, Sequence[str]],
     joined: Mapping[str, str],
@@ -285,7 +285,7 @@ def _outside_facts_by_component(
 
 
 def _stores_of_several_units(
-    brokers: Sequence[HostFactsForFleetDivision],
+    brokers: Sequence[HostFactsForSeparatePlanning],
 ) -> Iterator[tuple[tuple[str, ...], str, list[str]]]:
     """Yield each store that several units use, the unit of the first host that does, and the groups of all."""
     configured = {broker.store for broker in brokers if broker.sets_store} - {None}

@@ -40,7 +40,7 @@ class InventoryProblemKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class HostFactsForFleetDivision:
+class HostFactsForSeparatePlanning:
     """The facts about one inventory host by which a fleet is divided into parts that are planned separately.
 
     They are its roles, names, addresses, and variable problems. ``position`` is its position in its inventory group and
@@ -98,7 +98,7 @@ class _Variables:
 
 def host_component_facts_and_variables(
     record: HostRecord, position: int, pattern: str | None
-) -> tuple[HostFactsForFleetDivision, str | None]:
+) -> tuple[HostFactsForSeparatePlanning, str | None]:
     """Return the facts that assign a host to a fleet component (hosts planned together), and its variables as JSON.
 
     The variables are those of a broker, agent or balancer. ``pattern`` is the naming pattern of the inventory, None
@@ -114,7 +114,7 @@ def host_component_facts_and_variables(
         is_unclear = True
     except SettingsError as error:
         problems = tuple(problem.removeprefix(f"{record.host}: ") for problem in error.problems)
-        return HostFactsForFleetDivision(
+        return HostFactsForSeparatePlanning(
             record.host, position, problem_kind=InventoryProblemKind.SETTINGS, problems=problems
         ), None
     roles: dict[str, Any] = {
@@ -133,17 +133,19 @@ def host_component_facts_and_variables(
             f"the name {record.host[:80]!r} is not valid for a host: rename the host, and use only letters, digits and "
             ". - _ :"
         )
-        return HostFactsForFleetDivision(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
+        return HostFactsForSeparatePlanning(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(problem,)), None
     if not has_settings and not is_unclear:
-        return HostFactsForFleetDivision(**roles), None
+        return HostFactsForSeparatePlanning(**roles), None
     try:
         variables = {name: value for name, value in record.variables.items() if name != PATTERN_VARIABLE}
         text = variables_to_json(record.host, variables)
     except InputError as error:
-        return HostFactsForFleetDivision(**roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)), None
+        return HostFactsForSeparatePlanning(
+            **roles, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),)
+        ), None
     if not has_settings:
-        return HostFactsForFleetDivision(**roles), text
-    return HostFactsForFleetDivision(
+        return HostFactsForSeparatePlanning(**roles), text
+    return HostFactsForSeparatePlanning(
         **roles, **_facts_of_variables(identity, parsed_host_settings_and_problems(text))
     ), text
 

@@ -134,7 +134,7 @@ class DestinationStore(XmlBean):
         return self
 
     def leading_xml_attributes(self) -> tuple[tuple[str, str], ...]:
-        """Return the attributes that a store's element renders first, as a tuple of (name, value) tuples.
+        """Return the attributes to render first in a store's XML element, as a tuple of (name, value) tuples.
 
         The single attribute names the store's destinations. The store of all remaining destinations has none.
         """

@@ -31,7 +31,7 @@ from activemq_fleet.spark.task_results import (
     Batches,
     DatasetRows,
     KeyedObject,
-    pickle_objects,
+    pickle_into_arrow_batches,
     repartition_by_key,
     unpickle_objects,
 )
@@ -133,7 +133,7 @@ def _records_of_planned_rows(batches: Batches) -> Batches:
 
 def _key_records_by_host(records: Iterable[FileRecord]) -> Batches:
     """Yield file records as OBJECTS with their host as key."""
-    return pickle_objects(KeyedObject(record.host, record) for record in records)
+    return pickle_into_arrow_batches(KeyedObject(record.host, record) for record in records)
 
 
 def _compare_hosts(batches: Batches) -> Iterator[DatasetRows | ComparedHost]:

@@ -29,7 +29,7 @@ from activemq_fleet.planning.compute import (
     plan_fleet_component,
 )
 from activemq_fleet.planning.host_facts import (
-    HostFactsForFleetDivision,
+    HostFactsForSeparatePlanning,
     InventoryProblemKind,
     host_component_facts_and_variables,
 )
@@ -143,14 +143,14 @@ def _read_hosts(output: AtomicJobOutput, source: HostRecords, today: date) -> tu
 
 def _collect_facts(
     output: AtomicJobOutput, source: HostRecords, pattern: str | None
-) -> tuple[list[HostFactsForFleetDivision], DataFrame]:
+) -> tuple[list[HostFactsForSeparatePlanning], DataFrame]:
     task = partial(_facts_and_hosts, form=source.form, pattern=pattern)
     return output.run_task_and_write_rows(source.frame.mapInArrow, task, [], keep=True)
 
 
 def _facts_and_hosts(
     batches: Batches, *, form: str, pattern: str | None
-) -> Iterator[HostFactsForFleetDivision | KeyedObject]:
+) -> Iterator[HostFactsForSeparatePlanning | KeyedObject]:
     """Yield the facts of each host in rows of the input, and hosts with a role by the key of their fleet component."""
     for row in (row for batch in batches for row in batch.to_pylist()):
         text = row["text"]
@@ -161,7 +161,7 @@ def _facts_and_hosts(
             facts, variables = host_component_facts_and_variables(record, row.get("position") or 0, pattern)
         except InputError as error:
             host, variables = row.get("host") or "", None
-            facts = HostFactsForFleetDivision(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
+            facts = HostFactsForSeparatePlanning(host, problem_kind=InventoryProblemKind.INPUT, problems=(str(error),))
         facts = replace(facts, host=escape_lone_surrogates(facts.host))
         yield facts
         if key := component_lookup_key(facts):

@@ -78,10 +78,10 @@ def make_object_pickling_task(task: Task) -> Callable[[Batches], Batches]:
 
     It is for ``mapInArrow``; its batches have the schema OBJECTS.
     """
-    return lambda batches: pickle_objects(task(batches))
+    return lambda batches: pickle_into_arrow_batches(task(batches))
 
 
-def pickle_objects(results: Iterable[Any]) -> Batches:
+def pickle_into_arrow_batches(results: Iterable[Any]) -> Batches:
     """Yield Python objects, pickled, as Arrow record batches.
 
     The batches have the schema OBJECTS.
@@ -108,7 +108,7 @@ def unpickle_objects(batches: Iterable[pa.RecordBatch]) -> Iterator[KeyedObject]
     """
     for batch in batches:
         for key, data in zip(batch.column("key"), batch.column("data"), strict=True):
-            yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by pickle_objects
+            yield KeyedObject(key.as_py(), pickle.loads(data.as_buffer()))  # noqa: S301 -- written by pickle_into_arrow_batches
 
 
 def repartition_by_key(objects: DataFrame, partitions: int | None = None) -> DataFrame:
@@ -162,7 +162,7 @@ def make_objects_and_rows_task(task: Task, schemas: Mapping[str, pa.Schema]) -> 
 
     def rows(batches: Batches) -> Batches:
         for dataset, batch, _ in _batches_by_dataset(task(batches), schemas):
-            given = next(pickle_objects([batch])) if dataset is None else batch
+            given = next(pickle_into_arrow_batches([batch])) if dataset is None else batch
             columns = {field.name: pa.nulls(given.num_rows, field.type) for field in whole}
             if dataset is None:
                 columns |= dict(zip(OBJECTS.names, given.columns, strict=True))

@@ -348,7 +348,7 @@ def _links(broker: Broker, network: PlannedNetwork) -> Iterator[Link]:
         target = network.units.get(plan.target)
         if target is None:
             yield _link_outside(broker, plan, network)
-        elif target.link_end_openwire_addresses:
+        elif target.openwire_addresses_for_bridges:
             yield _link_to_unit(broker, plan, target, network)
     peer = broker.peer_address
     if broker.settings.pair_links == "static" and broker.peer and peer and not broker.ha_profile.replicates:
@@ -391,7 +391,7 @@ def _pair_link(broker: Broker, peer: str, address: Address) -> Link:
 def _link_to_unit(broker: Broker, plan: PlannedLink, target: LinkEnd, network: PlannedNetwork) -> Link:
     """Return the link of one broker to a pair or single broker of the inventory."""
     scheme = next(node.openwire.scheme for node in target.brokers if node.openwire)
-    link = _planned_link(broker, plan, target.link_end_openwire_addresses, scheme, network)
+    link = _planned_link(broker, plan, target.openwire_addresses_for_bridges, scheme, network)
     is_filtered = link.duplex and _reads_filter_otherwise(broker, target)
     return replace(link, destination_filter=_FILTER_FOR_OLD) if is_filtered else link
 

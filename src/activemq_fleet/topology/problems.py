@@ -483,7 +483,7 @@ def _link_end_findings(network: PlannedNetwork) -> Iterator[Finding]:
 
 
 def _undialled_link_findings(name: str, target: LinkEnd) -> Iterator[Finding]:
-    if not target.link_end_openwire_addresses:
+    if not target.openwire_addresses_for_bridges:
         broker = target.brokers[0]
         yield error_finding(
             "T014",

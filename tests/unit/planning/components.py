@@ -16,7 +16,7 @@ from activemq_fleet.planning.components import (
     fallback_naming_pattern,
 )
 from activemq_fleet.planning.compute import ComponentPlanRows, ConnectedComponentHost, PlanContext, plan_fleet_component
-from activemq_fleet.planning.host_facts import HostFactsForFleetDivision, host_component_facts_and_variables
+from activemq_fleet.planning.host_facts import HostFactsForSeparatePlanning, host_component_facts_and_variables
 from activemq_fleet.planning.records import HostRecord
 from activemq_fleet.releases import Release
 from tests.unit.planning.planned import Groups, Hosts
@@ -24,7 +24,7 @@ from tests.unit.planning.planned import Groups, Hosts
 NO_GROUPS: Groups = {}
 TODAY = date(2026, 11, 23)
 
-Facts = list[tuple[HostFactsForFleetDivision, str | None]]
+Facts = list[tuple[HostFactsForSeparatePlanning, str | None]]
 
 
 def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:

@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import DEFAULT_PATTERN
 from activemq_fleet.planning.host_facts import (
-    HostFactsForFleetDivision,
+    HostFactsForSeparatePlanning,
     InventoryProblemKind,
     host_component_facts_and_variables,
 )
@@ -20,7 +20,7 @@ from tests.unit.planning.planned import BASE, pairs
 HOST = "orders-mq01-a.example.com"
 
 
-def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFactsForFleetDivision:
+def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFactsForSeparatePlanning:
     return host_component_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
 
 

@@ -94,7 +94,8 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
     """Hard-link each file of a store's generation (numbered copy) into a new generation.
 
     Also syncs the new directory. The caller makes sure that no broker writes to the generation any more. Remains of an
-    earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in ``copy_store_generation``.
+    earlier attempt in ``target`` are removed first. ``in_place`` and the errors are as in
+    ``copy_store_into_new_generation``.
     """
     disk.remove_tree_or_file(target)
     os.mkdir(target, 0o750)
@@ -106,10 +107,10 @@ def hard_link_generation(source: str, target: str, *, in_place: bool = False) ->
     return GenerationCopyResult({}, "", len(names), is_whole=True, **fitness)
 
 
-def copy_store_generation(
+def copy_store_into_new_generation(
     source: str, target: str, patience: float = PATIENCE, *, in_place: bool = False
 ) -> GenerationCopyResult:
-    """Copy a store's generation (numbered copy) into a new one, and return what was copied.
+    """Copy the files of a store into a new generation (a numbered copy of it), and return what was copied.
 
     Also syncs the new directory. Remains of an earlier attempt in ``target`` are removed first.
 

@@ -64,7 +64,7 @@ from .decision import (
 from .fence_command import FenceCommand, read_fence_command
 from .generation import (
     GenerationCopyResult,
-    copy_store_generation,
+    copy_store_into_new_generation,
     hard_link_generation,
     make_first_generation,
     replace_lock_file_by_directory,
@@ -437,7 +437,7 @@ class Guard:
             return make_first_generation(target)
         source = self._store.read_claim_and_details(number)[0]
         path = self._store.generation_directory_path(source.directory)
-        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_generation
+        make = hard_link_generation if self._store.is_broker_recorded_dead(number) else copy_store_into_new_generation
         return make(path, target, in_place=path == self._store.directory)
 
     def _fence_other(self, number: int) -> None:

@@ -11,7 +11,7 @@ import time
 from ..files import disk
 from ..kahadb.index import is_store_file
 from .decision import claim_without_store_copy
-from .generation import copy_store_generation
+from .generation import copy_store_into_new_generation
 from .old_generations import remove_and_describe_old_store_copies
 from .shared_store import BARRIER, FenceError, SharedStore
 
@@ -110,7 +110,7 @@ def _put_in_place(store: SharedStore) -> list[str]:
         os.makedirs(aside, 0o750, exist_ok=True)
         os.rename(os.path.join(store.directory, name), os.path.join(aside, name))
     building = store.unclaimed_copy_path(_BUILDER)
-    made = copy_store_generation(store.generation_directory_path(highest.directory), building)
+    made = copy_store_into_new_generation(store.generation_directory_path(highest.directory), building)
     for name in sorted(os.listdir(building)):
         os.rename(os.path.join(building, name), os.path.join(store.directory, name))
     disk.sync_directory(store.directory)

@@ -123,7 +123,7 @@ class IndexKeeper:
         self._has_other_subscriptions = False
         removed = self._kept.disk_usage_of_removed_data_files()
         spare = {name for name in removed if self._removed_at.get(name, flushes) + _FLUSHES <= flushes}
-        self._kept.delete_removed_data_files(spare)
+        self._kept.delete_kept_data_files(spare)
         self._removed_at = {name: self._removed_at.get(name, flushes) for name in removed}
 
 

@@ -61,7 +61,7 @@ class KeptIndex:
             held = {}
         # A file with moved records of subscriptions is replaced when a store is restored.
         replaced = {name for name in held.keys() & present.keys() if held[name] != present[name]}
-        self.delete_removed_data_files(replaced)
+        self.delete_kept_data_files(replaced)
         if missing := present.keys() - (held.keys() - replaced):
             os.makedirs(self._journal, 0o750, exist_ok=True)
             for name in missing:
@@ -80,8 +80,8 @@ class KeptIndex:
                 removed[name] = os.stat(os.path.join(self._journal, name)).st_blocks * 512
         return removed
 
-    def delete_removed_data_files(self, names: Iterable[str]) -> None:
-        """Delete the named data files, which the broker has removed from its kahaDB store, from ``kept-index``.
+    def delete_kept_data_files(self, names: Iterable[str]) -> None:
+        """Delete the named data files from the directory ``kept-index``, after the broker removed them from its store.
 
         The files that the copy of the store's index requires stay.
         """

@@ -263,10 +263,10 @@ def replace_store_by_copy(store: str, files: Manifest, source: str, user: str | 
     resync_plans.write_store_replacement_plan(
         StoreReplacementPlan(where.store, staging, backup, before, source), where.owner
     )
-    return finish_store_replacement(store, user)
+    return finish_interrupted_store_replacement(store, user)
 
 
-def finish_store_replacement(store: str, user: str | None = None) -> str:
+def finish_interrupted_store_replacement(store: str, user: str | None = None) -> str:
     """Finish the interrupted replacement of a kahaDB store by the copy of the other node's store.
 
     Returns the path of the old store's backup. Follows the plan in the store. Returns "" if there is no plan, or was no

@@ -27,9 +27,9 @@ _LEADING_REFERENCE = re.compile(
 
 
 def is_secret_free_value(value: str) -> bool:
-    """Return whether a value contains no secret, such as a reference ``${variable}``, a mark or a boolean.
+    """Return whether a value is free of secrets: a reference ``${variable}``, a mark of a masked value, or a boolean.
 
-    An empty value does not contain one either.
+    An empty value is free of secrets, too.
     """
     return _REFERENCE.fullmatch(value.strip()) is not None
 

@@ -153,7 +153,7 @@ def tcp_socket_rows(pid: int) -> Iterator[list[str]]:
 
 
 def kernel_ip_address_to_text(hexadecimal: str) -> str:
-    """Return the usual text of an IP address (without port) in the hexadecimal form of /proc/net/tcp.
+    """Convert an IP address (without port) from the hexadecimal form of /proc/net/tcp to its usual text.
 
     The hexadecimal words are little-endian. An IPv4 address in IPv6 form becomes an IPv4 address.
     """

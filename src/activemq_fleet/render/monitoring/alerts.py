@@ -46,12 +46,12 @@ class Alert:
         """The anchor of the alert's section in the page docs/alerts.md, for links to it."""
         return self.name.lower()
 
-    def promql(self, pace: float = 1) -> str:
-        """Return the PromQL expression of the alert, with its durations multiplied by ``pace``.
+    def promql(self, duration_factor: float = 1) -> str:
+        """Return the PromQL expression of the alert, with its durations multiplied by ``duration_factor``.
 
         With 1, they are unchanged.
         """
-        return scale_durations(self.expr + (_MUTE if self.planned else ""), pace)
+        return scale_durations(self.expr + (_MUTE if self.planned else ""), duration_factor)
 
 
 def _read_toml() -> dict[str, list[dict[str, Any]]]:
@@ -63,8 +63,8 @@ RECORDS = tuple(RecordingRule(**entry) for entry in _TABLES["records"])
 ALERTS = tuple(Alert(**entry) for entry in _TABLES["alerts"])
 
 
-def scale_durations(text: str, pace: float) -> str:
-    """Return a text, such as a PromQL expression, with its durations scaled by the factor ``pace``.
+def scale_durations(text: str, duration_factor: float) -> str:
+    """Return a text, such as a PromQL expression, with its durations scaled by the factor ``duration_factor``.
 
     Durations are in angle brackets, such as ``<5m>`` and ``<300>``. A number without a unit is in seconds, and stays
     without a unit; no duration becomes shorter than a second.
@@ -72,9 +72,9 @@ def scale_durations(text: str, pace: float) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         number, unit = int(match[1]), match[2]
-        if pace == 1:
+        if duration_factor == 1:
             return f"{number}{unit}"
-        seconds = max(1, round(number * _SECONDS[unit] * pace)) if number else 0
+        seconds = max(1, round(number * _SECONDS[unit] * duration_factor)) if number else 0
         return f"{seconds}s" if unit else str(seconds)
 
     return _DURATION.sub(replaced, text)

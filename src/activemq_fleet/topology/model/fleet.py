@@ -66,7 +66,7 @@ class LinkEnd:
     brokers: tuple[Broker, ...]
 
     @cached_property
-    def link_end_openwire_addresses(self) -> tuple[Address, ...]:
+    def openwire_addresses_for_bridges(self) -> tuple[Address, ...]:
         """The OpenWire addresses of a pair, or of a single broker: where bridges connect to it.
 
         There is one for each broker that has an OpenWire connector.
