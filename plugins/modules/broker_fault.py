@@ -72,6 +72,7 @@ from typing import Any
 
 from ansible_collections.activemq.fleet.plugins.module_utils.node.run_module import run_module
 from ansible_collections.activemq.fleet.plugins.module_utils.node.state import fault_injection
+from ansible_collections.activemq.fleet.plugins.module_utils.node.state.fault_kinds import FAULT_KINDS
 
 
 def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _apply_fault_action(parameters: dict[str, Any], _check: bool) -> dict[str, A
     The parameter is ``act``. Returns the module's result.
     """
     base, unit, what = (parameters[name] for name in ("base", "unit", "act"))
-    result: dict[str, Any] = {"changed": what in ("kill", "crash", "pause", "stop")}
+    result: dict[str, Any] = {"changed": what in FAULT_KINDS}
     if what == "started":
         result["at"] = fault_injection.wait_for_logged_broker_start(base, parameters["wait"])
     elif what == "resume":
@@ -98,7 +99,7 @@ def main() -> None:
         "unit": {"type": "str"},
         "act": {
             "type": "str",
-            "choices": ["kill", "crash", "pause", "stop", "resume", "stay", "started"],
+            "choices": [*FAULT_KINDS, "resume", "stay", "started"],
             "required": True,
         },
         "again": {"type": "int", "default": 300},

@@ -23,10 +23,10 @@ from statistics import median
 from typing import Any
 
 from activemq_fleet.cli.lab_options import sigterm_as_interrupt
-from activemq_fleet.drills.model import FaultKind
 from activemq_fleet.errors import FleetError
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.node.timeouts import READY
 from scripts.attacks.attack_processes import INTERRUPTED
 from scripts.attacks.filled_pair import start_filled, write_inventory

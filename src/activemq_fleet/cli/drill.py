@@ -13,6 +13,7 @@ from activemq_fleet.atomic_files import check_writable, write_file_atomically
 from activemq_fleet.cli.lab_options import lab_options, require_lab_packages, sigterm_as_interrupt
 from activemq_fleet.cli.options import format_option
 from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
+from activemq_fleet.node.state.fault_kinds import FAULT_KINDS
 
 if TYPE_CHECKING:
     from activemq_fleet.drills.model import DrillResult, PairEventCounts
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--what",
-    type=click.Choice(["kill", "crash", "pause", "stop"]),
+    type=click.Choice(FAULT_KINDS),
     default="kill",
     show_default=True,
     help="Fault to inject into the active broker. kill: SIGKILL to its JVM and its guard (activemq_fence). "

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability
 from activemq_fleet.node.judge import BrokerState
+from activemq_fleet.node.state.fault_kinds import FaultKind
 
-FaultKind = Literal["kill", "crash", "pause", "stop"]
 ObservedState = BrokerState | Literal["unknown"]
 DrillVerdict = Literal["clean", "findings", "incomplete", "void"]
 EventVerdict = Literal["delivered", "duplicate", "stuck", "lost", "indeterminate"]

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from activemq_fleet.audit.scraped_availability import QUERY
-from activemq_fleet.drills.model import DrillResult, Fault, FaultKind
+from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.errors import FleetError, InputError, LabError
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
+from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, drill_refusal_reason, next_drill_step
 from activemq_fleet.operations.target import PossibleTargetHost, resolve_target

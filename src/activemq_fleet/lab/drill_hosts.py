@@ -8,14 +8,15 @@ import os
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from activemq_fleet.atomic_files import write_file_atomically
-from activemq_fleet.drills.model import DrillResult, FaultKind
+from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, names_to_text
 from activemq_fleet.install_hint import install_hint
 from activemq_fleet.lab.drill_run import DrillPlan, DrillRun, is_lab_broker
 from activemq_fleet.lab.load_spec import supports_mqtt_agents
+from activemq_fleet.node.state.fault_kinds import FAULT_KINDS, FaultKind
 from activemq_fleet.operations.drill_steps import choose_pair_for_each_fault, raise_for_groups_that_forbid_drills
 from activemq_fleet.reports.drill_page import drill_html_page
 from activemq_fleet.topology import Fleet
@@ -83,9 +84,9 @@ def begin_drill_and_return_fault_sequence(
 
 def _read(options: Mapping[str, Any]) -> tuple[FaultKind, int, float, int]:
     asked = str(options.get("what") or "kill")
-    what = next((known for known in get_args(FaultKind) if known == asked), None)
+    what = next((known for known in FAULT_KINDS if known == asked), None)
     if what is None:
-        raise InputError(f"activemq_drill_what is {asked!r}: set it to one of {', '.join(get_args(FaultKind))}")
+        raise InputError(f"activemq_drill_what is {asked!r}: set it to one of {', '.join(FAULT_KINDS)}")
     faults = int(_number(options, "kills", 5, whole=True))
     rate = _number(options, "rate", 100.0)
     seed = int(_number(options, "seed", 0, whole=True)) or random.SystemRandom().randrange(1, 1_000_000)

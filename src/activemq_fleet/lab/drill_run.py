@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_availability
 from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, fault_void_reason, minimum_event_rate
-from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, FaultKind, ObservedState, StateSpan
+from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.drill_files import (
@@ -38,6 +38,7 @@ from activemq_fleet.lab.load_spec import LoadSpec, make_load_spec, supports_mqtt
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
+from activemq_fleet.node.state.fault_kinds import FaultKind
 from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 
