@@ -17,7 +17,6 @@ from activemq_fleet.node.protocols import supports_round_trip
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
 from activemq_fleet.releases import Release
 from activemq_fleet.render.haproxy import DROP_INS
-from activemq_fleet.render.memory import largest_heap_bytes
 from activemq_fleet.render.service import (
     STORE_MARKER,
     apt_packages,
@@ -28,8 +27,9 @@ from activemq_fleet.render.service import (
     systemd_unit_relative_path,
     watchdog_unit_relative_path,
 )
+from activemq_fleet.render.systemd_memory import largest_heap_bytes
+from activemq_fleet.settings.activemq_sizes import size_in_bytes
 from activemq_fleet.settings.agent import pins_one_version
-from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 -- nothing is bound

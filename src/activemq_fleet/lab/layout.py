@@ -14,7 +14,7 @@ import platformdirs
 
 from activemq_fleet import atomic_files
 from activemq_fleet.errors import LabError
-from activemq_fleet.settings.fields import check_absolute_path
+from activemq_fleet.settings.field_types import check_absolute_path
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from activemq_fleet.addresses import join_host_port
 from activemq_fleet.render.checks import HealthCheckStep, health_check_steps
 from activemq_fleet.render.engine import render_template
-from activemq_fleet.render.memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.systemd_memory import KEEPALIVED_MEMORY, haproxy_systemd_memory_max
 from activemq_fleet.topology import Backend, Balancer, VirtualIpAddress, VirtualPort
 from activemq_fleet.topology.balancers import haproxy_name
 

@@ -20,7 +20,7 @@ from activemq_fleet.render.engine import (
     quote_environment_value,
     render_template,
 )
-from activemq_fleet.render.memory import WATCHDOG_MEMORY, broker_systemd_memory_max
+from activemq_fleet.render.systemd_memory import WATCHDOG_MEMORY, broker_systemd_memory_max
 from activemq_fleet.topology import Broker
 
 STORE_MARKER = ".activemq-fleet-pair"

@@ -21,7 +21,8 @@ from pydantic import (
 from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, HighAvailabilityProfile, ProfileName
-from activemq_fleet.settings import fields
+from activemq_fleet.settings import field_types
+from activemq_fleet.settings.activemq_sizes import size_in_bytes
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
@@ -37,7 +38,6 @@ from activemq_fleet.settings.network import (
     Ttl,
     UriOptions,
 )
-from activemq_fleet.settings.sizes import size_in_bytes
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"
@@ -87,9 +87,9 @@ class UserSettings(ImmutableSettingsBase):
     It has a user name, its password and its user groups.
     """
 
-    name: fields.Principal
-    password: fields.Secret
-    groups: fields.Principals = ()
+    name: field_types.Principal
+    password: field_types.Secret
+    groups: field_types.Principals = ()
 
     @model_validator(mode="after")
     def _refuse_default_credentials(self) -> Self:
@@ -104,11 +104,11 @@ class AclEntry(ImmutableSettingsBase):
     ``read``, ``write`` and ``admin`` are names of user groups.
     """
 
-    destination: fields.Destination
+    destination: field_types.Destination
     kind: Literal["queue", "topic"]
-    read: fields.Principals = ()
-    write: fields.Principals = ()
-    admin: fields.Principals = ()
+    read: field_types.Principals = ()
+    write: field_types.Principals = ()
+    admin: field_types.Principals = ()
 
 
 class JdbcSettings(ImmutableSettingsBase):
@@ -116,17 +116,17 @@ class JdbcSettings(ImmutableSettingsBase):
 
     url: Annotated[
         str,
-        fields.matching_text_validator(
+        field_types.matching_text_validator(
             r"jdbc:[^\s\"'<>]+",
             "must be a JDBC URL such as jdbc:postgresql://db/activemq, without spaces, quotes, < and >",
             may_be_secret=True,
         ),
-        AfterValidator(fields.check_literal_text),
+        AfterValidator(field_types.check_literal_text),
     ]
-    driver: fields.JavaClass
-    jar: fields.AbsolutePath | None = None
-    username: fields.Principal
-    password: fields.Secret
+    driver: field_types.JavaClass
+    jar: field_types.AbsolutePath | None = None
+    username: field_types.Principal
+    password: field_types.Secret
 
 
 class FenceCommandSettings(ImmutableSettingsBase):
@@ -136,16 +136,16 @@ class FenceCommandSettings(ImmutableSettingsBase):
     file whose path the program receives.
     """
 
-    argv: Annotated[tuple[fields.Text, ...], Field(min_length=1)]
+    argv: Annotated[tuple[field_types.Text, ...], Field(min_length=1)]
     timeout: int = Field(default=60, ge=1, le=3600)
     secrets: dict[
         Annotated[
             str,
-            fields.matching_text_validator(
+            field_types.matching_text_validator(
                 "[A-Z][A-Z0-9_]*", "must be the name of an environment variable such as API_TOKEN"
             ),
         ],
-        fields.Secret,
+        field_types.Secret,
     ] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -164,10 +164,10 @@ class TlsSettings(ImmutableSettingsBase):
     They are keystore and truststore as paths on the brokers' hosts, and their passwords.
     """
 
-    keystore: fields.AbsolutePath
-    keystore_password: fields.Secret
-    truststore: fields.AbsolutePath
-    truststore_password: fields.Secret
+    keystore: field_types.AbsolutePath
+    keystore_password: field_types.Secret
+    truststore: field_types.AbsolutePath
+    truststore_password: field_types.Secret
     client_auth: bool = False
 
 
@@ -179,7 +179,7 @@ class XmlFragmentSettings(ImmutableSettingsBase):
 
     parent: Annotated[
         str,
-        fields.matching_text_validator(
+        field_types.matching_text_validator(
             r"(?a:[A-Za-z]\w*(/[A-Za-z]\w*)*)", "must be names of XML elements, separated by /, such as broker/plugins"
         ),
     ] = "broker"
@@ -192,15 +192,16 @@ class ExtraFileSettings(ImmutableSettingsBase):
     ``path`` is relative to the broker's configuration tree.
     """
 
-    path: Annotated[str, AfterValidator(fields.check_path_below_broker_directory)]
-    content: Annotated[str, AfterValidator(fields.check_encodable)]
+    path: Annotated[str, AfterValidator(field_types.check_path_below_broker_directory)]
+    content: Annotated[str, AfterValidator(field_types.check_encodable)]
 
 
 PlainName = Annotated[
-    str, fields.matching_text_validator(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
+    str, field_types.matching_text_validator(PLAIN_NAME, "must contain only letters, digits, - and _, such as orders")
 ]
 NodeMark = Annotated[
-    str, fields.matching_text_validator(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary")
+    str,
+    field_types.matching_text_validator(NODE_MARK, "must be one word of letters and digits, such as a, 1 or primary"),
 ]
 
 
@@ -210,73 +211,75 @@ class WaiverSettings(ImmutableSettingsBase):
     ``hosts`` are names or wildcards, ``until`` is the last day on which it is valid.
     """
 
-    rule: Annotated[str, fields.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")]
-    reason: fields.Text
-    hosts: Annotated[tuple[fields.Text, ...], fields.Words] = ("*",)
+    rule: Annotated[
+        str, field_types.matching_text_validator(r"[A-Z][0-9]{3}", "must be the name of a rule, such as T005")
+    ]
+    reason: field_types.Text
+    hosts: Annotated[tuple[field_types.Text, ...], field_types.Words] = ("*",)
     until: date | None = None
 
 
 class _Broker(ImmutableSettingsBase):
     """The variables of a broker's software, store and network."""
 
-    release: fields.ReleaseText | None = None
+    release: field_types.ReleaseText | None = None
     group: PlainName | None = None
     pair: PlainName | None = None
     node: NodeMark | None = None
     naming_parity: Literal["odd-even", "even-odd"] | None = None
     master_node: NodeMark = DEFAULT_MASTER_NODE
-    address: fields.Host | None = None
-    broker_name: fields.Name | None = None
+    address: field_types.Host | None = None
+    broker_name: field_types.Name | None = None
     ha: ProfileName = DEFAULT_PROFILE
-    store_directory: fields.AbsolutePath | None = None
+    store_directory: field_types.AbsolutePath | None = None
     fence: Literal["guard", "command", "none"] = "none"
     fence_command: FenceCommandSettings | None = None
     index_rebuild: Literal["serve", "refuse"] = "serve"
     jdbc: JdbcSettings | None = None
     lock_acquire_interval: int | None = Field(default=None, ge=100, le=3_600_000)
     lock_keepalive_interval: int | None = Field(default=None, ge=100, le=3_600_000)
-    environment: fields.Principal | None = None
+    environment: field_types.Principal | None = None
     discovery: Literal["masterslave", "failover", "static", "multicast"] | None = None
     topology: Literal["mesh", "hub", "ring", "chain", "none"] = "mesh"
-    multicast: fields.Multicast = "224.1.2.3:6255"
-    multicast_group: fields.Principal | None = None
-    multicast_name: fields.BeanName | None = None
-    multicast_interface: fields.NetworkInterface | None = None
-    network_username: fields.Principal | None = None
-    network_password: fields.Secret | None = None
-    probe_password: fields.Secret | None = None
-    probe_ca: fields.AbsolutePath | None = None
+    multicast: field_types.Multicast = "224.1.2.3:6255"
+    multicast_group: field_types.Principal | None = None
+    multicast_name: field_types.BeanName | None = None
+    multicast_interface: field_types.NetworkInterface | None = None
+    network_username: field_types.Principal | None = None
+    network_password: field_types.Secret | None = None
+    probe_password: field_types.Secret | None = None
+    probe_ca: field_types.AbsolutePath | None = None
     network_ttl: Ttl | None = None
     network_attributes: LinkAttributes = ()
     network_options: UriOptions = BRIDGE_OPTIONS
     links: tuple[LinkSettings, ...] = ()
     pair_links: Literal["none", "static"] = "none"
     connectors: tuple[TransportConnectorSettings, ...] | None = None
-    replication_port: fields.Port = 61618
-    bind: fields.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
+    replication_port: field_types.Port = 61618
+    bind: field_types.Host = "0.0.0.0"  # noqa: S104 -- clients and peers are on other hosts
     port_offset: int = Field(default=0, ge=0, le=65000)
     console: bool = True
-    console_bind: fields.Host = "127.0.0.1"
-    console_port: fields.Port = 8161
+    console_bind: field_types.Host = "127.0.0.1"
+    console_port: field_types.Port = 8161
     authentication: Literal["simple", "custom", "none"] = "simple"
     users: tuple[UserSettings, ...] = ()
     acl: tuple[AclEntry, ...] = ()
     tls: TlsSettings | None = None
-    memory_limit: fields.Limit | None = None
-    store_limit: fields.Limit = "20 gb"
-    temp_limit: fields.Limit = "5 gb"
+    memory_limit: field_types.Limit | None = None
+    store_limit: field_types.Limit = "20 gb"
+    temp_limit: field_types.Limit = "5 gb"
     broker_attributes: dict[
         Annotated[
             str,
-            fields.matching_text_validator(
+            field_types.matching_text_validator(
                 r"(?a:(?!xml)[A-Za-z]\w*)", "must be the name of an attribute of <broker>, such as persistent"
             ),
         ],
-        Annotated[fields.Attribute, fields.OptionText],
+        Annotated[field_types.Attribute, field_types.OptionText],
     ] = Field(default_factory=dict)
     jmx: JmxSettings | None = None
-    imports: tuple[fields.Import, ...] = ()
-    shutdown_hooks: tuple[fields.JavaClass, ...] = ()
+    imports: tuple[field_types.Import, ...] = ()
+    shutdown_hooks: tuple[field_types.JavaClass, ...] = ()
     log_query: bool = False
     runtime_configuration: bool = False
     xml_fragments: tuple[XmlFragmentSettings, ...] = ()
@@ -293,20 +296,20 @@ class _Host(ImmutableSettingsBase):
     """The variables for where and how a broker is installed and run."""
 
     install: Literal["archive", "package", "jars", "none"] = "archive"
-    archive: fields.Archive | None = None
-    archive_sha512: fields.Sha512 | None = None
+    archive: field_types.Archive | None = None
+    archive_sha512: field_types.Sha512 | None = None
     service: Literal["systemd", "none"] = "systemd"
-    user: fields.UnixName = "activemq"
+    user: field_types.UnixName = "activemq"
     uid: int | None = Field(default=None, ge=1, le=4_294_967_294)
     gid: int | None = Field(default=None, ge=1, le=4_294_967_294)
-    home: fields.AbsolutePath = "/opt/activemq"
-    base: fields.AbsolutePath = "/var/lib/activemq"
-    instance: fields.Instance = "activemq"
-    heap: fields.Heap = "512m"
-    unit_memory_max: fields.MemoryMax | None = None
-    java_home: fields.AbsolutePath | None = None
-    java_options: tuple[fields.JavaOption, ...] = ()
-    watchdog: fields.Watchdog = "warn"
+    home: field_types.AbsolutePath = "/opt/activemq"
+    base: field_types.AbsolutePath = "/var/lib/activemq"
+    instance: field_types.Instance = "activemq"
+    heap: field_types.Heap = "512m"
+    unit_memory_max: field_types.MemoryMax | None = None
+    java_home: field_types.AbsolutePath | None = None
+    java_options: tuple[field_types.JavaOption, ...] = ()
+    watchdog: field_types.Watchdog = "warn"
 
 
 class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, BalancerSettings, AgentSettings):
@@ -433,7 +436,7 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
 
     def _name_contradictions(self) -> Iterator[str]:
         names = [connector.name for connector in self.connectors or ()]
-        for doubled in fields.repeated_names(names):
+        for doubled in field_types.repeated_names(names):
             yield f"activemq_connectors has {doubled!r} twice: give each connector a different name"
         for kept in sorted(_PORTS_OF_OURS & set(names)):
             yield (
@@ -442,7 +445,7 @@ class HostSettings(_Broker, HostXmlElementSettings, _Host, MetricsSettings, Bala
             )
         for decided in sorted(_DECIDED.keys() & self.broker_attributes.keys()):
             yield f"activemq_broker_attributes must not set {decided!r}: {_DECIDED[decided]}"
-        for doubled in fields.repeated_names([user.name for user in self.users]):
+        for doubled in field_types.repeated_names([user.name for user in self.users]):
             yield f"activemq_users has {doubled!r} twice: merge the entries into one"
         yield from self._probe_account_collisions()
 

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from activemq_fleet.settings import fields
+from activemq_fleet.settings import field_types
 from activemq_fleet.settings.network import ImmutableSettingsBase
 
 EXPORTER = "jmx_prometheus_javaagent-0.20.0.jar"
@@ -22,10 +22,10 @@ class MetricsTlsSettings(ImmutableSettingsBase):
     ``ca_file``: the PEM file of who signed it, where Prometheus runs; None for one that the system there trusts.
     """
 
-    keystore: fields.AbsolutePath
-    keystore_password: fields.Secret
-    alias: fields.Name
-    ca_file: fields.AbsolutePath | None = None
+    keystore: field_types.AbsolutePath
+    keystore_password: field_types.Secret
+    alias: field_types.Name
+    ca_file: field_types.AbsolutePath | None = None
 
 
 class MetricsSettings(ImmutableSettingsBase):
@@ -35,20 +35,20 @@ class MetricsSettings(ImmutableSettingsBase):
     """
 
     metrics: bool = False
-    metrics_bind: fields.Host = "127.0.0.1"
-    metrics_port: fields.Port = 9404
-    metrics_username: fields.Principal | None = None
-    metrics_password: fields.Secret | None = None
+    metrics_bind: field_types.Host = "127.0.0.1"
+    metrics_port: field_types.Port = 9404
+    metrics_username: field_types.Principal | None = None
+    metrics_password: field_types.Secret | None = None
     metrics_tls: MetricsTlsSettings | None = None
-    metrics_destinations: Annotated[tuple[fields.DestinationPattern, ...], Field(max_length=200)] = ()
-    metrics_node_port: fields.Port = 9100
-    metrics_runbook: fields.Text | None = None
-    metrics_jar: fields.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
-    metrics_archive: fields.Line | None = None
+    metrics_destinations: Annotated[tuple[field_types.DestinationPattern, ...], Field(max_length=200)] = ()
+    metrics_node_port: field_types.Port = 9100
+    metrics_runbook: field_types.Text | None = None
+    metrics_jar: field_types.AbsolutePath = f"/opt/activemq-metrics/{EXPORTER}"
+    metrics_archive: field_types.Line | None = None
 
     @model_validator(mode="after")
     def _check_metrics_login(self) -> Self:
-        fields.check_set_together(
+        field_types.check_set_together(
             activemq_metrics_username=self.metrics_username, activemq_metrics_password=self.metrics_password
         )
         return self

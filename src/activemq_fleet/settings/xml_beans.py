@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from activemq_fleet.releases import Release, describe_releases_with
-from activemq_fleet.settings import fields
+from activemq_fleet.settings import field_types
 
 Count = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
@@ -21,13 +21,13 @@ OrUnlimited = Annotated[int, Field(ge=-1, le=(1 << 31) - 1)]
 Milliseconds = Annotated[int, Field(ge=0, le=31_536_000_000)]
 Percent = Annotated[int, Field(ge=1, le=100)]
 Factor = Annotated[float, Field(gt=0, le=1000)]
-Size = fields.Limit
+Size = field_types.Limit
 Word = Annotated[
-    str, fields.matching_text_validator(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")
+    str, field_types.matching_text_validator(r"[A-Za-z][A-Za-z0-9_.-]*", "must be one word that begins with a letter")
 ]
 NamePart = Annotated[
     str,
-    fields.matching_text_validator(
+    field_types.matching_text_validator(
         r"[^\s\"'<&,?>\x00-\x1f${}#]*",
         "must be a part of a destination's name, without spaces, quotes and the characters < > & , ? $ { } #",
     ),
@@ -140,7 +140,7 @@ class BeanWithTypeKey(XmlBean):
 class NamedDestination(XmlBean):
     """A destination written as the XML element ``<queue physicalName="orders"/>``, from the text ``queue://orders``."""
 
-    name: fields.DestinationPattern
+    name: field_types.DestinationPattern
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"name"})
 
     @model_validator(mode="before")
@@ -164,7 +164,7 @@ def _check_no_wildcard(text: str) -> str:
     return text
 
 
-OneDestination = Annotated[fields.DestinationPattern, AfterValidator(_check_no_wildcard)]
+OneDestination = Annotated[field_types.DestinationPattern, AfterValidator(_check_no_wildcard)]
 
 
 class SwitchableBean(XmlBean):
@@ -185,7 +185,7 @@ class DestinationPatternBean(XmlBean):
     Temporary destinations have no name.
     """
 
-    destination: fields.Destination | None = None
+    destination: field_types.Destination | None = None
     kind: Literal["queue", "topic", "temp_queue", "temp_topic"]
     NOT_WRITTEN: ClassVar[frozenset[str]] = frozenset({"destination", "kind"})
 
@@ -228,7 +228,7 @@ def bean_to_xml(bean: XmlBean, release: Release) -> XmlElement | None:
             elements = (bean_to_xml(nested, release) for nested in beans)
             children.append(XmlElement(xml_name, (), tuple(element for element in elements if element is not None)))
         else:
-            attributes.append((xml_name, str(fields.option_text(value))))
+            attributes.append((xml_name, str(field_types.option_text(value))))
     kept = sorted((child for child in children if child.children), key=lambda child: child.name)
     return XmlElement(name, tuple(attributes), tuple(kept))
 
