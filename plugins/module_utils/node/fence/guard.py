@@ -61,7 +61,7 @@ from .decision import (
     StoreCopyingGuardState,
     claim_without_store_copy,
 )
-from .fence_command import FenceCommand, read_fence_command
+from .operator_fence_command import FenceCommand, read_fence_command
 from .generation import (
     GenerationCopyResult,
     copy_store_into_new_generation,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.fence.fence_command import FenceCommand, read_fence_command
+from activemq_fleet.node.fence.operator_fence_command import FenceCommand, read_fence_command
 
 ENVIRONMENT = {"ACTIVEMQ_FENCE_HOST": "o-mq01-b", "ACTIVEMQ_FENCE_PAIR": "o-mq01", "ACTIVEMQ_FENCE_SECRETS": "/x"}
 
