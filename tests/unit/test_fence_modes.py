@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.node.fence.broker_process import ENDED
-from activemq_fleet.node.fence.in_place import unfence_store
+from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
 from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store

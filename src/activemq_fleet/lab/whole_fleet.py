@@ -13,7 +13,7 @@ from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
-from activemq_fleet.node.fence.in_place import unfence_store
+from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
 from activemq_fleet.render import render_agent, render_java_client_files, service
 from activemq_fleet.topology import Broker, Fleet, Pair
 

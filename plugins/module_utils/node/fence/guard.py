@@ -61,7 +61,7 @@ from .decision import (
     StoreCopyingGuardState,
     claim_without_store_copy,
 )
-from .operator_fence_command import FenceCommand, read_fence_command
+from .fence_setup_and_removal import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
 from .generation import (
     GenerationCopyResult,
     copy_store_into_new_generation,
@@ -69,8 +69,8 @@ from .generation import (
     make_first_generation,
     replace_lock_file_by_directory,
 )
-from .in_place import claim_existing_store, move_files_into_generation, record_guard_start, unfence_store
 from .old_generations import remove_and_describe_old_store_copies
+from .operator_fence_command import FenceCommand, read_fence_command
 from .shared_store import (
     BARRIER,
     SHARED_LINK,

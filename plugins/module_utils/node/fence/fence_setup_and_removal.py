@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Converts a store of brokers without a guard to generations, and generations back to such a store."""
+"""Sets up the fence on an existing store of brokers without a guard, and removes the fence again (``--unfence``)."""
 
 from __future__ import annotations
 
