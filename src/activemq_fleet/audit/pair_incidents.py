@@ -32,7 +32,7 @@ from activemq_fleet.audit.takeover_order import (
     clock_corrections,
     to_common_clock,
 )
-from activemq_fleet.node.fence.store_access import WritableAndNewestGenerationNumbers, two_masters_message
+from activemq_fleet.node.fence.store_writers import WritableAndNewestGenerationNumbers, two_masters_message
 
 FLAPS = 3
 WITHIN = timedelta(minutes=10)

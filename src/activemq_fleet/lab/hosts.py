@@ -25,7 +25,7 @@ from activemq_fleet.lab.readiness import is_port_taken, make_connector_probe
 from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths
-from activemq_fleet.node.fence.store_access import (
+from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
     newest_claimed_generation_number,
     writable_generation_number,

@@ -19,7 +19,7 @@ from activemq_fleet.lab.readiness import credentials_for_lab_connection
 from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.lab.stomp import Credentials
-from activemq_fleet.node.fence.store_access import two_masters_message
+from activemq_fleet.node.fence.store_writers import two_masters_message
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render import service

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from activemq_fleet.errors import InputError
-from activemq_fleet.node.fence.store_access import WritableAndNewestGenerationNumbers, two_masters_message
+from activemq_fleet.node.fence.store_writers import WritableAndNewestGenerationNumbers, two_masters_message
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.node.timeouts import SETTLE
 from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, OperationStep, register_operation

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from activemq_fleet.deployment import BrokerFacts
 from activemq_fleet.errors import names_to_text
-from activemq_fleet.node.fence.store_access import (
+from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     two_masters_message,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from activemq_fleet.findings import Finding, error_finding
-from activemq_fleet.node.fence.store_access import (
+from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     two_masters_message,

@@ -18,7 +18,7 @@ from ..config.broker_configuration import read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
 from ..fence.shared_store import FenceError
-from ..fence.store_access import current_store_directory
+from ..fence.store_writers import current_store_directory
 from ..kahadb import remaining_messages
 from ..probe import management
 from ..process.proc import Process, find_broker_process

@@ -21,7 +21,7 @@ from ..config.pending_restart import PendingRestart
 from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
 from ..fence.shared_store import shared_store_directory
-from ..fence.store_access import (
+from ..fence.store_writers import (
     newest_claimed_generation_number,
     recent_generations_made_by_host,
     writable_generation_number,

@@ -9,7 +9,7 @@ import pytest
 
 from activemq_fleet.node.fence.decision import StoreClaim, claim_without_store_copy
 from activemq_fleet.node.fence.shared_store import SharedStore
-from activemq_fleet.node.fence.store_access import (
+from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
     current_store_directory,
