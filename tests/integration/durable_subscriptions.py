@@ -14,7 +14,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.node.fence.store_writers import current_store_directory
+from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX, journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.kept_index import KeptIndex

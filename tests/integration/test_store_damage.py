@@ -15,8 +15,8 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_store_journal
-from activemq_fleet.node.fence.store_writers import current_store_directory
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release

@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.node.fence.decision import StoreClaim
 from activemq_fleet.node.fence.old_generations import remove_and_describe_old_store_copies
-from activemq_fleet.node.fence.shared_store import FenceError, SharedStore
+from activemq_fleet.node.fence.shared_store import FenceError, SharedStore, current_store_directory
 
 TOKENS = ("a" * 32, "b" * 32)
 NODES = ("c" * 32, "d" * 32)
@@ -187,3 +187,14 @@ def test_a_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: 
     monkeypatch.setattr(os, "link", refuses)
     with pytest.raises(FenceError, match=r"a hard link cannot be created in .*: put the store on a file system that"):
         claimed(store, claim_of(1), {})
+
+
+def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:
+    """It leads to a gate while the broker waits, and after it has ended."""
+    assert claimed(store, claim_of(1), {})
+    local = tmp_path / "local"
+    (local / "gate").mkdir(parents=True)
+    (local / "store").symlink_to(local / "gate")
+    (local / "shared").symlink_to(store.directory)
+    assert current_store_directory(str(local / "store")) == store.generation_directory_path(claim_of(1).directory)
+    assert current_store_directory("/srv/activemq/orders") == "/srv/activemq/orders"

@@ -12,7 +12,6 @@ from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.fence.store_writers import (
     WritableAndNewestGenerationNumbers,
     brokers_writing_newest_generation,
-    current_store_directory,
     newest_claimed_generation_number,
     two_masters_message,
     writable_generation_number,
@@ -80,16 +79,6 @@ def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore
             writable_generation_number([path for _, path in open_files_with_descriptors(os.getpid())], store.directory)
             == 1
         )
-
-
-def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:
-    """It leads to a gate while the broker waits, and after it has ended."""
-    local = tmp_path / "fence"
-    (local / "gate").mkdir(parents=True)
-    (local / "store").symlink_to(local / "gate")
-    (local / "shared").symlink_to(store.directory)
-    assert current_store_directory(str(local / "store")) == store.generation_directory_path(NEW)
-    assert current_store_directory("/srv/activemq/orders") == "/srv/activemq/orders"
 
 
 def test_a_claim_that_cannot_be_read_leaves_it_open_what_is_in_force(store: SharedStore) -> None:

@@ -46,6 +46,7 @@ _LONGEST_CLAIM = 1 << 20
 _LONGEST_LIST = 256 << 20
 """Maximum bytes of a list of the messages that arrived during one takeover, with about 200 bytes per message."""
 _LONGEST_TOKEN = 128
+_RECENT_CLAIMS = 200
 # Linux: a lock of the open file. A process loses a lock of its own when it closes any descriptor of the file.
 _F_OFD_SETLK = 37
 _FLOCK = struct.Struct("hhqqi4x")
@@ -502,3 +503,36 @@ class SharedStore:
         Uncopied messages are those that were not copied to the next generation.
         """
         return os.path.join(self._behind, str(number))
+
+
+def current_store_directory(store: str) -> str:
+    """Return the directory with the current kahaDB files of a store.
+
+    ``store`` is the path in a broker's configuration. With a guard this is the generation in force, whatever the target
+    of the guard's link. Raises OSError, FenceError.
+    """
+    directory = shared_store_directory(store)
+    if directory == store:
+        return store
+    shared = SharedStore(directory)
+    highest = shared.highest_claim()
+    return shared.generation_directory_path(highest.directory) if highest else directory
+
+
+def recent_generations_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:
+    """Return a list of the generations that a guard of this host made, among the newest 200 claims of a shared store.
+
+    Generations are copies of the store. Each is a dict with its ``number`` and the time ``made`` in seconds since the
+    epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
+    ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
+    """
+    shared = SharedStore(store)
+    made = []
+    with suppress(FileNotFoundError, FenceError):
+        node, highest = claimant_name_of_this_machine(guard_state_directory), shared.highest_claim()
+        newest = highest.number if highest else 0
+        for number in range(max(1, newest - _RECENT_CLAIMS), newest + 1):
+            claim, claim_record = shared.read_claim_and_details(number)
+            if claim.node == node and "made" in claim_record:
+                made.append({"number": number, "made": claim_record["made"]})
+    return made

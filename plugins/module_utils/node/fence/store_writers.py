@@ -8,22 +8,16 @@ guard it does no harm, because it can write only to a generation that a later cl
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..kahadb.index import is_store_file
 from .shared_store import (
     FenceError,
     SharedStore,
-    claimant_name_of_this_machine,
     parse_generation_number,
-    shared_store_directory,
 )
-
-_NEWEST = 200
 
 
 @dataclass(frozen=True)
@@ -90,36 +84,3 @@ def newest_claimed_generation_number(store: str) -> int | None:
     except FenceError:
         return None
     return highest.number if highest and shared.generation_directory_path(highest.directory) != shared.directory else 0
-
-
-def current_store_directory(store: str) -> str:
-    """Return the directory with the current kahaDB files of a store.
-
-    ``store`` is the path in a broker's configuration. With a guard this is the generation in force, whatever the target
-    of the guard's link. Raises OSError, FenceError.
-    """
-    directory = shared_store_directory(store)
-    if directory == store:
-        return store
-    shared = SharedStore(directory)
-    highest = shared.highest_claim()
-    return shared.generation_directory_path(highest.directory) if highest else directory
-
-
-def recent_generations_made_by_host(store: str, guard_state_directory: str) -> list[dict[str, Any]]:
-    """Return a list of the generations that a guard of this host made, among the newest 200 claims of a shared store.
-
-    Generations are copies of the store. Each is a dict with its ``number`` and the time ``made`` in seconds since the
-    epoch; the oldest is first. A guard is the process that starts a broker and fences its store;
-    ``guard_state_directory`` is its directory on the host's own disk. Empty where no guard has run. Raises OSError.
-    """
-    shared = SharedStore(store)
-    made = []
-    with contextlib.suppress(FileNotFoundError, FenceError):
-        node, highest = claimant_name_of_this_machine(guard_state_directory), shared.highest_claim()
-        newest = highest.number if highest else 0
-        for number in range(max(1, newest - _NEWEST), newest + 1):
-            claim, claim_record = shared.read_claim_and_details(number)
-            if claim.node == node and "made" in claim_record:
-                made.append({"number": number, "made": claim_record["made"]})
-    return made

@@ -17,8 +17,7 @@ from typing import Any
 from ..config.broker_configuration import read_deployed_configuration
 from ..config.versions import ConfigurationPaths
 from ..errors import NodeError
-from ..fence.shared_store import FenceError
-from ..fence.store_writers import current_store_directory
+from ..fence.shared_store import FenceError, current_store_directory
 from ..kahadb import remaining_messages
 from ..probe import management
 from ..process.proc import Process, find_broker_process

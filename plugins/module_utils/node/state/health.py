@@ -20,10 +20,9 @@ from ..config.broker_configuration import was_store_ever_used
 from ..config.pending_restart import PendingRestart
 from ..config.versions import ConfigurationPaths, InstalledVersion, read_installed_configuration
 from ..errors import NodeError
-from ..fence.shared_store import shared_store_directory
+from ..fence.shared_store import recent_generations_made_by_host, shared_store_directory
 from ..fence.store_writers import (
     newest_claimed_generation_number,
-    recent_generations_made_by_host,
     writable_generation_number,
 )
 from ..files.disk import Owner
