@@ -1,6 +1,6 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with which the guard starts its broker, writes to the log, and starts its own program again."""
+"""Functions with which the guard starts and stops its broker, writes to the log, and starts its own program again."""
 # pylint: disable=ansible-bad-function # The package also runs without Ansible, which has no run_command there.
 
 from __future__ import annotations
@@ -36,6 +36,18 @@ def start_broker(command: list[str], inherited: tuple[int, ...]) -> subprocess.P
             os._exit(ENDED)
 
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, preexec_fn=die_with_guard)
+
+
+def signal_broker(broker: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to the broker's process if it still runs."""
+    if broker.poll() is None:
+        broker.send_signal(number)
+
+
+def kill_broker(broker: subprocess.Popen[bytes]) -> None:
+    """Kill the broker's process if it still runs, and wait until it has ended."""
+    signal_broker(broker, signal.SIGKILL)
+    broker.wait()
 
 
 def print_to_unit_log(text: str) -> None:

@@ -51,7 +51,15 @@ from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import current_account
 from ..process.systemd import notify_systemd
-from .broker_process import ENDED, command_to_start_guard, exit_status_of_return_code, print_to_unit_log, start_broker
+from .broker_process import (
+    ENDED,
+    command_to_start_guard,
+    exit_status_of_return_code,
+    kill_broker,
+    print_to_unit_log,
+    signal_broker,
+    start_broker,
+)
 from .decision import (
     FenceCommandGuardState,
     FenceEvidence,
@@ -310,13 +318,13 @@ class Guard:
         self._prepare()
         disk.set_symlink_target(os.path.join(self._local, SHARED_LINK), self._store.directory)
         self._close_gate()
-        self._broker = start_broker(command, (alive,))
-        signal.signal(signal.SIGTERM, lambda *_unused: self._send(signal.SIGTERM))
+        self._broker = broker = start_broker(command, (alive,))
+        signal.signal(signal.SIGTERM, lambda *_unused: signal_broker(broker, signal.SIGTERM))
         try:
             fence = FenceCommandGuardState(self._node) if self._command else StoreCopyingGuardState(self._node)
-            return exit_status_of_return_code(self._watch(fence, self._broker))
+            return exit_status_of_return_code(self._watch(fence, broker))
         finally:
-            self._kill()
+            kill_broker(broker)
             # Recorded before the lock is released, so that the other node makes its generation without copies.
             with contextlib.suppress(OSError, FenceError):
                 self._note_ends(max(self._store.claim_numbers(), default=0))
@@ -341,7 +349,7 @@ class Guard:
             step = fence.next_guard_step(self._look(at_end=fence.serves is None))
             notify_systemd("WATCHDOG=1")
             if step.action is GuardAction.END:
-                self._kill()
+                kill_broker(broker)
                 print_to_unit_log(f"the guard killed the broker, because {step.reason}. This node restarts as standby")
                 return ENDED
             try:
@@ -589,12 +597,3 @@ class Guard:
         """Point the store's link to a directory in which ``lock`` is a directory: no broker can acquire the lock."""
         os.makedirs(os.path.join(self._gate, "lock"), 0o750, exist_ok=True)
         disk.set_symlink_target(self._link, self._gate)
-
-    def _send(self, number: signal.Signals) -> None:
-        if self._broker and self._broker.poll() is None:
-            self._broker.send_signal(number)
-
-    def _kill(self) -> None:
-        if self._broker:
-            self._send(signal.SIGKILL)
-            self._broker.wait()
