@@ -24,10 +24,10 @@ from activemq_agent.handling import MessageHandlerRunner
 from activemq_agent.journal_files import DIRECTORY, ExportedJournalFiles
 from activemq_agent.logs import LogInterface, make_log
 from activemq_agent.metrics import Metrics
-from activemq_agent.notify import StallDetector, SystemdNotifier
 from activemq_agent.publishing import Publisher
 from activemq_agent.store import Store
 from activemq_agent.subscribing import Subscriber
+from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 if TYPE_CHECKING:
     from activemq_agent.config import Config

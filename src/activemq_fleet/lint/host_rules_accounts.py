@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet.lint.document import Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.hosts import HostView
-from activemq_fleet.node.process.systemd import watchdog_service_name
+from activemq_fleet.node.process.service_names import watchdog_service_name
 
 if TYPE_CHECKING:
     from activemq_fleet.node.state.evidence import MachineFacts

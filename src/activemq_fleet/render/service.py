@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from activemq_fleet.addresses import join_host_port
-from activemq_fleet.node.process.systemd import watchdog_service_name
+from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.render.engine import (
     escape_systemd_value,

@@ -25,7 +25,7 @@ from pydantic_core import core_schema
 
 from activemq_fleet.addresses import join_host_port, parse_address_and_tls, parse_listening_address, validated_host_name
 from activemq_fleet.errors import text_required_message
-from activemq_fleet.node.process.systemd import WATCHDOG_SUFFIX
+from activemq_fleet.node.process.service_names import WATCHDOG_SUFFIX
 from activemq_fleet.releases import example_release
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client
-from activemq_agent.notify import SystemdNotifier
 from activemq_agent.service import Service
+from activemq_agent.systemd_watchdog import SystemdNotifier
 from tests import waiting
 
 from .logged import Lines, make_config

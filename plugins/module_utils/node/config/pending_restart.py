@@ -17,7 +17,7 @@ from ..files import disk
 from ..files.untrusted_paths import UntrustedPathError, read_file
 from ..foreign_data import parse_json
 from ..process.proc import Process, boot_id, find_broker_process, seconds_since_boot
-from ..process.systemd import WATCHDOG_SUFFIX
+from ..process.service_names import WATCHDOG_SUFFIX
 from .configuration_archive import ConfigurationFile
 from .versions import ConfigurationPaths, InstalledVersion
 

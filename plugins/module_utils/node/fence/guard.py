@@ -50,7 +50,7 @@ from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
 from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import current_account
-from ..process.systemd import notify_systemd
+from ..process.systemd_notification import notify_systemd
 from .broker_process import (
     ENDED,
     command_to_start_guard,

@@ -27,7 +27,7 @@ from ..observer import observe_broker, probe_connectors_until_first_silent
 from ..printable import escape_unprintable
 from ..probe.settling import READY, ReadinessDetector
 from ..process.proc import find_broker_process, guard_pid_of_broker, properties_of_systemd_units
-from ..process.systemd import watchdog_service_name
+from ..process.service_names import watchdog_service_name
 from ..process.taken_ports import taken_ports
 from ..text_lines import split_lines
 from ..timeouts import HUNG

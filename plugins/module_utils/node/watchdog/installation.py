@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..errors import NodeError
 from ..files import disk
-from ..process.systemd import watchdog_service_name
+from ..process.service_names import watchdog_service_name
 from ..text_lines import split_lines
 
 _SHOWN = "LoadState,ActiveState,UnitFileState,NeedDaemonReload"

@@ -47,7 +47,7 @@ from ..process.proc import (
     seconds_since_boot,
     send_signal,
 )
-from ..process.systemd import notify_systemd
+from ..process.systemd_notification import notify_systemd
 from ..protocols import supports_round_trip
 from ..textfile import MetricSample, to_prometheus_text
 from ..timeouts import MISSES, PROBE, WATCH_INTERVAL

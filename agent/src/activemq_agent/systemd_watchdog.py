@@ -1,6 +1,6 @@
-"""Report the agent's state to systemd: READY, STATUS, WATCHDOG, STOPPING (sd_notify(3)).
+"""Decides when the agent reports to systemd's watchdog: the interval, and whether a loop of the agent is stalled.
 
-Without systemd nothing is sent.
+The notifier also sends READY, STATUS and STOPPING. ``systemd_notification`` contains the code of the socket.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from activemq_agent.systemd import notify_systemd
+from activemq_agent.systemd_notification import notify_systemd
 
 
 class SystemdNotifier:

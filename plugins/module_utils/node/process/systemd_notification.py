@@ -1,23 +1,12 @@
 # Copyright: the activemq.fleet authors
 # SPDX-License-Identifier: Apache-2.0
-"""Report the state of a service to systemd, and name the services of a broker."""
+"""Sends a service's state to the socket of systemd (sd_notify(3))."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Mapping
-
-WATCHDOG_SUFFIX = "-watchdog"
-"""The end of the name of each watchdog's service. No instance has a name with this suffix."""
-
-
-def watchdog_service_name(instance: str) -> str:
-    """Return the name of the systemd service of a broker's watchdog, without ``.service``.
-
-    ``instance`` is the systemd instance of the broker. Its program and its runtime directory have the same name.
-    """
-    return f"{instance}{WATCHDOG_SUFFIX}"
 
 
 def notify_systemd(*assignments: str, environment: Mapping[str, str] | None = None) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_agent.notify import StallDetector, SystemdNotifier
+from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])

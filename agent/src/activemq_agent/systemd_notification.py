@@ -1,0 +1,1 @@
+../../../plugins/module_utils/node/process/systemd_notification.py
