@@ -11,7 +11,7 @@ from typing import Any
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.fence.shared_store import current_store_directory
 from activemq_fleet.node.timeouts import READY
-from activemq_fleet.render.service import kahadb_directory_in_xml
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from scripts.attacks.clients import MESSAGES_A_MEGABYTE, fill
 
 HOSTS = ("store-mq01-a.example.com", "store-mq01-b.example.com")

@@ -26,7 +26,7 @@ from activemq_fleet.errors import LabError
 from activemq_fleet.lab.freeze import lock_file_path, replace_lock_file
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.polling import poll_until_true
-from activemq_fleet.render.service import kahadb_directory_in_xml
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from scripts.attacks.clients import wait_until
 from scripts.attacks.store_image import StoreImage
 

@@ -32,7 +32,7 @@ from activemq_fleet.lint.repairs import FileRepair, repair_content
 from activemq_fleet.lint.suppressions import waive_suppressed_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import ACTIVEMQ_XML, render_activemq_xml_document
-from activemq_fleet.render.service import kahadb_directory_in_xml
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from activemq_fleet.routes import route_findings, routes_without_refused_links
 from activemq_fleet.schema import CORE, CompiledActivemqXsd, UnreadableXmlError, XmlDocument
 from activemq_fleet.settings.host_settings import WaiverSettings

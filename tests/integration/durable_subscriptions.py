@@ -19,7 +19,7 @@ from activemq_fleet.node.kahadb import journal
 from activemq_fleet.node.kahadb.index import INDEX, journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
 from activemq_fleet.releases import Release
-from activemq_fleet.render.service import kahadb_directory_in_xml
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
 

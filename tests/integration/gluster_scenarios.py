@@ -27,7 +27,7 @@ from activemq_fleet.node.fence.old_generations import uncopied_messages
 from activemq_fleet.node.fence.replay import ReplayConnection
 from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.watchdog.watchdog import Watchdog, _options
-from activemq_fleet.render.service import broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from scripts.attacks.clients import consume, sending
 from tests.integration.gluster import GlusterFS
 from tests.integration.labs import pair, processes_of, write_inventory

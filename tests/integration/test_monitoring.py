@@ -25,9 +25,9 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompConnection, StompTimeout
 from activemq_fleet.node.watchdog.program import watchdog_program as pack
 from activemq_fleet.render import render_broker
+from activemq_fleet.render.broker_paths import METRICS, broker_directory_paths
 from activemq_fleet.render.jmx_exporter import broker_configuration_fingerprint
 from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
-from activemq_fleet.render.service import METRICS, broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.integration.agents import PROGRAM, Agent
 from tests.integration.conftest import LabOf

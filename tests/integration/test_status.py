@@ -14,7 +14,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from activemq_fleet.render.service import broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.monitored import make_key

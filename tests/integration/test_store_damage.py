@@ -20,8 +20,7 @@ from activemq_fleet.node.fence.store_inspection import StoreInspection, inspect_
 from activemq_fleet.node.kahadb.index import journal_file_numbers_for_recovery
 from activemq_fleet.node.kahadb.journal import data_file_number
 from activemq_fleet.releases import Release
-from activemq_fleet.render import service
-from activemq_fleet.render.service import kahadb_directory_in_xml
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from tests.integration.labs import write_inventory
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further, in_every_situation
@@ -181,7 +180,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 def test_broker_without_both_fails_then_starts_without_messages_after_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.hosts.repair_store_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
             with pytest.raises(LabError, match="stopped while it was starting"):
@@ -273,7 +272,7 @@ def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, releas
 def test_a_broker_loses_what_it_writes_behind_moved_acknowledgements(
     tmp_path: Path, release: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.hosts.repair_store_command", lambda _broker: ())
     with moved_acks_store(tmp_path, release, **more) as killed:
         assert killed.lost_after_two_kills() == killed.sent[COUNT:]
 

@@ -344,7 +344,7 @@ def test_no_default_of_a_placeholder_for_a_password_is_copied(value: str, place:
 
 def test_a_password_among_java_options_is_a_secret(tmp_path: Path) -> None:
     first = adoption_of(fill(tmp_path / "first", {"conf/activemq.xml": document()}))
-    from activemq_fleet.render.service import java_options
+    from activemq_fleet.render.java_command import java_options
 
     words = [*java_options(first.fleet.brokers[0]), "-Djavax.net.ssl.keyStorePassword=geheim", "-Dx=y"]
     env = f'# written by activemq.fleet\nACTIVEMQ_BASE=/var/lib/activemq/activemq\nACTIVEMQ_OPTS="{" ".join(words)}"\n'

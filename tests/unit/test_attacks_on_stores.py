@@ -19,7 +19,7 @@ import pytest
 from activemq_fleet import deployment
 from activemq_fleet.node.collect import thread_dumps
 from activemq_fleet.node.process import proc as processes
-from activemq_fleet.render.service import broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
 from tests.unit.attackers import BROKER, common_directory, do_as, needs_root, owned_directory

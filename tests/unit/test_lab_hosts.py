@@ -15,12 +15,9 @@ from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.probe.connector_probe import ProbeAnswer
-from activemq_fleet.render.service import (
-    environment_file_relative_path,
-    kahadb_directory_in_xml,
-    systemd_unit_relative_path,
-    unit_environment_and_log_files,
-)
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
+from activemq_fleet.render.environment_file import environment_file_relative_path
+from activemq_fleet.render.systemd_units import systemd_unit_relative_path, unit_environment_and_log_files
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 

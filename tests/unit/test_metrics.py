@@ -15,9 +15,9 @@ from activemq_fleet.errors import ArtifactError, SettingsError
 from activemq_fleet.node.state import operation_record
 from activemq_fleet.node.textfile import MetricSample, to_prometheus_text
 from activemq_fleet.render import SECRET_FILES, render_broker, render_fleet
+from activemq_fleet.render.java_command import java_options
 from activemq_fleet.render.monitoring import ALERTS, alert_rules_yaml
 from activemq_fleet.render.monitoring.dashboards import DASHBOARDS, dashboard_files
-from activemq_fleet.render.service import java_options
 from activemq_fleet.topology import Broker, build_fleet
 from scripts import alerts_page
 from tests.unit.fleets import fleet, hosts, rules

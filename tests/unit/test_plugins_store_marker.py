@@ -10,7 +10,7 @@ from ansible_collections.activemq.fleet.plugins.modules import store_marker as s
 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.kahadb import store_marker
-from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.render.broker_paths import STORE_MARKER
 
 
 def test_the_marker_is_the_one_that_the_unit_looks_for() -> None:

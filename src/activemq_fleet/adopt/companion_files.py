@@ -12,7 +12,7 @@ from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import is_console_import
 from activemq_fleet.node.masking import is_secret_name
 from activemq_fleet.node.text_lines import split_lines
-from activemq_fleet.render.service import java_options
+from activemq_fleet.render.java_command import java_options
 from activemq_fleet.topology import Fleet
 
 _OURS = "written by activemq.fleet"

@@ -16,13 +16,13 @@ from activemq_fleet.adopt.xml_diff import PLACEHOLDERS, ComparedElement
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.uri import Uri
 from activemq_fleet.profiles import NONE, PURE, SHARED_FILE, SHARED_JDBC
-from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.render.broker_paths import STORE_MARKER
 
 # Where people mount what two machines share.
 _SHARED_PATH = re.compile(r"^/(?:srv|mnt|nfs|net|shared|media|cluster)/|nfs|shared|gfs|san\b", re.IGNORECASE)
 REPLICATION = "replication"
 _FENCED_PATH = "/data/fence/store"
-"""The end of a KahaDB directory that is the link of a guard (``render.service.kahadb_directory_in_xml``)."""
+"""The end of a KahaDB directory that is the link of a guard (``render.broker_paths.kahadb_directory_in_xml``)."""
 _KAHADB = ("kahaDB", "mKahaDB")
 _LOCKED = ("lockKeepAlivePeriod", "databaseLockedWaitDelay")
 

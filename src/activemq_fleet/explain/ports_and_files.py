@@ -5,12 +5,9 @@ from __future__ import annotations
 from activemq_fleet.explain.explanation import ExplanationEntry, ExplanationSection, variable_entry
 from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.render import file_mode_of, render_broker
-from activemq_fleet.render.service import (
-    broker_directory_paths,
-    environment_file_relative_path,
-    systemd_unit_relative_path,
-    watchdog_unit_relative_path,
-)
+from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.environment_file import environment_file_relative_path
+from activemq_fleet.render.systemd_units import systemd_unit_relative_path, watchdog_unit_relative_path
 from activemq_fleet.settings.host_settings import PREFIX, HostSettings
 from activemq_fleet.topology import Broker, Connector, Fleet
 

@@ -14,7 +14,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.node.fence.shared_store import recent_generations_made_by_host
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
-from activemq_fleet.render.service import guard_state_directory
+from activemq_fleet.render.broker_paths import guard_state_directory
 from activemq_fleet.topology import Broker
 
 

@@ -39,7 +39,7 @@ from activemq_fleet.lab.log_tail import LOG
 from activemq_fleet.lab.loopback_overlay import MARK, fleet_for_clients
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.node.state.fault_kinds import FaultKind
-from activemq_fleet.render.service import broker_directory_paths
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 
 METRICS = "metrics.json"

@@ -12,7 +12,7 @@ from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.state import require_lab_state
 from activemq_fleet.node.process.proc import activemq_bases_in_command, process_ids
 from activemq_fleet.node.state.broker_status import gather_broker_status
-from activemq_fleet.render import service
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.status import FleetStatus, fleet_status
 from activemq_fleet.topology import Fleet
 
@@ -36,9 +36,7 @@ def lab_status(fleet: Fleet, hosts: Collection[str], chosen: Collection[str], ti
     within ``timeout`` seconds is unreachable. It delays no other broker.
     """
     began = time.monotonic()
-    bases = {
-        broker.host: service.broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts
-    }
+    bases = {broker.host: broker_directory_paths(broker).base for broker in fleet.brokers if broker.host in hosts}
     deadline = began + timeout + _ONE * len(bases)
     evidence: dict[str, dict[str, Any]] = {}
     # Each in a process: reading a store may hang in the kernel, and what is read of one is not of the next.

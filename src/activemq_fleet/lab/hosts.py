@@ -36,7 +36,15 @@ from activemq_fleet.node.observer import observe_broker
 from activemq_fleet.node.process.held_by_process import process_account_listens_on_one_of
 from activemq_fleet.node.process.proc import Process, open_files_with_descriptors, read_process
 from activemq_fleet.node.timeouts import LAB_PROBE
-from activemq_fleet.render import service
+from activemq_fleet.render.broker_paths import broker_directory_paths
+from activemq_fleet.render.environment_file import environment_variables
+from activemq_fleet.render.java_command import arguments_after_java_options, java_options
+from activemq_fleet.render.systemd_units import (
+    commands_before_start,
+    copy_store_index_command,
+    guard_command,
+    repair_store_command,
+)
 from activemq_fleet.topology import Broker, Fleet
 
 _GUARD = (sys.executable, "-m", "activemq_fleet.node.fence.start_guard")
@@ -80,7 +88,7 @@ class LabBrokers:
 
     def data_directory(self, broker: Broker) -> Path:
         """Return the data directory of a broker of the lab."""
-        return Path(service.broker_directory_paths(broker).data)
+        return Path(broker_directory_paths(broker).data)
 
     def log_path(self, broker: Broker) -> Path:
         """Return the path of the log file of a broker of the lab."""
@@ -122,7 +130,7 @@ class LabBrokers:
         """Return the installed configuration of a version. Raises LabError when it cannot be read."""
         key = broker.host, version
         if key not in self._configurations:
-            installed = ConfigurationPaths(service.broker_directory_paths(broker).base)
+            installed = ConfigurationPaths(broker_directory_paths(broker).base)
             try:
                 self._configurations[key] = read_deployed_configuration(installed, version)
             except (OSError, ParseError) as error:
@@ -191,7 +199,7 @@ class LabBrokers:
     def installed_version(self, broker: Broker) -> str | None:
         """Return the installed version of a broker's files; None if nothing is installed."""
         try:
-            return os.path.basename(os.readlink(service.broker_directory_paths(broker).current))
+            return os.path.basename(os.readlink(broker_directory_paths(broker).current))
         except OSError:
             return None
 
@@ -228,9 +236,9 @@ class LabBrokers:
             )
         # A pure slave's command connects to its master by a name that only the lab's JVMs can resolve: Startup waits.
         if not broker.ha_profile.replicates:
-            for before in service.commands_before_start(broker):
+            for before in commands_before_start(broker):
                 processes.run_command_before_start(broker.host, before)
-        _, *mend_store = service.repair_store_command(broker) or ("",)
+        _, *mend_store = repair_store_command(broker) or ("",)
         if mend_store:
             done = subprocess.run(
                 [*_GUARD, *mend_store], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -240,19 +248,19 @@ class LabBrokers:
                     f"{broker.host}: the broker is not started, because the check of its store failed. Correct this "
                     f"error, and start the broker again: {done.stdout.strip()}"
                 )
-        java = [self.lab.java, *service.java_options(broker), *_arguments(broker, self.lab.software)]
-        _, *guard = service.guard_command(broker) or ("",)
+        java = [self.lab.java, *java_options(broker), *_arguments(broker, self.lab.software)]
+        _, *guard = guard_command(broker) or ("",)
         command = [*_GUARD, *guard, *java] if guard else java
         run = processes.launch_broker(
             self.layout,
             broker.host,
             command,
-            service.environment_variables(broker),
+            environment_variables(broker),
             self.data_directory(broker),
             version,
             broker.release.text,
         )
-        _, *keep_index = service.copy_store_index_command(broker) or ("",)
+        _, *keep_index = copy_store_index_command(broker) or ("",)
         if keep_index:
             quiet = subprocess.DEVNULL
             subprocess.run([*_GUARD, *keep_index, str(run.pid)], stdin=quiet, stdout=quiet, stderr=quiet, check=False)
@@ -295,7 +303,7 @@ def _arguments(broker: Broker, software: Mapping[str, InstalledRelease]) -> Iter
     A class path of jars replaces the start jar where the software is not a whole distribution.
     """
     broker_software = software[broker.release.text]
-    for argument in service.arguments_after_java_options(broker):
+    for argument in arguments_after_java_options(broker):
         if broker_software.whole:
             yield argument
         elif argument == "start":

@@ -32,7 +32,7 @@ from activemq_fleet.lab.whole_fleet import (
 )
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
-from activemq_fleet.render import service
+from activemq_fleet.render.systemd_units import STOP_TIMEOUT
 from activemq_fleet.topology import AGENTS, BALANCERS, Fleet
 
 _HANDOVER = 10.0
@@ -255,7 +255,7 @@ class Lab(ReadOnlyLab):
         with self.record_operation_begin_and_end("lab stop", host):
             peer = self.fleet.broker(broker.peer) if broker.peer else None
             hands_over = peer is not None and self._hosts.is_alive(peer)
-            grace = 0 if broker.ha_profile.needs_resync else service.STOP_TIMEOUT
+            grace = 0 if broker.ha_profile.needs_resync else STOP_TIMEOUT
             processes.terminate_processes([self._hosts.require_running_process(broker)], grace=grace)
             if peer is not None and hands_over:
                 poll_until_true(lambda: self._hosts.observe_broker(peer).state == "active", _HANDOVER)

@@ -26,7 +26,8 @@ from activemq_fleet.node.config.vendor_files import shipped_configuration_files
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install import configuration_install
 from activemq_fleet.releases import Release
-from activemq_fleet.render import render_activemq_xml_documents_by_host, service
+from activemq_fleet.render import render_activemq_xml_documents_by_host
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet
 from activemq_fleet.topology.inventory_rules import inventory_warning_lines
 
@@ -189,7 +190,7 @@ def install_broker_configuration(broker: Broker, software: InstalledRelease) -> 
     tree: dict[str, ConfigurationFile] = shipped_configuration_files(software.home) if software.whole else {}
     for path, file in files_to_deploy(broker).items():
         tree[path] = ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
-    base = service.broker_directory_paths(broker).base
+    base = broker_directory_paths(broker).base
     try:
         return configuration_install.install_configuration(base, tree, configuration_install.Owners()).version
     except NodeError as error:

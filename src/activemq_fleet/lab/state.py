@@ -10,7 +10,7 @@ from typing import Any
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
-from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.render.broker_paths import STORE_MARKER
 from activemq_fleet.topology import Broker, Fleet, build_fleet
 
 _FORMAT = 1

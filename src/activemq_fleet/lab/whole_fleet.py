@@ -14,7 +14,8 @@ from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair
 from activemq_fleet.node.config.versions import ConfigurationPaths, read_installed_configuration
 from activemq_fleet.node.fence.fence_setup_and_removal import unfence_store
-from activemq_fleet.render import render_agent, render_java_client_files, service
+from activemq_fleet.render import render_agent, render_java_client_files
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.topology import Broker, Fleet, Pair
 
 _NAMED_FILES = 4  # in the line of a restart
@@ -103,7 +104,7 @@ def _describe_change(hosts: LabBrokers, broker: Broker, version: str) -> str:
         )
     if run.release not in ("", broker.release.text):
         return f"the release of {broker.host} changes from {run.release} to {broker.release.text}"
-    layout = ConfigurationPaths(service.broker_directory_paths(broker).base)
+    layout = ConfigurationPaths(broker_directory_paths(broker).base)
     before, after = (read_installed_configuration(layout.directory(name)) for name in (run.version, version))
     if before is None or after is None:
         return f"the configuration of {broker.host} has changed"

@@ -21,7 +21,7 @@ from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.timeouts import HUNG, SETTLE
 from activemq_fleet.profiles import PROFILES, HighAvailabilityProfile
-from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.render.broker_paths import STORE_MARKER
 
 _BLINK = 4.0  # clocks that are read at one moment are read one after the other
 _RETURN = 30.0  # longer than an interrupted switchover leaves a broker stopped

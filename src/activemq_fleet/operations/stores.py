@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from activemq_fleet.node.state.evidence import StoreMarkerEvidence
 from activemq_fleet.operations.requests import Decision, OperationDecisionRequest, RefusalError, register_operation
-from activemq_fleet.render.service import STORE_MARKER
+from activemq_fleet.render.broker_paths import STORE_MARKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import console, fence, jmx_access, jmx_exporter, service
+from activemq_fleet.render import console, fence, jmx_access, jmx_exporter
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD, agent_files, java_client_files
+from activemq_fleet.render.broker_paths import METRICS
 from activemq_fleet.render.credentials import PATH as CREDENTIALS
 from activemq_fleet.render.credentials import credentials_file_content
 from activemq_fleet.render.haproxy import HAPROXY, balancer_files
 from activemq_fleet.render.index import fleet_json
 from activemq_fleet.render.secrets import SecretSource
+from activemq_fleet.render.systemd_units import unit_environment_and_log_files
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Agent, Balancer, Broker, Fleet
 
@@ -44,7 +46,7 @@ SECRET_FILES = frozenset(
         CONFIGURATION,
         fence.SECRETS,
         jmx_access.PASSWORDS,
-        service.METRICS,
+        METRICS,
         *console.SECRET_FILES,
     }
 )
@@ -100,7 +102,7 @@ def _render_broker(broker: Broker, *, reveal: bool) -> tuple[dict[str, bytes], d
 
     Files without secrets are rendered once.
     """
-    plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **service.unit_environment_and_log_files(broker)}
+    plain = {ACTIVEMQ_XML: render_activemq_xml_bytes(broker), **unit_environment_and_log_files(broker)}
     hidden = SecretSource(broker.host)
     masked = _with_extra_files(broker, {**_files_with_secrets(broker, hidden), **plain})
     revealed: dict[str, bytes] = {}
@@ -127,7 +129,7 @@ def _files_with_secrets(broker: Broker, secrets: SecretSource) -> dict[str, byte
 
 def _with_extra_files(broker: Broker, files: dict[str, bytes]) -> dict[str, bytes]:
     """Return the files with those of ``activemq_extra_files``. Raises SettingsError for a path that is taken."""
-    reserved = (service.METRICS,) if broker.settings.metrics else ()
+    reserved = (METRICS,) if broker.settings.metrics else ()
     for position, extra in enumerate(broker.settings.extra_files):
         for path in (*files, *reserved):
             if f"{path}/".startswith(f"{extra.path}/") or extra.path.startswith(f"{path}/"):

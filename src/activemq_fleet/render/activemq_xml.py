@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from activemq_fleet import uris
-from activemq_fleet.render import elements, service
+from activemq_fleet.render import elements
+from activemq_fleet.render.broker_paths import kahadb_directory_in_xml
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.fragments import merge_xml_fragments
 from activemq_fleet.render.jmx_access import management_context_values
@@ -248,7 +249,7 @@ def _store_elements(broker: Broker) -> _Store:
     stores = elements.multi_kahadb_element(broker)
     name, parts = (stores.name, stores.children) if stores else ("kahaDB", ())
     store_attributes = stores.attributes if stores else elements.kahadb_attributes(broker)
-    directory: Attributes = (("directory", service.kahadb_directory_in_xml(broker)), *store_attributes)
+    directory: Attributes = (("directory", kahadb_directory_in_xml(broker)), *store_attributes)
     if not broker.ha_profile.shares_store_directory:
         return _Store(name, directory, parts=parts)
     wait = acquire or 1000

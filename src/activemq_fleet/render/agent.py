@@ -6,7 +6,7 @@ from activemq_fleet import uris
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import SecretSource
-from activemq_fleet.render.service import protect_home_value
+from activemq_fleet.render.systemd_units import protect_home_value
 from activemq_fleet.settings.agent import VARIABLES
 from activemq_fleet.topology import Agent, Group
 

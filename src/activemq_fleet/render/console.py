@@ -18,9 +18,9 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.releases import Release
+from activemq_fleet.render.broker_paths import broker_directory_paths
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import SecretSource
-from activemq_fleet.render.service import broker_directory_paths
 from activemq_fleet.topology import Account, Broker
 
 ADMINS = "admins"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from activemq_fleet.render import service
+from activemq_fleet.render.broker_paths import FENCE_COMMAND, broker_directory_paths
 from activemq_fleet.render.secrets import SecretSource
 from activemq_fleet.topology import Broker
 
@@ -22,7 +22,7 @@ def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, byte
     command = broker.settings.fence_command
     if command is None or not broker.calls_fence_command:
         return {}
-    current = service.broker_directory_paths(broker).current
+    current = broker_directory_paths(broker).current
     call = {
         "argv": list(command.argv),
         "timeout": command.timeout,
@@ -36,4 +36,4 @@ def fence_command_files(broker: Broker, secrets: SecretSource) -> dict[str, byte
         f"{name}={shlex.quote(secrets.secret_text(f'activemq_fence_command.secrets.{name}', value))}\n"
         for name, value in command.secrets.items()
     ]
-    return {service.FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}
+    return {FENCE_COMMAND: (json.dumps(call, indent=1) + "\n").encode(), SECRETS: "".join(lines).encode()}

@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from activemq_fleet.render.broker_paths import METRICS
 from activemq_fleet.render.engine import render_template
 from activemq_fleet.render.secrets import SecretSource
-from activemq_fleet.render.service import METRICS
 from activemq_fleet.topology import Broker
 
 DEAD_LETTERS = "queue://ActiveMQ.DLQ"

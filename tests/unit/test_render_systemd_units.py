@@ -1,4 +1,4 @@
-"""How a broker runs on its host: environment file, logging, unit."""
+"""How a broker runs on its host: directories, java command, units, guard and watchdog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from activemq_fleet.errors import SettingsError
-from activemq_fleet.render import SECRET_FILES, render_broker, service
+from activemq_fleet.render import SECRET_FILES, render_broker
+from activemq_fleet.render.broker_paths import (
+    STORE_MARKER,
+    BrokerPaths,
+    broker_directory_paths,
+    kahadb_directory_in_xml,
+)
+from activemq_fleet.render.debian_package import apt_packages
 from activemq_fleet.render.engine import escape_systemd_word
+from activemq_fleet.render.java_command import arguments_after_java_options, java_options
+from activemq_fleet.render.systemd_units import (
+    guard_command,
+    systemd_unit_relative_path,
+    unit_environment_and_log_files,
+    watchdog_unit_relative_path,
+)
 from activemq_fleet.topology import Broker, build_fleet
-from tests.unit.fleets import fleet, hosts
+from tests.unit.fleets import hosts
+from tests.unit.rendered_units import broker, unit, value, values
 
 HOST = "o-mq01-a"
 JDBC = {
@@ -34,23 +48,6 @@ JDBC = {
 }
 
 
-def broker(release: str = "5.18.3", node: str = "a", **variables: Any) -> Broker:
-    return fleet("o-mq01", release=release, **variables).broker(f"o-mq01-{node}")
-
-
-def unit(of: Broker) -> str:
-    return service.unit_environment_and_log_files(of)[service.systemd_unit_relative_path(of)].decode()
-
-
-def values(text: str, key: str) -> list[str]:
-    return re.findall(rf"^{key}=(.*)$", text, re.MULTILINE)
-
-
-def value(text: str, key: str) -> str:
-    (found,) = values(text, key)
-    return str(found)
-
-
 def words(line: str) -> list[str]:
     """A command line as systemd splits it; of the escapes, those of specifiers and variables."""
     return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(line)]
@@ -60,9 +57,7 @@ def words(line: str) -> list[str]:
 
 
 def test_an_instance_has_its_directories_below_the_base() -> None:
-    assert service.broker_directory_paths(
-        broker(base="/data/mq", instance="second", home="/opt/amq")
-    ) == service.BrokerPaths(
+    assert broker_directory_paths(broker(base="/data/mq", instance="second", home="/opt/amq")) == BrokerPaths(
         home="/opt/amq-5.18.3",
         base="/data/mq/second",
         current="/data/mq/second/current",
@@ -76,105 +71,28 @@ def test_two_instances_on_one_machine_share_no_path_but_home_and_store() -> None
     spec["o-mq01-b.example.com"] |= {"activemq_instance": "activemq-b", "activemq_port_offset": 10}
     first, second = build_fleet(spec, {}).brokers
 
-    assert service.systemd_unit_relative_path(first) != service.systemd_unit_relative_path(second)
+    assert systemd_unit_relative_path(first) != systemd_unit_relative_path(second)
     shared = set(re.findall(r"/var/lib/\S+", unit(first))) & set(re.findall(r"/var/lib/\S+", unit(second)))
     assert shared == set()
 
 
-@pytest.mark.parametrize(
-    ("release", "path"),
-    [
-        ("5.5.1", "etc/default/second"),
-        ("5.10.2", "etc/default/second"),
-        ("5.19.10", "bin/env"),
-        ("6.0.1", "bin/setenv"),
-    ],
-)
-def test_the_environment_file_has_the_name_of_the_release(release: str, path: str) -> None:
-    of = broker(release, instance="second", ha="none")
-
-    assert path in service.unit_environment_and_log_files(of)
-    assert value(unit(of), "EnvironmentFile") == f"/var/lib/activemq/second/current/{path}"
-
-
-# -- environment file ----------------------------------------------------------------------------
-
-
-def sourced(data: bytes, name: str, directory: Path) -> str:
-    (directory / "env").write_bytes(data)
-    done = subprocess.run(
-        ["/bin/sh", "-euc", f'. ./env; printf %s "${name}"'], cwd=directory, capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
-def test_a_shell_reads_the_options_from_the_environment_file(tmp_path: Path) -> None:
-    of = broker(heap="2g", java_options=["-Dmy.option=1", "-XX:+UseG1GC"])
-    options = sourced(service.unit_environment_and_log_files(of)["bin/env"], "ACTIVEMQ_OPTS", tmp_path)
-
-    assert tuple(options.split()) == service.java_options(of)
-    assert options.startswith("-Xmx2g ")
-    assert options.endswith(" -Dmy.option=1 -XX:+UseG1GC")
-
-
-def test_no_value_of_the_environment_file_is_anything_but_text(tmp_path: Path) -> None:
-    hostile = "$(touch one)`touch two`\";touch three;'\\ $HOME"
-    of = broker()
-    # The settings refuse such a value: this is about what happens should one get past them.
-    evil = of.settings.model_copy(update={"java_home": hostile})
-    data = service.unit_environment_and_log_files(replace(of, settings=evil))["bin/env"]
-
-    assert sourced(data, "JAVA_HOME", tmp_path) == hostile
-    assert [path.name for path in tmp_path.iterdir()] == ["env"]
-    assert all(re.fullmatch(r'#.*|[A-Z_]+=".*"', line) for line in data.decode().splitlines())
-
-
-def test_java_is_named_only_where_it_was_said() -> None:
-    assert b"JAVA" not in service.unit_environment_and_log_files(broker())["bin/env"]
-    data = service.unit_environment_and_log_files(broker(java_home="/opt/jdk"))["bin/env"].decode()
-    assert value(data, "JAVACMD") == '"/opt/jdk/bin/java"'
-
-
 def test_options_of_java_9_are_passed_only_where_java_9_is_certain() -> None:
-    assert not any("--add-opens" in option for option in service.java_options(broker("5.16.7")))
-    assert any("--add-opens" in option for option in service.java_options(broker("5.17.6")))
+    assert not any("--add-opens" in option for option in java_options(broker("5.16.7")))
+    assert any("--add-opens" in option for option in java_options(broker("5.17.6")))
 
 
 @pytest.mark.parametrize(("release", "expected"), [("5.17.0", False), ("5.17.1", True), ("6.3.1", True)])
 def test_jolokia_gets_its_policy_where_release_ships_it_in_configuration(release: str, expected: bool) -> None:
     policy = "-Djolokia.conf=file:/var/lib/activemq/activemq/current/conf/jolokia-access.xml"
 
-    assert (policy in service.java_options(broker(release))) is expected
+    assert (policy in java_options(broker(release))) is expected
 
 
 def test_nothing_of_how_a_broker_runs_is_secret() -> None:
     of = broker(ha="shared-jdbc", jdbc=JDBC, users=[{"name": "ops", "password": "sesame", "groups": ["admins"]}])
-    everything = b"".join(service.unit_environment_and_log_files(of).values())
+    everything = b"".join(unit_environment_and_log_files(of).values())
 
     assert not [word for word in (b"sesame", b"db secret", b"a secret", b"@activemq_") if word in everything]
-
-
-ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)^}{  }"
-
-# -- logging -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("release", "path", "layout"),
-    [
-        ("5.5.1", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
-        ("5.16.7", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
-        ("5.17.6", "conf/log4j2.properties", ENCODED),
-        ("6.3.1", "conf/log4j2.properties", ENCODED),
-    ],
-)
-def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
-    paths = [name for name in service.unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
-    text = service.unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
-
-    assert paths == [path]
-    assert layout in (line.partition("=")[2] for line in text.splitlines())
-    assert "activemq.data}/activemq.log" in text
 
 
 # -- the command ---------------------------------------------------------------------------------
@@ -204,19 +122,8 @@ def test_a_word_of_a_command_line_stays_one_word(text: str) -> None:
     assert words(escape_systemd_word(text)) == [text]
 
 
-@pytest.mark.parametrize(
-    ("release", "option"),
-    [
-        ("5.16.7", "-Dlog4j.configuration=file:/var/lib/activemq/activemq/current/conf/log4j.properties"),
-        ("5.17.6", "-Dlog4j2.configurationFile=file:/var/lib/activemq/activemq/current/conf/log4j2.properties"),
-    ],
-)
-def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
-    assert option in service.arguments_after_java_options(broker(release))
-
-
 def test_the_database_driver_is_on_the_class_path() -> None:
-    command = service.arguments_after_java_options(broker(ha="shared-jdbc", jdbc=JDBC))
+    command = arguments_after_java_options(broker(ha="shared-jdbc", jdbc=JDBC))
 
     assert command[command.index("-cp") + 1] == "/opt/activemq-5.18.3/bin/activemq.jar:/opt/jdbc/pg.jar"
 
@@ -236,7 +143,7 @@ def test_a_store_without_the_marker_of_its_pair_is_refused(tmp_path: Path, marke
     store = tmp_path / "store"
     if marker is not None:
         store.mkdir()
-        (store / service.STORE_MARKER).write_text(marker)
+        (store / STORE_MARKER).write_text(marker)
     done = subprocess.run(
         before(broker(store_directory=str(store))), capture_output=True, text=True, timeout=60, check=False
     )
@@ -244,7 +151,7 @@ def test_a_store_without_the_marker_of_its_pair_is_refused(tmp_path: Path, marke
     assert done.returncode == code
     assert done.stdout == ""
     if code:
-        assert done.stderr.startswith(f"activemq: {store} is not the store of pair o-mq01: {service.STORE_MARKER}")
+        assert done.stderr.startswith(f"activemq: {store} is not the store of pair o-mq01: {STORE_MARKER}")
         assert done.stderr.count("\n") == 1
 
 
@@ -257,7 +164,7 @@ def test_a_store_that_is_away_fails_in_the_check_and_not_before_it() -> None:
 
 @pytest.mark.parametrize(("ha", "more"), [("shared-jdbc", {"jdbc": JDBC}), ("none", {})])
 def test_only_a_shared_directory_needs_a_marker(ha: str, more: dict[str, Any]) -> None:
-    assert service.STORE_MARKER in unit(broker())
+    assert STORE_MARKER in unit(broker())
     lines = values(unit(broker(ha=ha, **more)), "ExecStartPre")
     assert [line for line in lines if " --mend " not in line] == []
 
@@ -387,15 +294,15 @@ def test_a_store_elsewhere_on_the_host_can_be_written() -> None:
 
 
 def test_the_same_broker_gives_the_same_bytes() -> None:
-    assert service.unit_environment_and_log_files(broker()) == service.unit_environment_and_log_files(broker())
+    assert unit_environment_and_log_files(broker()) == unit_environment_and_log_files(broker())
 
 
 # -- Debian's package ----------------------------------------------------------------------------
 
 
 def test_a_package_is_run_from_where_debian_puts_it() -> None:
-    assert service.broker_directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
-    assert service.broker_directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
+    assert broker_directory_paths(broker("5.17.2", install="package")).home == "/usr/share/activemq"
+    assert broker_directory_paths(broker("5.17.2", install="package", home="/opt/own")).home == "/opt/own"
 
 
 def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None:
@@ -408,24 +315,16 @@ def test_a_package_is_given_the_jars_that_its_mqtt_lacks_and_only_then() -> None
     assert path(connectors=openwire) == "/usr/share/activemq/bin/activemq.jar"
 
 
-def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> None:
-    of = broker("5.17.2", install="package")
-
-    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= service.unit_environment_and_log_files(of).keys()
-    assert "-Dlog4j.configuration=file:" in unit(of)
-    assert "-Dlog4j2.configurationFile=file:" in unit(of)
-
-
 def test_apt_is_asked_for_this_very_release() -> None:
-    assert service.apt_packages(broker("5.17.2", install="package")) == ("activemq=5.17.2[-+]*", "libmqtt-client-java")
-    assert service.apt_packages(broker("5.17.2")) == ()
+    assert apt_packages(broker("5.17.2", install="package")) == ("activemq=5.17.2[-+]*", "libmqtt-client-java")
+    assert apt_packages(broker("5.17.2")) == ()
 
 
 # -- the watchdog --------------------------------------------------------------------------------
 
 
 def test_the_watchdog_is_told_what_the_broker_is() -> None:
-    files = service.unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
+    files = unit_environment_and_log_files(broker(watchdog="kill", instance="second"))
     text = files["systemd/second-watchdog.service"].decode()
 
     assert words(value(text, "ExecStart")) == [
@@ -438,8 +337,8 @@ def test_the_watchdog_is_told_what_the_broker_is() -> None:
 @pytest.mark.parametrize("off", ["off", False])
 def test_a_watchdog_that_is_off_has_no_unit(off: Any) -> None:
     of = broker(watchdog=off)
-    assert service.watchdog_unit_relative_path(of) is None
-    assert not [path for path in service.unit_environment_and_log_files(of) if "watchdog" in path]
+    assert watchdog_unit_relative_path(of) is None
+    assert not [path for path in unit_environment_and_log_files(of) if "watchdog" in path]
 
 
 def test_no_instance_takes_the_name_of_a_watchdog() -> None:
@@ -459,13 +358,13 @@ def test_a_guard_starts_java_and_the_broker_waits_at_a_link_on_its_own_disk(rele
     keeps = [] if release == "6.3.1" else ["--keep-index-copies"]
     assert guard == ["/usr/local/sbin/activemq-guard", "--store", "/srv/activemq/o-mq01", "--local", local, *keeps]
     assert java == words(value(unit(broker(release)), "ExecStart"))
-    assert service.kahadb_directory_in_xml(fenced) == f"{local}/store"
+    assert kahadb_directory_in_xml(fenced) == f"{local}/store"
     assert value(unit(fenced), "WatchdogSignal") == "SIGKILL"
     assert "/srv/activemq/o-mq01" in value(unit(fenced), "ReadWritePaths")
 
 
 def test_refused_rebuild_is_passed_to_guard_and_lets_start_fail() -> None:
-    assert "--refuse-loss" in service.guard_command(broker("5.11.4", fence="guard", index_rebuild="refuse"))
+    assert "--refuse-loss" in guard_command(broker("5.11.4", fence="guard", index_rebuild="refuse"))
     (line,) = (
         line for line in values(unit(broker("5.11.4", index_rebuild="refuse")), "ExecStartPre") if "--mend" in line
     )
@@ -482,8 +381,8 @@ def test_copy_of_index_is_kept_beside_broker_that_loses_subscriptions_on_rebuild
 
 def test_without_a_fence_the_store_is_what_the_broker_opens() -> None:
     plain = broker(fence="none")
-    assert service.kahadb_directory_in_xml(plain) == plain.store_directory == "/srv/activemq/o-mq01"
-    assert service.guard_command(plain) == ()
+    assert kahadb_directory_in_xml(plain) == plain.store_directory == "/srv/activemq/o-mq01"
+    assert guard_command(plain) == ()
     assert values(unit(plain), "WatchdogSec") == []
 
 
@@ -502,7 +401,7 @@ def test_guard_calls_fence_command_whose_secrets_are_in_a_separate_file() -> Non
     line = words(value(unit(fenced), "ExecStart"))
     called = line[line.index("--fence-command") + 1]
     files = render_broker(fenced, reveal=True)
-    current = service.broker_directory_paths(fenced).current
+    current = broker_directory_paths(fenced).current
     call = json.loads(files[called.removeprefix(f"{current}/")])
     assert call == {
         "argv": ["/usr/local/sbin/end-node", "--now"],

@@ -1,0 +1,48 @@
+"""The log configuration of a broker: its files, and the options that name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from activemq_fleet.render.java_command import arguments_after_java_options
+from activemq_fleet.render.systemd_units import unit_environment_and_log_files
+from tests.unit.rendered_units import broker, unit
+
+ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)^}{  }"
+
+
+@pytest.mark.parametrize(
+    ("release", "path", "layout"),
+    [
+        ("5.5.1", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
+        ("5.16.7", "conf/log4j.properties", "%d | %-5p | %m | %c | %t%n"),
+        ("5.17.6", "conf/log4j2.properties", ENCODED),
+        ("6.3.1", "conf/log4j2.properties", ENCODED),
+    ],
+)
+def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
+    paths = [name for name in unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
+    text = unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
+
+    assert paths == [path]
+    assert layout in (line.partition("=")[2] for line in text.splitlines())
+    assert "activemq.data}/activemq.log" in text
+
+
+@pytest.mark.parametrize(
+    ("release", "option"),
+    [
+        ("5.16.7", "-Dlog4j.configuration=file:/var/lib/activemq/activemq/current/conf/log4j.properties"),
+        ("5.17.6", "-Dlog4j2.configurationFile=file:/var/lib/activemq/activemq/current/conf/log4j2.properties"),
+    ],
+)
+def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
+    assert option in arguments_after_java_options(broker(release))
+
+
+def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> None:
+    of = broker("5.17.2", install="package")
+
+    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= unit_environment_and_log_files(of).keys()
+    assert "-Dlog4j.configuration=file:" in unit(of)
+    assert "-Dlog4j2.configurationFile=file:" in unit(of)
