@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from activemq_fleet.lab.stomp import StompConnection
-from activemq_fleet.lint import file_findings, transport_options
+from activemq_fleet.lint import file_findings, known_uri_options
 from activemq_fleet.releases import Release
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.situations import fact_of_activemq, further, in_every_situation
@@ -38,10 +38,10 @@ FIRST_PORT = 10_000
 
 def cases() -> list[tuple[str, str, str]]:
     newest = Release.of("6.3.1")
-    transports = transport_options.connection_uri_options("ssl", newest) | transport_options.connection_uri_options(
+    transports = known_uri_options.connection_uri_options("ssl", newest) | known_uri_options.connection_uri_options(
         "nio+ssl", newest
     )
-    names = {"tcp": transports, "ssl": transports, "failover": transport_options.failover_options(newest)}
+    names = {"tcp": transports, "ssl": transports, "failover": known_uri_options.failover_options(newest)}
     return [
         (form, option, value)
         for form, known in names.items()

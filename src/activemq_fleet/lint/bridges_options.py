@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.findings import TextEdit
-from activemq_fleet.lint import transport_options as known
+from activemq_fleet.lint import known_uri_options as known
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
