@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from activemq_fleet.errors import InputError
+from activemq_fleet.logs.decompression import TRUNCATED
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
-from activemq_fleet.logs.gzip_pieces import TRUNCATED
-from activemq_fleet.logs.log_files import CUT_OFF
+from activemq_fleet.logs.host_log_batches import CUT_OFF
 from activemq_fleet.spark.audit_job import read_and_write_log_events
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.inputs import AuditedHost, AuditInputs, list_audit_inputs

@@ -20,7 +20,7 @@ from activemq_fleet.audit.journals import (
     merge_epoch_parts,
     parse_event_id,
 )
-from activemq_fleet.logs.gzip_pieces import inflated_pieces_with_problems
+from activemq_fleet.logs.decompression import inflated_pieces_with_problems
 
 LARGEST_JOURNAL_FILE = 1 << 30
 """Largest number of bytes of a journal file, which is a single value in Spark; agents begin a new file at 16 MiB."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from activemq_fleet.audit.aggregates import SortedSample, sorted_sample
-from activemq_fleet.logs.log_files import LINES
+from activemq_fleet.logs.host_log_batches import LINES
 
 _DIGITS = re.compile(r"\d+")
 _CLASS_NAME = r"^[\w$-]{2,}\."  # not o.a.a.b.BrokerService
@@ -50,7 +50,7 @@ class LogFileSummary:
     def count_events(self, batch: pa.RecordBatch) -> None:
         """Count a batch of log events in the summary of their log file.
 
-        The columns of the batch are those of ``log_files.arrow_batches_of_host_logs``.
+        The columns of the batch are those of ``host_log_batches.arrow_batches_of_host_logs``.
         """
         self.rows += batch.num_rows
         self.unknown += pc.sum(pc.equal(batch.column("kind"), "UNKNOWN")).as_py() or 0

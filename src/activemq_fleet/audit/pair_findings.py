@@ -34,7 +34,7 @@ from activemq_fleet.audit.process_ends import hang_incidents, hangs_from_watchdo
 from activemq_fleet.audit.record_signs import FRAME, UNEXPLAINED
 from activemq_fleet.audit.state_spans import HostStateSpan, host_state_spans
 from activemq_fleet.audit.unexplained_records import UnexplainedRecordGroup, group_unexplained_records
-from activemq_fleet.logs.log_files import LINES
+from activemq_fleet.logs.host_log_batches import LINES
 
 _NAMED = ("LIFE-STARTING", "LIFE-STARTED", "LIFE-STARTING-OLD", "LIFE-STARTED-OLD")
 _STOPPED = "stopped"

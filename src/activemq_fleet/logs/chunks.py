@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from activemq_fleet.logs.decompression import STEP, inflated_pieces_with_problems
 from activemq_fleet.logs.event_batches import record_layout_of
-from activemq_fleet.logs.gzip_pieces import STEP, inflated_pieces_with_problems
 
 Piece = tuple[memoryview, bool, str]
 """Bytes, whether they are the last of their file, and what was wrong with them."""

@@ -1,15 +1,29 @@
-"""Unpack gzip files as far as they are intact, with the standard library alone: drills do not require pyarrow."""
+"""Decompress log files and journals as far as they are intact. Compressed files are gzip files, named by ``.gz``.
+
+Uses only the standard library: drills do not require pyarrow.
+"""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
 
+_ENDING = ".gz"
 STEP = 1 << 25
 """Bytes that are unpacked at once."""
 
 TRUNCATED = "the gzip file is truncated, so its last log lines are missing: collect it from the host again"
 """The problem of a gzip file whose end is missing."""
+
+
+def is_compressed_file_name(name: str) -> bool:
+    """Return whether the name of a file has the ending of compressed files."""
+    return name.endswith(_ENDING)
+
+
+def without_compression_ending(name: str) -> str:
+    """Return the name of a file without the ending of compressed files, such as ``activemq.log.1``."""
+    return name.removesuffix(_ENDING)
 
 
 def inflated_pieces_with_problems(gzip_file: memoryview) -> Iterator[tuple[bytes, bool, str]]:

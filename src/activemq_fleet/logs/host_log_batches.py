@@ -1,4 +1,4 @@
-"""Read the files of a host's log into events: record batches with one row for each event."""
+"""Read the log files of a host into Arrow record batches with one row for each log record."""
 
 from __future__ import annotations
 

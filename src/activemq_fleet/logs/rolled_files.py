@@ -13,11 +13,12 @@ import numpy as np
 
 from activemq_fleet.errors import ReleaseError
 from activemq_fleet.logs.chunks import unpacked_record_pieces
+from activemq_fleet.logs.decompression import without_compression_ending
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, count_bytes_before_first_record, first_record_time
 from activemq_fleet.logs.zones import LocalTimeConverter
 from activemq_fleet.releases import Release
 
-_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+?))?(?:\.gz)?")
+_NAME = re.compile(r"activemq\.log(?:[.-](?P<suffix>.+))?")
 BEGINNING = 1 << 20
 """Number of bytes at the start of a file that are searched for its first record. The text before that record belongs to
 the previous file.
@@ -65,8 +66,8 @@ class RolledFile:
         It is 3 for ``activemq.log.3``. It is None for ``activemq.log`` and other names.
         """
         match = _NAME.fullmatch(self.file)
-        suffix = match["suffix"] if match else None
-        return int(suffix) if suffix is not None and re.fullmatch(r"[0-9]{1,4}", suffix) else None
+        number = without_compression_ending(match["suffix"] or "") if match else ""
+        return int(number) if re.fullmatch(r"[0-9]{1,4}", number) else None
 
     @property
     def is_current(self) -> bool:

@@ -20,6 +20,7 @@ from activemq_fleet.audit.evidence import DurableMessageLossRisk
 from activemq_fleet.audit.operation_records import OPERATIONS_FILE, PlannedOperation, parse_planned_operations
 from activemq_fleet.audit.result import AuditInputSummary, InputGap
 from activemq_fleet.audit.unit_journals import LARGEST_UNIT_JOURNAL
+from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.zones import time_zone_of
 from activemq_fleet.naming import Naming
 from activemq_fleet.node.foreign_data import parse_json
@@ -225,7 +226,7 @@ def _list_files(spark: SparkSession, root: str, logs: str) -> tuple[list[InputFi
                 raise InputError(f"{logs}: this is the directory of a single host: name its parent directory")
         elif row["content"] is None:
             kind = file_kind(file)
-            files.append(InputFile(row["path"], host, file, kind, row["length"], file.endswith(".gz")))
+            files.append(InputFile(row["path"], host, file, kind, row["length"], is_compressed_file_name(file)))
         elif file in (HOST_FILE, OPERATIONS_FILE):
             contents[host, file] = row["content"]
     return files, contents

@@ -13,8 +13,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from activemq_fleet.logs.chunks import record_pieces_from_line_batches
+from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
-from activemq_fleet.logs.log_files import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
+from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
@@ -177,7 +178,7 @@ def _parse_beginnings(batches: Batches) -> Batches:
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
         beginnings = [
-            preamble_and_first_record_date(memoryview(part), compressed=path.endswith(".gz"))
+            preamble_and_first_record_date(memoryview(part), compressed=is_compressed_file_name(path))
             for path, part in zip(paths, parts, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(

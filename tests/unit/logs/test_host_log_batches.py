@@ -9,10 +9,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches, unpacked_record_pieces
+from activemq_fleet.logs.chunks import offset_of_last_record, record_pieces_from_line_batches
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner, count_bytes_before_first_record
-from activemq_fleet.logs.gzip_pieces import TRUNCATED
-from activemq_fleet.logs.log_files import CUT_OFF, LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
+from activemq_fleet.logs.host_log_batches import CUT_OFF, LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
 from activemq_fleet.logs.rolled_files import (
     LogBeginning,
     PlaceAmongLogFiles,
@@ -180,40 +179,6 @@ def test_lines_come_in_pieces_that_end_where_records_do(monkeypatch: pytest.Monk
     assert b"".join(bytes(data) for data, *_ in pieces) == b"".join(line + b"\n" for line in lines)
     assert all(bytes(data).startswith(LINE) for data, *_ in pieces)
     assert [last for _, last, _ in pieces] == [*[False] * (len(pieces) - 1), True]
-
-
-# -- gzip --------------------------------------------------------------------------------------
-
-
-def inflated(data: bytes) -> tuple[bytes, str]:
-    pieces = list(unpacked_record_pieces(memoryview(data), compressed=True))
-    return b"".join(bytes(piece) for piece, _, _ in pieces), "".join(problem for *_, problem in pieces)
-
-
-def test_members_of_a_gzip_file_are_one_log() -> None:
-    assert inflated(gzip.compress(LINE) + gzip.compress(b"\n\tat x\n") + b"\0" * 8) == (LINE + b"\n\tat x\n", "")
-
-
-def test_of_a_truncated_gzip_file_what_there_is_is_kept_and_the_end_is_named() -> None:
-    whole = b"".join(b"%s %d\n" % (LINE, number) for number in range(500))
-    data, problem = inflated(gzip.compress(whole)[:-400])
-    assert 0 < len(data) < len(whole)
-    assert whole.startswith(data)
-    assert problem == TRUNCATED
-
-
-def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
-    data, problem = inflated(gzip.compress(LINE) + b"garbage")
-    assert (data, problem.startswith("the rest of the gzip file cannot be unpacked")) == (LINE, True)
-
-
-def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_fleet.logs.gzip_pieces.STEP", 1000)
-    whole = (LINE + b"\n\tat x\n") * 100
-    pieces = list(unpacked_record_pieces(memoryview(gzip.compress(whole)), compressed=True))
-    assert len(pieces) > 5
-    assert all(bytes(piece).startswith(LINE) for piece, _, _ in pieces)
-    assert b"".join(bytes(piece) for piece, _, _ in pieces) == whole
 
 
 def test_the_last_record_is_found_however_long_it_is() -> None:

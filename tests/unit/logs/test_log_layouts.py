@@ -16,7 +16,7 @@ from activemq_fleet.audit.gaps import gaps_from_incomplete_log_files
 from activemq_fleet.audit.log_summaries import LogFileSummary
 from activemq_fleet.audit.result import InputGap
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
-from activemq_fleet.logs.log_files import LogFile, arrow_batches_of_host_logs
+from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs
 from activemq_fleet.logs.rolled_files import preamble_and_first_record_date
 from activemq_fleet.node.log.broker_log import phase_after_records, unreadable_log_reason
 from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
