@@ -40,20 +40,15 @@ from activemq_fleet.spark.inputs import (
 )
 from activemq_fleet.spark.log_events import ONE_PARTITION, map_log_events
 from activemq_fleet.spark.progress import show_progress_phase
-from activemq_fleet.spark.settings import is_local_master, temporary_settings
+from activemq_fleet.spark.settings import shuffle_settings, temporary_settings
 from activemq_fleet.spark.task_results import Batches, DatasetRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SPARKS_OWN = "200"
 # Bytes. Each file is sent to its worker alone: a batch of several is copied each time that it grows, and reading took
 # half as much of the processors' time again, or twice as much (docs/audit-speed.md).
 _READING = {"spark.sql.execution.arrow.maxBytesPerBatch": str(1 << 22), **ONE_PARTITION}
-# Partitions, and bytes of input for each further one: each runs Python and writes files. In Spark's own 200 an audit of
-# 12 MB took 43 s of the processors' time and wrote 56 files, in place of 10 s and 5.
-_FEWEST, _EACH = 4, 16 << 20
-_PACKED = 15  # how many times as large logs are when they are unpacked
 
 
 def audit(
@@ -242,19 +237,3 @@ def _line_figures(output: AtomicJobOutput, times: ReportPeriod) -> LogLineFigure
     for task_figures in output.run_task_and_write_rows(lines.mapInArrow, count, [])[0]:
         figures.add_line_figures(task_figures)
     return figures
-
-
-def shuffle_settings(spark: SparkSession, inputs: AuditInputs) -> dict[str, str]:
-    """Return Spark's shuffle settings that fit the size of the input.
-
-    The number of shuffle partitions is 4, and one more for each 16 MiB. Empty when ``spark.sql.shuffle.partitions`` is
-    set already. Spark does not coalesce partitions of cached data. With at most 16 MiB on local Spark there is one
-    partition (an audit of 12 MB took 9.3 s of the processors' time, in four partitions 11.8 s), and adaptive execution,
-    which makes a job of each stage, is off.
-    """
-    if spark.conf.get("spark.sql.shuffle.partitions", _SPARKS_OWN) != _SPARKS_OWN:
-        return {}
-    size = sum(file.size * (_PACKED if file.compressed else 1) for file in inputs.files)
-    if size <= _EACH and is_local_master(spark.conf.get("spark.master", None)):
-        return {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
-    return {"spark.sql.shuffle.partitions": str(min(int(_SPARKS_OWN), _FEWEST + size // _EACH))}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from activemq_fleet import InputError
 from activemq_fleet.atomic_files import os_errors_as_output_errors
 from activemq_fleet.audit.evidence import SKEW
-from activemq_fleet.spark.audit_job import read_and_write_log_events, shuffle_settings, write_audit_except_events
+from activemq_fleet.spark.audit_job import read_and_write_log_events, write_audit_except_events
 from activemq_fleet.spark.datasets import AtomicJobOutput
 from activemq_fleet.spark.event_cache import (
     EventCache,
@@ -26,7 +26,7 @@ from activemq_fleet.spark.event_cache import (
 )
 from activemq_fleet.spark.inputs import AuditedHost, add_hosts_and_list_input_gaps, file_kind, list_audit_inputs
 from activemq_fleet.spark.paths import local_path
-from activemq_fleet.spark.settings import temporary_settings
+from activemq_fleet.spark.settings import shuffle_settings, temporary_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
