@@ -1,10 +1,9 @@
-"""Rules S about what authenticated clients may do and send, and about logins in clear text."""
+"""Rules S about what clients may do and send: authorization, JMX without authentication, and large frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleets import FleetView
@@ -13,7 +12,6 @@ from activemq_fleet.lint.security import has_authentication, non_vm_connectors_a
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.activemq_sizes import size_in_bytes
 
-_BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
 _LIMITS = ("wireFormat.maxFrameSize", "maximumConnections")
 _FEW = 5
 _DIGITS = 15
@@ -62,44 +60,6 @@ def authentication_without_authorization(broker: Element) -> Iterator[Problem]:
         if plugin.name in AUTHENTICATION:
             message = "every account has full access: the broker has no authorizationPlugin"
             yield plugin.problem(message, severity="info" if broker.document.broker else None)
-
-
-@rule("S016", "info", each="broker")
-def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
-    """Clients send their passwords in clear text.
-
-    Why: without TLS, anyone who can capture the packets of a connection obtains the account and reads all messages.
-    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …) and set the key store of the
-        broker in <sslContext>. In a fleet, set activemq_tls instead. Or bind the connector to 127.0.0.1 and place a TLS
-        proxy in front of it.
-    Cannot see: a network that is isolated or encrypted, which is why the finding is an info.
-    Source: ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is
-
-    Fires on 5.18.3::
-
-        <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
-
-    Silent on 5.18.3::
-
-        <broker>
-          <transportConnectors>
-            <transportConnector name="clients" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
-            <transportConnector name="here" uri="nio://127.0.0.1:61616?wireFormat.maxFrameSize=10485760"/>
-          </transportConnectors>
-        </broker>
-    """
-    if not broker.descendants(*_BY_PASSWORD):
-        return
-    open_ones = [
-        (connector, uri)
-        for connector, uri in non_vm_connectors_and_uris(broker)
-        if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
-    ]
-    if open_ones:
-        connector, _ = open_ones[0]
-        ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_FEW])
-        more = f" and {len(open_ones) - _FEW} more" if len(open_ones) > _FEW else ""
-        yield connector.problem(f"clients send passwords in clear text to connectors without TLS: {ports}{more}")
 
 
 @rule("S017", "warning", each="managementContext")

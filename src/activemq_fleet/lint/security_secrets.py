@@ -1,4 +1,4 @@
-"""Rules S about secrets in clear text, in activemq.xml and on the command line."""
+"""Rules S about secrets: in clear text, encrypted with DES, and well-known passwords of key stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ _CODE_REMEDY = (
     "such an option often ends in .file"
 )
 _AES_BLOCK = 16  # bytes; jasypt writes a salt and an initialisation vector of one block each before the text
-_OLD = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
 
 
 def _is_clear_text_secret(value: str) -> bool:
@@ -270,37 +269,3 @@ def well_known_keystore_password(document: Document) -> Iterator[Problem]:
         for name in names:
             if node.get(name).strip().lower() in _GUESSED:
                 yield node.problem(f"the {name} of <{node.name}> is a well-known default password", name)
-
-
-@rule("S020", "warning", texts="SSL TLSv1")
-def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
-    """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
-
-    Why: these protocols are insecure. Java disabled SSLv3 in 2015, and TLS 1.0 and 1.1 in 2021. A connector that
-        permits only these protocols accepts no connection. A connector that also permits newer protocols accepts
-        insecure clients on an older Java.
-    Fix: in URIs, remove enabledProtocols, or set it to TLSv1.2,TLSv1.3. On <sslContext>, set protocol="TLS".
-    Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
-
-    Fires on 5.18.3::
-
-        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1,TLSv1.1"/>
-
-    Silent on 5.18.3::
-
-        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
-    """
-    for connector in (*document.transport_connectors, *document.network_connectors):
-        for part in connector.uri_attribute_or_empty().uri_and_nested_uris():
-            for option, value in part.options.items():
-                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OLD.search(value)):
-                    yield connector.problem(
-                        f"the option {option} enables {old[1]}, an insecure protocol",
-                        "uri",
-                        option,
-                        fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
-                    )
-    for context in document.elements_with_given_names("sslContext"):
-        if old := _OLD.fullmatch(context.literal_value("protocol") or ""):
-            text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
-            yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')

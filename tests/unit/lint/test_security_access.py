@@ -1,4 +1,4 @@
-"""Secrets in clear text, rights, clear-text logins, JMX and frames, beside the rules' own examples."""
+"""Secrets in clear text, rights, JMX and frames, beside the rules' own examples."""
 
 from __future__ import annotations
 
@@ -92,24 +92,6 @@ def test_a_login_without_rights_is_an_info_of_a_fleet_and_a_warning_of_a_file() 
 def test_a_plugin_of_ones_own_may_decide_rights() -> None:
     plugins = '<plugins><jaasAuthenticationPlugin configuration="a"/><bean class="x.Rights"/></plugins>'
     assert told("S015", in_broker(plugins)) == []
-
-
-@pytest.mark.parametrize(
-    ("uri", "number"),
-    [
-        ("tcp://0.0.0.0:1", 1),
-        ("mqtt+nio://10.0.0.1:1", 1),
-        ("ws://0.0.0.0:1", 1),
-        ("nio+ssl://0.0.0.0:1", 0),
-        ("wss://0.0.0.0:1", 0),
-        ("tcp://127.0.0.1:1", 0),
-        ("vm://a", 0),
-    ],
-)
-def test_a_login_without_tls_on_an_open_address_is_told(uri: str, number: int) -> None:
-    found = told("S016", in_broker(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>'))
-    assert len(found) == number
-    assert {finding.severity for finding in found} <= {"info"}
 
 
 def test_jmx_with_a_password_file_asks_for_a_login() -> None:

@@ -1,0 +1,87 @@
+"""Rules S about TLS: connectors that use no TLS, and obsolete protocols."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from activemq_fleet.addresses import is_loopback
+from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.security import non_vm_connectors_and_uris
+
+_BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
+_MOST_NAMED_CONNECTORS = 5
+_OBSOLETE = re.compile(r"\b(SSLv2(?:Hello)?|SSLv3|SSL|TLSv1(?:\.[01])?)(?![\w.])")
+
+
+@rule("S016", "info", each="broker")
+def passwords_sent_in_clear_text(broker: Element) -> Iterator[Problem]:
+    """Clients send their passwords in clear text.
+
+    Why: without TLS, anyone who can capture the packets of a connection obtains the account and reads all messages.
+    Fix: use the connector's scheme with TLS (nio+ssl, stomp+nio+ssl, mqtt+nio+ssl …) and set the key store of the
+        broker in <sslContext>. In a fleet, set activemq_tls instead. Or bind the connector to 127.0.0.1 and place a TLS
+        proxy in front of it.
+    Cannot see: a network that is isolated or encrypted, which is why the finding is an info.
+    Source: ConnectionInfo of OpenWire, CONNECT of STOMP and MQTT: the password as it is
+
+    Fires on 5.18.3::
+
+        <transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883?wireFormat.maxFrameSize=1048576"/>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <transportConnectors>
+            <transportConnector name="clients" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+            <transportConnector name="here" uri="nio://127.0.0.1:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+    """
+    if not broker.descendants(*_BY_PASSWORD):
+        return
+    open_ones = [
+        (connector, uri)
+        for connector, uri in non_vm_connectors_and_uris(broker)
+        if uri.scheme and "ssl" not in uri.scheme and uri.scheme not in ("wss", "https") and not is_loopback(uri.host)
+    ]
+    if open_ones:
+        connector, _ = open_ones[0]
+        ports = ", ".join(f"{uri.scheme} on {uri.port}" for _, uri in open_ones[:_MOST_NAMED_CONNECTORS])
+        more = f" and {len(open_ones) - _MOST_NAMED_CONNECTORS} more" if len(open_ones) > _MOST_NAMED_CONNECTORS else ""
+        yield connector.problem(f"clients send passwords in clear text to connectors without TLS: {ports}{more}")
+
+
+@rule("S020", "warning", texts="SSL TLSv1")
+def obsolete_tls_protocol_enabled(document: Document) -> Iterator[Problem]:
+    """A setting enables SSLv3, TLS 1.0 or TLS 1.1 by name.
+
+    Why: these protocols are insecure. Java disabled SSLv3 in 2015, and TLS 1.0 and 1.1 in 2021. A connector that
+        permits only these protocols accepts no connection. A connector that also permits newer protocols accepts
+        insecure clients on an older Java.
+    Fix: in URIs, remove enabledProtocols, or set it to TLSv1.2,TLSv1.3. On <sslContext>, set protocol="TLS".
+    Source: RFC 7568 (SSLv3), RFC 8996 (TLS 1.0 and 1.1)
+
+    Fires on 5.18.3::
+
+        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1,TLSv1.1"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="ssl" uri="ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
+    """
+    for connector in (*document.transport_connectors, *document.network_connectors):
+        for part in connector.uri_attribute_or_empty().uri_and_nested_uris():
+            for option, value in part.options.items():
+                if option.rpartition(".")[2] == "enabledProtocols" and (old := _OBSOLETE.search(value)):
+                    yield connector.problem(
+                        f"the option {option} enables {old[1]}, an insecure protocol",
+                        "uri",
+                        option,
+                        fix=f"remove {option} from the URI, or set it to TLSv1.2,TLSv1.3",
+                    )
+    for context in document.elements_with_given_names("sslContext"):
+        if old := _OBSOLETE.fullmatch(context.literal_value("protocol") or ""):
+            text = f"the protocol of <sslContext> enables {old[1]}, an insecure protocol"
+            yield context.problem(text, "protocol", fix='write protocol="TLS" on <sslContext>')
