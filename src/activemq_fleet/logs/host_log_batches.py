@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from activemq_fleet.logs.chunks import Piece, unpacked_record_pieces
+from activemq_fleet.logs.chunks import Piece, record_pieces_from_line_batches, unpacked_record_pieces
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
@@ -57,6 +57,17 @@ def arrow_batches_of_host_logs(files: Sequence[tuple[LogFile, memoryview]]) -> I
     for log, content in files:
         placed = log if log.place else replace(log, place=places[log.file])
         yield from arrow_batches_of_log_file(placed, unpacked_record_pieces(content, compressed=log.compressed))
+
+
+def arrow_batches_of_log_lines(
+    log: LogFile, line_batches: Iterable[pa.RecordBatch], file_size: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Return Arrow record batches with a row for each log record of one log file.
+
+    The file's content is given in batches of lines, as to ``record_pieces_from_line_batches``. The columns are those of
+    ``arrow_batches_of_host_logs``.
+    """
+    return arrow_batches_of_log_file(log, record_pieces_from_line_batches(line_batches, file_size))
 
 
 def arrow_batches_of_log_file(log: LogFile, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:

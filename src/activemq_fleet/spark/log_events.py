@@ -12,10 +12,8 @@ import pyarrow as pa
 from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from activemq_fleet.logs.chunks import record_pieces_from_line_batches
-from activemq_fleet.logs.decompression import is_compressed_file_name
 from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone
-from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_file
+from activemq_fleet.logs.host_log_batches import LogFile, arrow_batches_of_host_logs, arrow_batches_of_log_lines
 from activemq_fleet.logs.rolled_files import (
     BEGINNING,
     LogBeginning,
@@ -133,9 +131,7 @@ def _scan_file_by_lines(
     size = None if file.compressed else file.size
 
     def scan(batches: Batches) -> Batches:
-        return function(
-            _select_event_columns(arrow_batches_of_log_file(log, record_pieces_from_line_batches(batches, size)))
-        )
+        return function(_select_event_columns(arrow_batches_of_log_lines(log, batches, size)))
 
     lines = spark.read.option("lineSep", "\n").text(uri_with_escaped_wildcards(file.path))
     return lines.select(sf.col("value").cast("binary").alias("line")).mapInArrow(scan, schema)
@@ -169,16 +165,21 @@ def _read_beginnings(spark: SparkSession, files: Sequence[InputFile]) -> dict[st
         return {}
     read = binary_files_dataframe(spark, [file.path for file in files])
     part = sf.substring("content", 1, BEGINNING).alias("part")
-    rows = read.select("path", part).mapInArrow(_parse_beginnings, _BEGINNINGS).toArrow().to_pylist()
+    compressed = frozenset(file.path for file in files if file.compressed)
+
+    def parse(batches: Batches) -> Batches:
+        return _parse_beginnings(batches, compressed)
+
+    rows = read.select("path", part).mapInArrow(parse, _BEGINNINGS).toArrow().to_pylist()
     return {row["path"]: LogBeginning(row["head"], row["first"]) for row in rows}
 
 
-def _parse_beginnings(batches: Batches) -> Batches:
+def _parse_beginnings(batches: Batches, compressed_paths: Collection[str]) -> Batches:
     """Yield path, first bytes and first record of each file in batches of paths and beginnings."""
     for batch in batches:
         paths, parts = (column.to_pylist() for column in batch.columns)
         beginnings = [
-            preamble_and_first_record_date(memoryview(part), compressed=is_compressed_file_name(path))
+            preamble_and_first_record_date(memoryview(part), compressed=path in compressed_paths)
             for path, part in zip(paths, parts, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(

@@ -110,7 +110,7 @@ def test_a_small_input_of_this_machine_is_one_partition_without_plans_in_steps()
     assert found[ADAPTIVE] == "false"
 
 
-def test_a_larger_one_has_a_partition_for_each_16_megabytes() -> None:
+def test_a_larger_input_has_a_partition_for_each_16_megabytes() -> None:
     assert divided(Session(), 160) == {NUMBER: "14"}
 
 
@@ -118,5 +118,5 @@ def test_a_cluster_is_given_work_for_several_however_little_it_is() -> None:
     assert divided(Session(master="spark://head:7077"), 2) == {NUMBER: "4"}
 
 
-def test_what_the_user_said_stays() -> None:
+def test_shuffle_partitions_set_by_the_user_are_kept() -> None:
     assert divided(Session(number="7"), 2) == {}
