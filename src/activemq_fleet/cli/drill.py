@@ -16,7 +16,7 @@ from activemq_fleet.cli.printing import print_escaped, print_escaped_to_stderr
 from activemq_fleet.node.state.fault_kinds import FAULT_KINDS
 
 if TYPE_CHECKING:
-    from activemq_fleet.drills.model import DrillResult, PairEventCounts
+    from activemq_fleet.drills import DrillResult, PairEventCounts
     from activemq_fleet.lab import Lab
 
 
@@ -97,7 +97,7 @@ def _drill_result_text(result: DrillResult) -> str:
 
     It has a headline with tested releases, faults, accounts and reasons.
     """
-    from activemq_fleet.drills.judging import drill_headline
+    from activemq_fleet.drills import drill_headline
 
     lines = [f"{drill_headline(result)} {_tested_releases(result)}", ""]
     for fault in result.faults:
