@@ -13,6 +13,7 @@ import pyarrow as pa
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import KINDS as OF_RUNS
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun, observed_broker_runs
+from activemq_fleet.audit.down_link_incidents import down_link_incidents
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -25,7 +26,6 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.host_incidents import host_incidents
 from activemq_fleet.audit.journal_lines import AgentConnectionRecord
-from activemq_fleet.audit.link_incidents import down_link_incidents
 from activemq_fleet.audit.log_evidence import OF_LINKS, TEMP_DELETED, evidence_in_log
 from activemq_fleet.audit.logged_bridges import LASTS, LoggedBridge, bridges_from_log_evidence
 from activemq_fleet.audit.operation_records import PlannedOperation

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 from activemq_fleet.audit import advice
 from activemq_fleet.audit.broker_runs import ObservedBrokerRun, ProcessEnd
-from activemq_fleet.audit.downtimes import takeover_downtime_bounds
 from activemq_fleet.audit.evidence import (
     SKEW,
     ConnectionLoss,
@@ -21,6 +20,7 @@ from activemq_fleet.audit.evidence import (
 )
 from activemq_fleet.audit.operation_records import PlannedOperation
 from activemq_fleet.audit.process_ends import describe_process_end
+from activemq_fleet.audit.takeover_downtimes import takeover_downtime_bounds
 from activemq_fleet.audit.takeover_durations import (
     TakeoverStart,
     agents_and_bridges_with_correct_clocks,

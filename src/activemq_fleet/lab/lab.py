@@ -14,6 +14,12 @@ from activemq_fleet.inventory import InventoryData, read_inventory
 from activemq_fleet.lab import loopback_overlay, processes
 from activemq_fleet.lab.address_reservation import AddressBlockReservations
 from activemq_fleet.lab.database import LabDatabase
+from activemq_fleet.lab.fleet_start_and_stop import (
+    start_fleet,
+    stop_outdated_brokers,
+    terminate_running_brokers,
+    write_client_and_agent_files,
+)
 from activemq_fleet.lab.layout import LabLayout, absolute_sources, lab_layout_for
 from activemq_fleet.lab.loopback_overlay import ReplacedHostVariable
 from activemq_fleet.lab.monitoring import Monitoring, check_monitoring_programs_installed
@@ -24,12 +30,6 @@ from activemq_fleet.lab.read_only_lab import ReadOnlyLab
 from activemq_fleet.lab.startup import FleetStartup, Progress, check_pure_start_order
 from activemq_fleet.lab.state import load_lab_state
 from activemq_fleet.lab.status import HostStatus
-from activemq_fleet.lab.whole_fleet import (
-    start_fleet,
-    stop_outdated_brokers,
-    terminate_running_brokers,
-    write_client_and_agent_files,
-)
 from activemq_fleet.naming import PATTERN_VARIABLE
 from activemq_fleet.node.timeouts import LAB_READY
 from activemq_fleet.render.systemd_units import STOP_TIMEOUT

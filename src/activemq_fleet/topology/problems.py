@@ -28,7 +28,7 @@ from activemq_fleet.topology.metrics_problems import loopback_agent_metrics_find
 from activemq_fleet.topology.model.balancer import Balancer
 from activemq_fleet.topology.model.broker import Broker
 from activemq_fleet.topology.model.fleet import Agent, LinkEnd
-from activemq_fleet.topology.pair_problems import pair_account_and_protocol_difference_findings
+from activemq_fleet.topology.pair_account_and_protocol_problems import pair_account_and_protocol_difference_findings
 
 _Question = Callable[[Broker], Any]
 _MOST_NAMED = 4

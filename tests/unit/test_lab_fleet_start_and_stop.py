@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab import processes
+from activemq_fleet.lab.fleet_start_and_stop import stop_outdated_brokers
 from activemq_fleet.lab.hosts import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.preparation import install_broker_configuration
-from activemq_fleet.lab.whole_fleet import stop_outdated_brokers
 from tests.support.lab_hosts import make_lab_hosts
 from tests.unit.lab_fleets import PAIR
 
