@@ -1,4 +1,4 @@
-"""Makes a whole activemq.xml of a snippet in a rule's docstring."""
+"""Complete a snippet in a rule's docstring to a whole activemq.xml, and check it with the rule."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 from lxml import etree
 
+from activemq_fleet.findings import Finding
+from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE
 
@@ -64,6 +66,16 @@ _SKELETON = f"""<?xml version="1.0" encoding="UTF-8"?>
 """
 # Stands for & while a snippet is parsed, so that a bare one comes out as it went in.
 _AMPERSAND = "\ue001"
+
+
+def in_broker(inside: str) -> str:
+    return f"<broker>{inside}</broker>"
+
+
+def rule_findings(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
+    """Return the findings of one rule about an activemq.xml with a snippet."""
+    data = complete(snippet, Release.of(release))
+    return list(file_findings(data, Release.of(release), selection=RuleSelection(select=(rule,))))
 
 
 def complete(snippet: str, release: Release) -> bytes:

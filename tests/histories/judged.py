@@ -100,11 +100,12 @@ def judge(found: Read, modules: SimpleNamespace = MODULES) -> tuple[Units, dict[
     )
     entries = list(journals.records_and_gaps_in_order(in_order, epochs))
     subscribers = ranges.subscribers_by_name(
-        [one for one in entries if isinstance(one, journals.AgentSubscriptionChange)]
+        [entry for entry in entries if isinstance(entry, journals.AgentSubscriptionChange)]
     )
-    missing = {one.agent: one.records for one in entries if isinstance(one, journals.MissingRecordCount)}
+    missing = {entry.agent: entry.records for entry in entries if isinstance(entry, journals.MissingRecordCount)}
     records = sorted(
-        (one for one in entries if isinstance(one, journals.EventRecordWithPosition)), key=lambda one: one.event_id
+        (entry for entry in entries if isinstance(entry, journals.EventRecordWithPosition)),
+        key=lambda entry: entry.event_id,
     )
     events_of = modules.event_records.events_from_records
     reach = dict(ranges.reached_ranges_with_keys(events_of(records), subscribers, missing))

@@ -110,10 +110,10 @@ def failures(said: str) -> list[str]:
 
 def steps(said: str) -> list[str]:
     """The steps of a run, in their order; of an upgrade also the letter of its node."""
-    found = re.findall(
+    logged_steps = re.findall(
         r'"msg": "(?:the playbook (upgrade)s orders-mq01-([ab])\S* from|orders-mq01-[ab]\S* takes over from)', said
     )
-    return [f"upgrade {node}" if act else "switch" for act, node in found]
+    return [f"upgrade {node}" if act else "switch" for act, node in logged_steps]
 
 
 @in_every_situation

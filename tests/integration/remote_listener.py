@@ -52,7 +52,7 @@ def watch_hostile_listener(directory: Path, inside: list[str], case: dict[str, A
     try:
         assert listener.stdout is not None
         assert listener.stdout.readline()
-        found = watch_which_address_answers(
+        watch_result = watch_which_address_answers(
             [f"{case['scheme']}://{THERE}:{PORT}"], deploy(directory / case["name"], case["probe"]), 2, 0.2, 5.0, None
         )
         time.sleep(0.3)
@@ -61,8 +61,8 @@ def watch_hostile_listener(directory: Path, inside: list[str], case: dict[str, A
         listener.communicate()
     return {
         "sent": record.read_bytes().decode("latin-1"),
-        "trips": found["trips"],
-        "last": list(found["last"].values()),
+        "trips": watch_result["trips"],
+        "last": list(watch_result["last"].values()),
     }
 
 

@@ -133,11 +133,11 @@ waiting a lock to be acquired | org.apache.activemq.store.SharedFileLocker | mai
 
 
 def test_a_log_tells_when_a_broker_came_into_which_state() -> None:
-    found = broker_state_changes_since(LOG, 0.0)
+    changes = broker_state_changes_since(LOG, 0.0)
 
-    assert [state for _, state in found] == ["starting", "standby", "starting", "active"]
-    assert found[3][0] - found[1][0] == pytest.approx(9.25)
-    assert broker_state_changes_since(LOG, found[2][0] + 0.1) == found[3:]
+    assert [state for _, state in changes] == ["starting", "standby", "starting", "active"]
+    assert changes[3][0] - changes[1][0] == pytest.approx(9.25)
+    assert broker_state_changes_since(LOG, changes[2][0] + 0.1) == changes[3:]
 
 
 def line(jseq: int, kind: str, **more: Any) -> str:

@@ -87,7 +87,7 @@ def test_a_record_counts_only_from_the_class_and_thread_that_write_it(
 
 
 def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
-    own, other, client = (
+    own_record, other, client = (
         next(parse_log(text))
         for text in (
             record(STARTED),
@@ -95,7 +95,7 @@ def test_the_library_takes_a_kind_only_from_its_class_and_thread() -> None:
             record(STARTED, thread=CLIENT),
         )
     )
-    assert [bool(parse_log_event(log_record)) for log_record in (own, other, client)] == [True, False, False]
+    assert [bool(parse_log_event(log_record)) for log_record in (own_record, other, client)] == [True, False, False]
     log = "".join(record(STARTED, *more) for more in ((), ("org.apache.activemq.X",), ("", CLIENT)))
     kinds = [
         kind

@@ -85,9 +85,9 @@ def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: st
 
 def identity(name: str, pattern: str | None = None, **variables: str) -> Identity:
     stated = {f"activemq_{key}": value for key, value in variables.items()}
-    found = Naming.naming_of_host(name, stated, pattern).identify_broker(name)
-    assert found is not None
-    return found
+    host_identity = Naming.naming_of_host(name, stated, pattern).identify_broker(name)
+    assert host_identity is not None
+    return host_identity
 
 
 @pytest.mark.parametrize(
@@ -232,9 +232,9 @@ def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
     assert len(conventions) == len(CONVENTIONS) - 2
     for master, slave, text in conventions:
         variables = yaml.safe_load(text)
-        found = [Naming.naming_of_host(name, variables).identify_broker(name) for name in (master, slave)]
-        assert [one.role for one in found if one] == ["master", "slave"]
-        assert len({one.pair for one in found if one}) == 1
+        identities = [Naming.naming_of_host(name, variables).identify_broker(name) for name in (master, slave)]
+        assert [identity.role for identity in identities if identity] == ["master", "slave"]
+        assert len({identity.pair for identity in identities if identity}) == 1
 
 
 @pytest.mark.parametrize("convention", [one for one in CONVENTIONS if one is not PUBLIC], ids=lambda one: one.name)

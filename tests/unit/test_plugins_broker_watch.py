@@ -123,9 +123,9 @@ def test_a_flag_that_is_there_already_is_somebody_elses(tmp_path: Path) -> None:
 def test_without_a_flag_it_ends_after_its_time() -> None:
     greets = threading.Event()
     with broker(greets) as port:
-        found = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
-    assert found["trips"] == 0
-    assert found["last"]
+        watch_result = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.2, 0.01, 5.0, None)
+    assert watch_result["trips"] == 0
+    assert watch_result["last"]
 
 
 def test_watch_without_a_first_answer_fails_with_the_last_answers(tmp_path: Path) -> None:
@@ -146,8 +146,10 @@ def test_watch_with_a_first_answer_continues_after_the_time_for_it(tmp_path: Pat
     greets = threading.Event()
     greets.set()
     with broker(greets) as port:
-        found = watch_which_address_answers([f"nio://127.0.0.1:{port}"], None, 0.5, 0.01, 5.0, None, first_within=30)
-    assert found["trips"] > 0
+        watch_result = watch_which_address_answers(
+            [f"nio://127.0.0.1:{port}"], None, 0.5, 0.01, 5.0, None, first_within=30
+        )
+    assert watch_result["trips"] > 0
 
 
 @pytest.mark.parametrize("text", ["orders-mq01-a:1883", "mqtt://a", "mqtt://a:b", "mqtt://:1883", "mqtt://a:1883b"])

@@ -183,10 +183,10 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
     """The plugin's answer to whatever is installed next."""
-    found = runtime_configuration.log_end_position
+    original_log_end_position = runtime_configuration.log_end_position
 
     def mark(layout: ConfigurationPaths) -> runtime_configuration.LogEndPosition:
-        end = found(layout)
+        end = original_log_end_position(layout)
         with host.log.open("a") as file:
             file.writelines(f"{line}\n" for line in lines(*messages))
         return end

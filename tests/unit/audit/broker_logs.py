@@ -137,10 +137,14 @@ def agent(
 ) -> list[AgentConnectionRecord]:
     """An agent that loses its connection and gets another."""
     about, closed = ("shop01.example.com", "shop", "e"), "the connection was closed"
-    found = [AgentConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)]
+    connection_records = [
+        AgentConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)
+    ]
     if back is not None:
-        found.append(AgentConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None))
-    return found
+        connection_records.append(
+            AgentConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None)
+        )
+    return connection_records
 
 
 def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> ConnectionLoss:

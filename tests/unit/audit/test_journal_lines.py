@@ -50,11 +50,11 @@ def test_gzip_is_told_by_its_first_bytes_and_may_have_several_members() -> None:
 def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) -> None:
     text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
 
-    found = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
+    numbered_lines = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
 
-    assert found[-1][1:] == (None, words.CUT_OFF)
-    assert text.decode().startswith("\n".join(str(text) for _, text, _ in found[:-1]))
-    assert len(found) > size // 20
+    assert numbered_lines[-1][1:] == (None, words.CUT_OFF)
+    assert text.decode().startswith("\n".join(str(text) for _, text, _ in numbered_lines[:-1]))
+    assert len(numbered_lines) > size // 20
 
 
 def test_damage_inside_a_gzip_file_ends_it() -> None:
@@ -100,9 +100,9 @@ def line(**more: Any) -> str:
     ],
 )
 def test_a_line_is_a_record_or_has_a_problem(text: str, problem: str | None, is_numbered: bool) -> None:
-    found = parse_event_journal_line(1, text)
+    parsed_line = parse_event_journal_line(1, text)
 
-    assert (found.problem, found.record is not None) == (problem, is_numbered)
+    assert (parsed_line.problem, parsed_line.record is not None) == (problem, is_numbered)
 
 
 def test_a_record_has_the_values_that_its_line_names() -> None:

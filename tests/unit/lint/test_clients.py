@@ -1,4 +1,4 @@
-"""What connectors tell clients and what limits mean, beside the rules' own examples."""
+"""What connectors tell clients and what limits mean, in addition to the examples of the rules."""
 
 from __future__ import annotations
 
@@ -9,17 +9,12 @@ from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
-from tests.rule_examples import complete
+from tests.rule_examples import complete, rule_findings
 from tests.unit.fleets import fleet
 
 
-def told(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    data = complete(snippet, Release.of(release))
-    return list(file_findings(data, Release.of(release), selection=RuleSelection(select=(rule,))))
-
-
 def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
-    return [finding.severity for finding in told(rule, snippet, release)]
+    return [finding.severity for finding in rule_findings(rule, snippet, release)]
 
 
 def connector(uri: str, more: str = "") -> str:
@@ -39,7 +34,7 @@ def test_a_published_address_is_trusted() -> None:
         '<publishedAddressPolicy><publishedAddressPolicy publishedHostStrategy="FQDN"/></publishedAddressPolicy>'
         "</transportConnector>"
     )
-    assert told("C002", snippet) == []
+    assert rule_findings("C002", snippet) == []
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
@@ -48,12 +43,12 @@ def test_every_loopback_address_sends_clients_to_themselves(host: str) -> None:
 
 
 def test_an_address_that_is_decided_elsewhere_is_not_judged() -> None:
-    assert told("C002", connector("nio://${host}:61617", 'updateClusterClients="true"')) == []
+    assert rule_findings("C002", connector("nio://${host}:61617", 'updateClusterClients="true"')) == []
 
 
 def test_a_rebalancing_connector_whose_update_is_decided_elsewhere_is_not_judged() -> None:
     more = 'rebalanceClusterClients="true" updateClusterClients="${update}"'
-    assert told("C001", connector("nio://mq:61617", more)) == []
+    assert rule_findings("C001", connector("nio://mq:61617", more)) == []
 
 
 def test_fewer_connections_than_links_is_a_hint() -> None:
@@ -63,7 +58,7 @@ def test_fewer_connections_than_links_is_a_hint() -> None:
 
 def test_the_place_of_a_limit_of_connections_is_the_option() -> None:
     uri = "nio://0.0.0.0:61617?a=1&amp;maximumConnections=0"
-    (finding,) = told("C009", connector(uri))
+    (finding,) = rule_findings("C009", connector(uri))
     line = complete(connector(uri), Release.of("5.18.3")).decode().splitlines()[(finding.line or 0) - 1]
     assert line[(finding.column or 0) - 1 :].startswith("maximumConnections=0")
 
@@ -80,16 +75,18 @@ def test_a_connector_without_a_monitor_is_a_hint_where_nothing_is_bridged() -> N
 
 
 def test_a_stomp_connector_may_have_no_openwire_monitor() -> None:
-    assert told("C011", connector("stomp://0.0.0.0:61617?wireFormat.maxInactivityDuration=0")) == []
+    assert rule_findings("C011", connector("stomp://0.0.0.0:61617?wireFormat.maxInactivityDuration=0")) == []
 
 
 def test_limits_that_are_decided_elsewhere_are_not_added_up() -> None:
     snippet = '<policyEntry queue="a" memoryLimit="${limit}"/><memoryUsage limit="64 mb"/>'
-    assert told("C006", snippet) == []
+    assert rule_findings("C006", snippet) == []
 
 
 def test_a_memory_in_percent_of_the_heap_is_not_compared() -> None:
-    assert told("C006", '<policyEntry queue="a" memoryLimit="1 gb"/><memoryUsage percentOfJvmHeap="70"/>') == []
+    assert (
+        rule_findings("C006", '<policyEntry queue="a" memoryLimit="1 gb"/><memoryUsage percentOfJvmHeap="70"/>') == []
+    )
 
 
 def test_a_wildcard_is_no_destination_that_adds_up() -> None:
@@ -97,7 +94,7 @@ def test_a_wildcard_is_no_destination_that_adds_up() -> None:
         '<policyEntry queue="a.>" memoryLimit="40 mb"/><policyEntry topic=">" memoryLimit="40 mb"/>'
         '<memoryUsage limit="64 mb"/>'
     )
-    assert told("C006", snippet) == []
+    assert rule_findings("C006", snippet) == []
 
 
 def test_a_memory_above_the_heap_of_the_host_is_told_of_a_fleet() -> None:
@@ -116,33 +113,35 @@ def test_a_limit_below_one_journal_file_is_told(usage: str) -> None:
 
 @pytest.mark.parametrize("limit", ["32 mb", "0", "${limit}"])
 def test_a_limit_of_one_file_or_none_or_unknown_is_silent(limit: str) -> None:
-    assert told("C007", f'<storeUsage limit="{limit}"/>') == []
+    assert rule_findings("C007", f'<storeUsage limit="{limit}"/>') == []
 
 
 def test_a_store_in_a_database_has_no_journal_files() -> None:
-    assert told("C007", '<jdbcPersistenceAdapter dataSource="#ds"/><storeUsage limit="16 mb"/>') == []
+    assert rule_findings("C007", '<jdbcPersistenceAdapter dataSource="#ds"/><storeUsage limit="16 mb"/>') == []
 
 
 def test_a_smaller_journal_file_makes_room() -> None:
     snippet = '<kahaDB directory="/d" journalMaxFileLength="4mb"/><storeUsage limit="16 mb"/>'
-    assert told("C007", snippet) == []
+    assert rule_findings("C007", snippet) == []
 
 
 def test_a_broker_that_keeps_nothing_has_no_store_to_fill() -> None:
-    assert told("C007", '<broker persistent="false"/><storeUsage limit="16 mb"/><tempUsage limit="1 mb"/>') == []
+    assert (
+        rule_findings("C007", '<broker persistent="false"/><storeUsage limit="16 mb"/><tempUsage limit="1 mb"/>') == []
+    )
 
 
 def test_refusing_is_a_hint_where_only_bridges_could_be_meant() -> None:
     refusing = '<broker><systemUsage><systemUsage sendFailIfNoSpaceAfterTimeout="3000"/></systemUsage></broker>'
-    assert told("C008", refusing) == []
+    assert rule_findings("C008", refusing) == []
     assert severities("C008", refusing + LINK.format("south", "")) == ["info"]
 
 
 def test_numbers_of_thousands_of_digits_are_no_numbers() -> None:
     """Python refuses to read them, which must not end a check."""
     big = "9" * 5000
-    assert told("C007", f'<storeUsage limit="{big} mb"/>') == []
-    assert told("C009", connector(f"nio://0.0.0.0:{big}?maximumConnections={big}")) == []
+    assert rule_findings("C007", f'<storeUsage limit="{big} mb"/>') == []
+    assert rule_findings("C009", connector(f"nio://0.0.0.0:{big}?maximumConnections={big}")) == []
 
 
 def in_one_line(rule: str, snippet: str) -> list[Finding]:
@@ -152,7 +151,7 @@ def in_one_line(rule: str, snippet: str) -> list[Finding]:
 
 
 def test_a_huge_limit_is_printed_without_an_exponent() -> None:
-    (finding,) = told("C013", '<memoryUsage limit="8388608 gb"/>')
+    (finding,) = rule_findings("C013", '<memoryUsage limit="8388608 gb"/>')
     assert finding.message.startswith("memoryUsage is 8589934592 MB, ")
 
 

@@ -1,4 +1,4 @@
-"""Clients' lists and audits of a fleet, beside the rules' own examples."""
+"""Clients' lists and audits of a fleet, in addition to the examples of the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets in clear text, rights, JMX and frames, beside the rules' own examples."""
+"""Secrets in clear text, rights, JMX and frames, in addition to the examples of the rules."""
 
 from __future__ import annotations
 
@@ -7,29 +7,21 @@ from typing import Any
 import pytest
 
 from activemq_fleet.findings import Finding
-from activemq_fleet.lint import RuleSelection, file_findings, fleet_findings
+from activemq_fleet.lint import RuleSelection, fleet_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
-from tests.rule_examples import complete
+from tests.rule_examples import in_broker, rule_findings
 from tests.unit.fleets import hosts
 
 RELEASE = Release.of("5.18.3")
-
-
-def told(rule: str, snippet: str) -> list[Finding]:
-    return list(file_findings(complete(snippet, RELEASE), RELEASE, selection=RuleSelection(select=(rule,))))
 
 
 def of_fleet(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
-
-
-def in_broker(inside: str) -> str:
-    return f"<broker>{inside}</broker>"
 
 
 BEAN = '<bean id="b" class="x.Y">{}</bean>'
@@ -59,7 +51,7 @@ USERS = "<simpleAuthenticationPlugin><users>{}</users></simpleAuthenticationPlug
     ],
 )
 def test_a_secret_of_any_kind_in_the_file_is_told_and_not_shown(snippet: str) -> None:
-    found = told("S010", snippet)
+    found = rule_findings("S010", snippet)
     assert len(found) == 1
     assert found[0].line
     assert "rosebud" not in found[0].message
@@ -67,7 +59,7 @@ def test_a_secret_of_any_kind_in_the_file_is_told_and_not_shown(snippet: str) ->
 
 @pytest.mark.parametrize("value", ["${db.password}", "#{env['x']}", "ENC(abc=)", ""])
 def test_what_is_not_in_clear_text_is_not_told_of_beans_either(value: str) -> None:
-    assert told("S010", BEAN.format(f'<property name="password" value="{value}"/>')) == []
+    assert rule_findings("S010", BEAN.format(f'<property name="password" value="{value}"/>')) == []
 
 
 def test_a_password_in_java_options_is_told_and_not_shown() -> None:
@@ -82,7 +74,7 @@ def test_java_options_that_name_a_file_hold_no_password() -> None:
 
 
 def test_a_login_without_rights_is_an_info_of_a_fleet_and_a_warning_of_a_file() -> None:
-    (finding,) = told("S015", USERS.format('<authenticationUser username="a" password="${a}" groups="b"/>'))
+    (finding,) = rule_findings("S015", USERS.format('<authenticationUser username="a" password="${a}" groups="b"/>'))
     assert finding.severity == "warning"
     assert {finding.severity for finding in of_fleet("S015")} == {"info"}
     acl = [{"kind": "queue", "destination": "orders.>", "read": ["apps"], "write": ["apps"], "admin": ["admins"]}]
@@ -91,14 +83,17 @@ def test_a_login_without_rights_is_an_info_of_a_fleet_and_a_warning_of_a_file() 
 
 def test_a_plugin_of_ones_own_may_decide_rights() -> None:
     plugins = '<plugins><jaasAuthenticationPlugin configuration="a"/><bean class="x.Rights"/></plugins>'
-    assert told("S015", in_broker(plugins)) == []
+    assert rule_findings("S015", in_broker(plugins)) == []
 
 
 def test_jmx_with_a_password_file_asks_for_a_login() -> None:
     entry = '<entry xmlns="http://www.springframework.org/schema/beans" key="jmx.remote.x.password.file" value="x"/>'
     context = '<managementContext><managementContext createConnector="true">{}</managementContext></managementContext>'
-    assert told("S017", in_broker(context.format(f"<property name='environment'><map>{entry}</map></property>"))) == []
-    assert len(told("S017", in_broker(context.format("")))) == 1
+    assert (
+        rule_findings("S017", in_broker(context.format(f"<property name='environment'><map>{entry}</map></property>")))
+        == []
+    )
+    assert len(rule_findings("S017", in_broker(context.format("")))) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from activemq_fleet.findings import Finding
-from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
-from tests.rule_examples import complete
+from tests.rule_examples import in_broker, rule_findings
 
 RELEASE = Release.of("5.18.3")
-
-
-def told(rule: str, snippet: str) -> list[Finding]:
-    return list(file_findings(complete(snippet, RELEASE), RELEASE, selection=RuleSelection(select=(rule,))))
-
-
-def in_broker(inside: str) -> str:
-    return f"<broker>{inside}</broker>"
 
 
 @pytest.mark.parametrize(
@@ -33,6 +23,8 @@ def in_broker(inside: str) -> str:
     ],
 )
 def test_a_login_without_tls_on_an_open_address_is_told(uri: str, number: int) -> None:
-    found = told("S016", in_broker(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>'))
-    assert len(found) == number
-    assert {finding.severity for finding in found} <= {"info"}
+    findings = rule_findings(
+        "S016", in_broker(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>')
+    )
+    assert len(findings) == number
+    assert {finding.severity for finding in findings} <= {"info"}

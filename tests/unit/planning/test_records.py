@@ -42,9 +42,9 @@ def test_groups_are_a_list_or_its_text(groups: Any) -> None:
 def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
     row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
 
-    found = parse_inventory_host_record(json.dumps(row), cells=True).variables
+    read_variables = parse_inventory_host_record(json.dumps(row), cells=True).variables
 
-    assert found == {"activemq_users": [{"name": "a", "password": "b"}], "activemq_release": "5.18.3"}
+    assert read_variables == {"activemq_users": [{"name": "a", "password": "b"}], "activemq_release": "5.18.3"}
 
 
 @pytest.mark.parametrize(

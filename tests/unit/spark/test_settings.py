@@ -104,10 +104,10 @@ def divided(session: Session, megabytes: int) -> dict[str, str]:
 
 
 def test_a_small_input_of_this_machine_is_one_partition_without_plans_in_steps() -> None:
-    found = divided(Session(), 2)
+    settings = divided(Session(), 2)
 
-    assert found[NUMBER] == "1"
-    assert found[ADAPTIVE] == "false"
+    assert settings[NUMBER] == "1"
+    assert settings[ADAPTIVE] == "false"
 
 
 def test_a_larger_input_has_a_partition_for_each_16_megabytes() -> None:
