@@ -47,13 +47,13 @@ def main(arguments: Sequence[str]) -> int:
                 print(done, flush=True)
             if list(arguments) == ["tests"]:
                 from tests.integration.database import driver  # the demo needs no tests
-                from tests.integration.java_clients import compiler
+                from tests.integration.java_clients import compiler_jar
                 from tests.integration.old_java import java_11
 
                 list(pool.map(fetch_jars, PLANTED))
                 driver()
                 java_11()
-                compiler()
+                compiler_jar()
     except FleetError as error:
         print(f"prefetch: error: {error}", file=sys.stderr)
         return 1

@@ -101,7 +101,7 @@ def kiosk(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
     place = tmp_path_factory.mktemp("kiosk")
     rack.up({**NODES, HOST: ADDRESS}, shares=["/srv/activemq", "/srv/wheels"], owner=os.getpid())
     rack.serve(fetch_jar_directory(Release.of(RELEASE)))
-    wheelhouse = wheels.make(place / "wheelhouse")
+    wheelhouse = wheels.build_wheels(place / "wheelhouse")
     handlers = place / "handlers.d"
     handlers.mkdir()
     (handlers / "HelloEvent").write_text(HANDLER)

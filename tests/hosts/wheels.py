@@ -10,7 +10,7 @@ from activemq_fleet.artifacts._cache import ensure_cached, log_progress
 from scripts import wheelhouse
 
 
-def make(directory: Path) -> Path:
+def build_wheels(directory: Path) -> Path:
     """Make what ``make package`` makes, of requirements that were fetched once and kept in the library's cache."""
     pinned = wheelhouse.ROOT / "requirements/agent.txt"
     name = f"wheels/{hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]}"

@@ -67,7 +67,7 @@ class Account:
     accepted: int
     handled: int
     lost: tuple[str, ...]
-    twice: tuple[str, ...]
+    handled_twice: tuple[str, ...]
     copies: int
     silence: float
     """Longest time between two handled events, in seconds."""
@@ -75,7 +75,7 @@ class Account:
     def __str__(self) -> str:
         return (
             f"{self.accepted} accepted, {self.handled} handled, {len(self.lost)} lost, "
-            f"{len(self.twice)} handled twice, {self.copies} copies dropped, longest silence {self.silence:.1f} s"
+            f"{len(self.handled_twice)} handled twice, {self.copies} copies dropped, longest pause {self.silence:.1f} s"
         )
 
 
@@ -89,7 +89,7 @@ def account(promised: Sequence[str], subscriber: Journal, since: float) -> Accou
         accepted=len(set(promised)),
         handled=len(set(promised) & runs.keys()),
         lost=tuple(sorted(set(promised) - runs.keys())),
-        twice=tuple(str(name) for name, count in runs.items() if count > 1),
+        handled_twice=tuple(str(name) for name, count in runs.items() if count > 1),
         copies=sum(record["at"] >= since for record in subscriber.of("duplicate")),
         silence=max((after - before for before, after in pairwise(moments)), default=0.0),
     )

@@ -44,7 +44,7 @@ STARVED_RATE = 10.0
 _PASSWORD = "s3cret-agent"
 
 
-def bound_of(kills: int) -> float:
+def loss_bound(kills: int) -> float:
     """The highest chance a kill of a loss that none in so many would still hide, at 95 %."""
     return float(1 - 0.05 ** (1 / kills))
 
@@ -148,7 +148,7 @@ class Agent:
     def kill(self) -> None:
         """SIGKILL to it, and then to its handlers, as systemd would do; returns when all are gone."""
         process = self._running()
-        assert process.poll() is None, f"{self.host} ended by itself with {process.returncode}: {self.said}"
+        assert process.poll() is None, f"{self.host} ended by itself with {process.returncode}: {self.log_tail}"
         os.kill(process.pid, signal.SIGSTOP)  # lest it starts another one
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
@@ -162,7 +162,7 @@ class Agent:
         """SIGTERM: it empties its outbox and ends well."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout) == 0, f"{self.host} ended with {process.returncode}: {self.said}"
+        assert process.wait(timeout) == 0, f"{self.host} ended with {process.returncode}: {self.log_tail}"
         self._process = None
 
     def client(self) -> Client:
@@ -173,26 +173,30 @@ class Agent:
             with suppress(AgentError):
                 found.append(Client(self.socket))
             process = self._running()
-            assert found or process.poll() is None, f"{self.host} ended with {process.returncode}: {self.said}"
+            assert found or process.poll() is None, f"{self.host} ended with {process.returncode}: {self.log_tail}"
             return bool(found)
 
-        until(answers, PATIENCE, lambda: f"{self.host} answers: {self.said}", pause=0.05)
+        until(answers, PATIENCE, lambda: f"{self.host} answers: {self.log_tail}", pause=0.05)
         return found[0]
 
     def wait_connected(self) -> None:
         """Wait until it has a connection."""
-        until(lambda: self._told("connected"), PATIENCE, lambda: f"{self.host} connects: {self.said}")
+        until(lambda: self._count_records("connected"), PATIENCE, lambda: f"{self.host} connects: {self.log_tail}")
 
     def wait_subscribed(self, topics: int = 1) -> None:
         """Wait until brokers have granted so many topics."""
-        until(lambda: self._told("subscribed") >= topics, PATIENCE, lambda: f"{self.host} subscribes: {self.said}")
+        until(
+            lambda: self._count_records("subscribed") >= topics,
+            PATIENCE,
+            lambda: f"{self.host} subscribes: {self.log_tail}",
+        )
 
-    def _told(self, kind: str) -> int:
-        assert self._running().poll() is None, f"{self.host} ended by itself: {self.said}"
+    def _count_records(self, kind: str) -> int:
+        assert self._running().poll() is None, f"{self.host} ended by itself: {self.log_tail}"
         return len(self.journal.of(kind))
 
     @property
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The end of what it printed."""
         return self.output.read_text(errors="replace")[-1500:] if self.output.exists() else "nothing"
 
@@ -241,7 +245,7 @@ class Load:
         self.__exit__()
         # What it is promised later would count as lost.
         if any(worker.is_alive() for worker in self._workers):
-            raise LateError(f"events are still being handed over after 60 s: {self.agent.said}")
+            raise LateError(f"events are still being handed over after 60 s: {self.agent.log_tail}")
         if self.errors:
             raise self.errors[0]
         return self.promised
@@ -256,7 +260,7 @@ class Load:
         def rate() -> float:
             return self.rate_before(time.time(), seconds)
 
-        return wait_rate(rate, lambda: f"{rate():.0f} events a second are accepted: {self.agent.said}")
+        return wait_rate(rate, lambda: f"{rate():.0f} events a second are accepted: {self.agent.log_tail}")
 
     def burst(self, count: int = 200) -> threading.Thread:
         """Hand over so many events at once, in a thread that is returned: some will be on their way."""
@@ -328,7 +332,7 @@ def wait_handled(promised: Iterable[str], subscriber: Agent, timeout: float = PA
     """
     missing = _unhandled(promised, subscriber, timeout)
     if missing:
-        said = subscriber.said
+        said = subscriber.log_tail
         subscriber.kill()
         subscriber.start()
         if not _unhandled(missing, subscriber, timeout):

@@ -38,7 +38,7 @@ needs_haproxy = pytest.mark.skipif(
 )
 
 
-def balanced(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
+def write_balanced_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
     """An inventory of these brokers and one balancer, with a loopback address for the only group."""
     said = {"activemq_vip_interface": "lo", "activemq_vip_check_port": _free_port()} | LOGIN
     inventory = write_inventory(directory, hosts, vip=_free_address(), **variables)
@@ -104,7 +104,7 @@ class HAProxy:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        wait(self._answers, self.said)
+        wait(self._answers, self.log_tail)
         return self
 
     def __exit__(
@@ -121,7 +121,7 @@ class HAProxy:
         except OSError:
             return False
 
-    def said(self) -> str:
+    def log_tail(self) -> str:
         return (self.directory / "haproxy.log").read_text()[-2000:]
 
     @property
@@ -160,7 +160,8 @@ class HAProxy:
 
     def wait_for(self, *, up: set[str], down: set[str]) -> None:
         wait(
-            lambda: (self.up(), self.down()) == (up, down), lambda: f"up {self.up()}, down {self.down()}: {self.said()}"
+            lambda: (self.up(), self.down()) == (up, down),
+            lambda: f"up {self.up()}, down {self.down()}: {self.log_tail()}",
         )
 
     def sessions(self, server: str) -> int:

@@ -26,7 +26,7 @@ PING_TIMEOUT = 5
 """Seconds after which a client that does not answer counts as away (network.ping-timeout)."""
 
 
-def missing() -> str:
+def missing_requirement() -> str:
     """Return why GlusterFS cannot be run here, empty where it can."""
     if os.geteuid() != 0:
         return "GlusterFS needs root"

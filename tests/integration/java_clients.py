@@ -13,7 +13,7 @@ _SOURCES = Path(__file__).with_name("java")
 _VERSION = "3.36.0"
 
 
-def compiler() -> Path:
+def compiler_jar() -> Path:
     """The jar of Eclipse's batch compiler, from the cache; it runs on Java 17."""
 
     def make(part: Path) -> None:
@@ -23,7 +23,7 @@ def compiler() -> Path:
     return ensure_cached(f"java/ecj-{_VERSION}", make, progress=log_progress) / f"ecj-{_VERSION}.jar"
 
 
-def compiled(name: str, release: Release, directory: Path) -> list[str]:
+def compile_client(name: str, release: Release, directory: Path) -> list[str]:
     """The command that runs a class of ``tests/integration/java`` with a release's own client, compiled against it.
 
     ``JMS`` in the source stands for the package of the release's line: javax.jms, from 6.0 on jakarta.jms.
@@ -37,7 +37,7 @@ def compiled(name: str, release: Release, directory: Path) -> list[str]:
         [
             str(java_executable(17)),
             "-jar",
-            str(compiler()),
+            str(compiler_jar()),
             "-17",
             "-nowarn",
             "-cp",

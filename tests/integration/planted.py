@@ -59,7 +59,7 @@ class Outcome:
 
     fate: Fate
     exit_code: int | None
-    said: str
+    output: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,24 +175,24 @@ class Planted:
         fate: Fate = "neither"
         while fate == "neither" and time.monotonic() - began < timeout:
             time.sleep(_POLL)
-            phase = self.story.phase
+            phase = self.run_state.phase
             if not self._runs:
                 fate = "refused"
             elif phase == "failed":
                 until(lambda: not self._runs, _LAST_WORDS)
                 fate = "refused"
             elif phase == "started":
-                until(lambda: not self._runs or self.story.phase != "started", stays)
-                fate = "started" if self._runs and self.story.phase == "started" else "refused"
-        return Outcome(fate, self._exit_code(), self.said)
+                until(lambda: not self._runs or self.run_state.phase != "started", stays)
+                fate = "started" if self._runs and self.run_state.phase == "started" else "refused"
+        return Outcome(fate, self._exit_code(), self.output)
 
     @property
-    def story(self) -> BrokerRun:
+    def run_state(self) -> BrokerRun:
         """What its log tells so far of this run."""
         return self._tail.read_run_state() if self._tail else BrokerRun()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """Its whole log, of earlier runs too, and what this run printed."""
         paths = (self.data / LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
@@ -208,13 +208,13 @@ class Planted:
         """Its process is gone."""
         return not self._runs
 
-    def await_phase(self, phase: str, timeout: float = 120.0) -> bool:
+    def wait_for_phase(self, phase: str, timeout: float = 120.0) -> bool:
         """Whether its log comes to this phase in time."""
-        return until(lambda: self.story.phase == phase, timeout)
+        return until(lambda: self.run_state.phase == phase, timeout)
 
-    def await_said(self, text: str, timeout: float = 120.0, *, times: int = 1) -> bool:
+    def wait_for_output(self, text: str, timeout: float = 120.0, *, times: int = 1) -> bool:
         """Whether its log says something, so many times, in time."""
-        return until(lambda: self.said.count(text) >= times, timeout)
+        return until(lambda: self.output.count(text) >= times, timeout)
 
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""

@@ -79,7 +79,7 @@ class Made:
         self.incidents.append(Incident(kind, tuple(hosts), began.isoformat(), ended.isoformat(), note))
 
 
-def make(directory: Path, release: str, ground: Ground) -> Path:
+def record_logs(directory: Path, release: str, ground: Ground) -> Path:
     """Logs of this release below ``directory``, which is returned; ``planted.json`` says what was done."""
     made = Made(ground, Release.of(release))
     steps: list[Callable[[Made], None]] = [taken_over, demoted, refused, both_ends, missing_file]
@@ -108,12 +108,12 @@ def taken_over(made: Made) -> None:
     _boot(a)
     b.launch()
     _boot(edge)
-    assert b.await_phase("waiting"), b.said
-    assert until(lambda: _peers(edge) == ["pair-a"], PATIENCE), edge.said
+    assert b.wait_for_phase("waiting"), b.output
+    assert until(lambda: _peers(edge) == ["pair-a"], PATIENCE), edge.output
     began = _killed(a)
     _take_over(made, b, edge, ["pair-b"], began, "the master was killed")
     a.launch()
-    assert a.await_phase("waiting"), a.said
+    assert a.wait_for_phase("waiting"), a.output
     began = datetime.now(UTC)
     b.stop()
     _take_over(made, a, edge, ["pair-a"], began, "the master was stopped")
@@ -144,17 +144,17 @@ def demoted(made: Made) -> None:
     )
     _boot(a)
     b.launch()
-    assert b.await_phase("waiting"), b.said
+    assert b.wait_for_phase("waiting"), b.output
     began = datetime.now(UTC)
     if database:
         _steal_lease(database)
     else:
         (directory / "lock").unlink()
-    assert a.await_said("o longer able to keep the exclusive lock"), a.said
+    assert a.wait_for_output("o longer able to keep the exclusive lock"), a.output
     made.note("demotion", ["demoted-a"], began, "the lock was taken from its master")
     # Which of the two has it next is a race: the old master restarts itself and waits like the other.
-    assert until(lambda: "started" in (b.story.phase, a.story.phase), PATIENCE), b.said
-    if b.story.phase == "started":
+    assert until(lambda: "started" in (b.run_state.phase, a.run_state.phase), PATIENCE), b.output
+    if b.run_state.phase == "started":
         made.note("takeover", ["demoted-b"], began, "the standby of the demoted master")
     _stop(b, a)
 
@@ -171,9 +171,9 @@ def refused(made: Made) -> None:
         with suppress(LabError, OSError):
             StompConnection((made.ground.address(number), STOMP), Credentials("net", "wrong"), timeout=5).close()
     _boot(intruder)
-    assert guarded.await_said("User name", times=2), guarded.said
+    assert guarded.wait_for_output("User name", times=2), guarded.output
     # The bridge's own log tells of it too. Where it does not name the other end, both logs' incidents are true.
-    named = until(lambda: any(one in intruder.said for one in ("(guarded)", "bridge to guarded")), PATIENCE)
+    named = until(lambda: any(one in intruder.output for one in ("(guarded)", "bridge to guarded")), PATIENCE)
     hosts = ["guarded"] if named else ["guarded", "intruder"]
     made.note("refused_credentials", hosts, began, "three clients, and the bridge of intruder")
     _stop(intruder, guarded)
@@ -207,7 +207,7 @@ def missing_file(made: Made) -> None:
     broken.stop()
     (directory / "db-2.log").unlink()
     began = datetime.now(UTC)
-    assert broken.boot().fate == "refused", broken.said
+    assert broken.boot().fate == "refused", broken.output
     made.note("store_error", ["broken"], began, "db-2.log is missing")
 
 
@@ -218,11 +218,11 @@ def pure(made: Made) -> None:
     services = f'<services><masterConnector remoteURI="nio://{made.ground.address(numbers[0])}:{OPENWIRE}"/></services>'
     slave = made.plant("pure-b", document("pure-b", made.ground.address(numbers[1]), services), pair="pure")
     master.launch()
-    assert master.await_said("Listening for connections at: stomp"), master.said
+    assert master.wait_for_output("Listening for connections at: stomp"), master.output
     slave.launch()
-    assert slave.await_phase("attached"), slave.said
+    assert slave.wait_for_phase("attached"), slave.output
     began = _killed(master)
-    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert until(lambda: slave.run_state.promoted, PATIENCE), slave.output
     made.note("takeover", ["pure-b"], began, "the pure master was killed")
     slave.kill()
 
@@ -276,7 +276,7 @@ def _boot(*brokers: Planted) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
-        assert broker.settle(PATIENCE).fate == "started", broker.said
+        assert broker.settle(PATIENCE).fate == "started", broker.output
 
 
 def _stop(*brokers: Planted) -> None:
@@ -291,16 +291,16 @@ def _killed(broker: Planted) -> datetime:
 
 
 def _take_over(made: Made, node: Planted, edge: Planted, hosts: Sequence[str], began: datetime, note: str) -> None:
-    assert node.await_phase("started"), node.said
+    assert node.wait_for_phase("started"), node.output
     made.note("takeover", hosts, began, note)
     if made.release.forgets_early_bridge_failures:
         until(lambda: _peers(edge) == [hosts[0]], 10)  # a bridge that failed as it started stays away for good
     else:
-        assert until(lambda: _peers(edge) == [hosts[0]], PATIENCE), edge.said
+        assert until(lambda: _peers(edge) == [hosts[0]], PATIENCE), edge.output
 
 
 def _peers(broker: Planted) -> list[str]:
-    return [bridge.peer for bridge in broker.story.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
 def _complaints(made: Made, *names: str) -> int:
@@ -328,7 +328,7 @@ def main(directory: Path, releases: Sequence[str]) -> None:
         # What is left of a run that failed would be more incidents.
         shutil.rmtree(directory / f".ground-{release}", ignore_errors=True)
         with Ground(directory / f".ground-{release}") as ground:
-            make(directory / release, release, ground)
+            record_logs(directory / release, release, ground)
         shutil.rmtree(directory / f".ground-{release}")
         print(f"{release}: {time.monotonic() - began:.0f} s", flush=True)
 

@@ -54,7 +54,7 @@ class Controller:
 
     def __init__(self, lab: Lab, master: str, slave: str) -> None:
         self.lab, self.master, self.slave = lab, master, slave
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.acts: list[str] = []
         self.winner = ""
         self.backup = ""
@@ -70,7 +70,7 @@ class Controller:
         found: dict[str, Any] = read_store_content_hashes(directory)
         return found
 
-    def look(self, host: str, peer: str, role: str) -> PurePairNode:
+    def inspect_node(self, host: str, peer: str, role: str) -> PurePairNode:
         module = importlib.import_module("ansible_collections.activemq.fleet.plugins.modules.store_info")
         with _time_zone(self.lab.fleet.broker(host).settings.java_options):
             broker = gather_broker_state(self.base(host), None)
@@ -85,7 +85,10 @@ class Controller:
 
     def step(self, chosen: str = "") -> ResyncStep:
         """What is next, from what both nodes show now."""
-        nodes = self.look(self.master, self.slave, "master"), self.look(self.slave, self.master, "slave")
+        nodes = (
+            self.inspect_node(self.master, self.slave, "master"),
+            self.inspect_node(self.slave, self.master, "slave"),
+        )
         return next_resync_step({"pair": nodes}, chosen=chosen)
 
     def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
@@ -93,7 +96,7 @@ class Controller:
         self.acts, rounds, since = [], 0, time.monotonic()
         while rounds < _ROUNDS and time.monotonic() - since < _PATIENCE:
             step = self.step(chosen)
-            self.said.append(step.say)
+            self.messages.append(step.say)
             if step.act == "done":
                 return step
             if step.act == "wait":
@@ -105,7 +108,7 @@ class Controller:
                 if act == cut:
                     raise Cut
             since = time.monotonic()
-        raise AssertionError(f"no end: {self.said[-5:]}")
+        raise AssertionError(f"no end: {self.messages[-5:]}")
 
     def _act(self, step: ResyncStep) -> Iterator[str]:
         if step.act == "stop":

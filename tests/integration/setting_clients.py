@@ -74,7 +74,7 @@ def broker_with(directory: Path, release: str, **variables: Any) -> Iterator[Lab
     assert not processes_of(directory / "lab")
 
 
-def another(lab: Lab, client_id: str | None = None) -> Client:
+def connect_client(lab: Lab, client_id: str | None = None) -> Client:
     """A further client of the broker."""
     return Client(lab.addresses(HOST, "stomp")[0], ANN, client_id=client_id)
 
@@ -83,7 +83,7 @@ def release_of(lab: Lab) -> Release:
     return lab.fleet.broker(HOST).release
 
 
-def needs(lab: Lab, element: str, attribute: str = "") -> None:
+def skip_without(lab: Lab, element: str, attribute: str = "") -> None:
     """Skip a test of what the broker's release does not have."""
     release = release_of(lab)
     if not release.supports(element, attribute or None):
@@ -135,6 +135,6 @@ def fill(client: Client, destination: str, body: str, **headers: str) -> tuple[i
     return 200, ""
 
 
-def soon() -> dict[str, str]:
+def expiry_header() -> dict[str, str]:
     """The header of a message that expires at once."""
     return {"expires": str(int((time.time() + 0.2) * 1000))}

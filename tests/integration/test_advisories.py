@@ -11,7 +11,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
-from tests.integration.java_clients import compiled
+from tests.integration.java_clients import compile_client
 from tests.integration.labs import pair, write_inventory
 from tests.integration.waiting import PATIENCE
 from tests.mqtt_clients import mqtt_round_trip
@@ -46,7 +46,7 @@ def java_client(lab: Lab, release: str, directory: Path) -> dict[str, str]:
     (address,) = lab.addresses(A, "openwire")
     url = f"tcp://{address[0]}:{address[1]}?jms.watchTopicAdvisories=true"
     done = subprocess.run(
-        [*compiled("AdvisoryClient", Release.of(release), directory), url, APP.username, APP.password],
+        [*compile_client("AdvisoryClient", Release.of(release), directory), url, APP.username, APP.password],
         capture_output=True,
         text=True,
         timeout=3 * PATIENCE,

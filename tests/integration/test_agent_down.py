@@ -105,7 +105,7 @@ def test_an_agent_without_a_broker_takes_no_more_memory(
     lab = lab_of([fleet])
     lab.up()
     with Agent(lab, SHOP) as agent:
-        until(lambda: "subscribed" in agent.said, PATIENCE, "its durable subscription is there")
+        until(lambda: "subscribed" in agent.log_tail, PATIENCE, "its durable subscription is there")
         with agent.client() as client:
             client.publish("events/OrderEvent", "{}")
         until(lambda: agent.journal.ids("handled"), PATIENCE, "it handles its event")
@@ -124,7 +124,7 @@ def test_an_agent_without_a_broker_takes_no_more_memory(
         until(
             lambda: set(accepted) <= {*agent.journal.ids("handled"), *agent.journal.ids("expired")},
             PATIENCE + SECONDS,
-            lambda: f"all {len(accepted)} events are handled, or too old: {agent.said}",
+            lambda: f"all {len(accepted)} events are handled, or too old: {agent.log_tail}",
         )
     assert len(accepted) > strain.published / 2
     assert strain.growth < MOST_GROWTH

@@ -28,7 +28,7 @@ from tests.integration.agents import (
     SPARE,
     Agent,
     Load,
-    bound_of,
+    loss_bound,
     sockets,
     wait_handled,
     wait_rate,
@@ -76,7 +76,7 @@ class Site:
         until(
             self._is_steady,
             PATIENCE,
-            lambda: f"the agents keep a connection: {self.publisher.said}{self.subscriber.said}",
+            lambda: f"the agents keep a connection: {self.publisher.log_tail}{self.subscriber.log_tail}",
         )
         return active
 
@@ -90,7 +90,7 @@ class Site:
         def first() -> float | None:
             return next((r["at"] for r in self.subscriber.journal.of("handled") if r["at"] > moment + 0.5), None)
 
-        until(first, PATIENCE, lambda: f"events flow again: {self.publisher.said}{self.subscriber.said}")
+        until(first, PATIENCE, lambda: f"events flow again: {self.publisher.log_tail}{self.subscriber.log_tail}")
         return first() or 0.0
 
     def handled_before(self, moment: float) -> float:
@@ -166,7 +166,9 @@ def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
     with Load(site.publisher, TOPICS) as load:
         for _ in range(KILLS):
             active = site.settle()
-            wait_rate(lambda: site.handled_before(time.time()), lambda: f"events are handled: {site.subscriber.said}")
+            wait_rate(
+                lambda: site.handled_before(time.time()), lambda: f"events are handled: {site.subscriber.log_tail}"
+            )
             load.wait_rate(WINDOW)
             burst = load.burst()
             time.sleep(0.03)
@@ -210,7 +212,7 @@ def test_repeated_death_of_active_broker_loses_and_duplicates_nothing(
             with capsys.disabled():
                 print(f"\n{release}: {told(kills, result)}")
             assert result.lost == ()
-            assert result.twice == ()
+            assert result.handled_twice == ()
         problems = {release: problem for release, run in results.items() if (problem := void(run[0]))}
         wanted = {release: site for release, site in wanted.items() if release in problems}
         if not wanted:
@@ -224,7 +226,7 @@ def told(kills: list[Kill], result: Account) -> str:
     return (
         f"{KILLS} kills -9 of the active broker: {result} of {BOUND:g} s; at least {slowest:.0f} events/s before each, "
         f"publishes in flight {[kill.in_flight for kill in kills]}, the brokers' take-over at most "
-        f"{max(kill.take_over for kill in kills):.1f} s; loss in at most {bound_of(KILLS):.0%} a kill at 95 %"
+        f"{max(kill.take_over for kill in kills):.1f} s; loss in at most {loss_bound(KILLS):.0%} a kill at 95 %"
     )
 
 
@@ -255,7 +257,7 @@ def until_left(agent: Agent, moment: float) -> float:
     def lost() -> dict[int, float]:
         return {record["conn"]: record["at"] for record in journal.of("connection_lost") if record["conn"] in had}
 
-    until(lambda: len(lost()) == len(had), 10 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.said}")
+    until(lambda: len(lost()) == len(had), 10 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.log_tail}")
     return max(lost().values())
 
 
@@ -272,7 +274,7 @@ def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
                 f"{account_of_events}"
             )
         assert account_of_events.lost == ()
-        assert account_of_events.twice == ()
+        assert account_of_events.handled_twice == ()
 
 
 def deny(site: Site) -> tuple[list[str], list[str]]:
@@ -294,7 +296,7 @@ def test_a_denied_topic_is_never_reported_as_delivered(sites: Mapping[str, Site]
             until(
                 lambda: set(ids) <= set(journal.ids(kind)),  # noqa: B023
                 PATIENCE,
-                lambda: f"{kind}: {ids}, not {journal.ids(kind)}: {site.publisher.said}",  # noqa: B023
+                lambda: f"{kind}: {ids}, not {journal.ids(kind)}: {site.publisher.log_tail}",  # noqa: B023
             )
         assert set(allowed) <= set(site.subscriber.journal.ids("handled"))
         assert not set(denied) & set(journal.ids("acknowledged"))

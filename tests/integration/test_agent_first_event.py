@@ -38,7 +38,7 @@ def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
     with Agent(lab, HOST) as agent:
         with MqttSubscriber(addresses, [f"events/{CANARY}/#"], account, client_id="looks-on") as looks_on:
             agent.wait_subscribed()
-            until(lambda: bool(looks_on.received), PATIENCE, lambda: f"a topic is made: {agent.said}")
+            until(lambda: bool(looks_on.received), PATIENCE, lambda: f"a topic is made: {agent.log_tail}")
         agent.kill()
         lab.kill(active)
         lab.wait_active("orders-mq01")
@@ -49,5 +49,5 @@ def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
         until(
             lambda: set(EVENTS) <= set(agent.journal.ids("handled")),
             PATIENCE,
-            lambda: f"what came before the agent is handled: {agent.journal.ids('handled')} {agent.said}",
+            lambda: f"what came before the agent is handled: {agent.journal.ids('handled')} {agent.log_tail}",
         )

@@ -21,7 +21,7 @@ from activemq_fleet.lab.lab import Lab
 from tests.guarded import directory_for_handlers
 from tests.integration.agent_handlers import Handlers
 from tests.integration.agent_journals import Account, Record, account
-from tests.integration.agents import Agent, Load, bound_of, sockets, wait_handled, write_fleet
+from tests.integration.agents import Agent, Load, loss_bound, sockets, wait_handled, write_fleet
 from tests.integration.conftest import LabOf
 from tests.integration.waiting import PATIENCE, until
 from tests.mqtt_clients import MqttSubscriber
@@ -86,7 +86,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
         publisher = stack.enter_context(Agent(lab, PUBLISHER))
         chance = random.Random(os.environ.get("SEED", "1"))
         with Load(publisher, TOPICS, rate=RATE, named=True) as load:
-            until(lambda: len(load.promised) > RATE, PATIENCE, lambda: f"load begins: {publisher.said}")
+            until(lambda: len(load.promised) > RATE, PATIENCE, lambda: f"load begins: {publisher.log_tail}")
             rates = [kill_both(publisher, subscriber, load, handlers, chance) for _ in range(KILLS)]
             promised = load.finish()
         wait_handled(promised, subscriber)
@@ -117,9 +117,9 @@ def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handler
     second.kill()
     second.start()
     again, handled = time.time(), len(handlers.runs())
-    until(lambda: len(publisher.journal.of("connected")) > lives, RESTART, lambda: f"it connects: {publisher.said}")
-    until(lambda: load.moments[-1] > again, RESTART, lambda: f"events are taken: {publisher.said}")
-    until(lambda: len(handlers.runs()) > handled, RESTART, lambda: f"events come: {subscriber.said}")
+    until(lambda: len(publisher.journal.of("connected")) > lives, RESTART, lambda: f"it connects: {publisher.log_tail}")
+    until(lambda: load.moments[-1] > again, RESTART, lambda: f"events are taken: {publisher.log_tail}")
+    until(lambda: len(handlers.runs()) > handled, RESTART, lambda: f"events come: {subscriber.log_tail}")
     return rate
 
 
@@ -132,10 +132,10 @@ def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
         print(
             f"\n{KILLS} kills -9 of each agent: {run.result}; at least {min(run.rates):.0f} events/s before each; "
             f"{run.wire_copies} copies on the wire; {again(run)} handlers ran again; "
-            f"loss in at most {bound_of(KILLS):.0%} a kill at 95 %"
+            f"loss in at most {loss_bound(KILLS):.0%} a kill at 95 %"
         )
     assert run.result.lost == ()
-    assert run.result.twice == ()
+    assert run.result.handled_twice == ()
 
 
 @in_every_situation
@@ -180,7 +180,7 @@ def test_what_a_full_store_refuses_is_never_reported_as_delivered(lab_of: LabOf,
         subscriber.wait_subscribed(len(FILTERS))
         with publisher.client() as client:
             accepted = client.publish_all([(QUICK, LARGE)] * LARGE_EVENTS)
-        until(lambda: FULL in lab.log(BROKER).read_text(), PATIENCE, lambda: f"the store is full: {publisher.said}")
+        until(lambda: FULL in lab.log(BROKER).read_text(), PATIENCE, lambda: f"the store is full: {publisher.log_tail}")
         acknowledged = _all_acknowledged(publisher)
         wait_handled(acknowledged, subscriber)
 

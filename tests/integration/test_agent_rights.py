@@ -61,8 +61,8 @@ def test_an_agents_account_cannot_send_another_agents_canaries_or_barriers(
 
         with agent.client() as client:
             event = client.publish("events/OrderEvent", "{}")
-        until(lambda: event in agent.journal.ids("acknowledged"), PATIENCE, lambda: f"it is proved: {agent.said}")
-        until(lambda: event in agent.journal.ids("handled"), PATIENCE, lambda: f"it is handled: {agent.said}")
+        until(lambda: event in agent.journal.ids("acknowledged"), PATIENCE, lambda: f"it is proved: {agent.log_tail}")
+        until(lambda: event in agent.journal.ids("handled"), PATIENCE, lambda: f"it is handled: {agent.log_tail}")
         agent.stop()
         barriers = agent.journal.ids("barrier")
         until(
@@ -70,5 +70,5 @@ def test_an_agents_account_cannot_send_another_agents_canaries_or_barriers(
             PATIENCE,
             lambda: f"its own barrier arrives: {barriers}",
         )
-        assert "refused" not in agent.said
-        assert "not proved" not in agent.said
+        assert "refused" not in agent.log_tail
+        assert "not proved" not in agent.log_tail

@@ -46,9 +46,9 @@ def linked(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[
     north = ground.plant("north", release, document("north", ground.address(1), connector, STORE))
     south = ground.plant("south", release, document("south", ground.address(2), STORE, *policies))
     for broker in (south, north):
-        assert broker.boot().fate == "started", broker.said
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.established_bridges), PATIENCE), (
-        north.said
+        assert broker.boot().fate == "started", broker.output
+    assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), PATIENCE), (
+        north.output
     )
     return north, south
 

@@ -69,12 +69,14 @@ def test_a_bridge_refuses_exactly_the_options_that_the_rule_names(ground: Ground
 
 
 def dialled(broker: Planted) -> set[int]:
-    return {int(port) for port in re.findall(r"Establishing network connection from \S+ to \S*?:(1\d{4})", broker.said)}
+    return {
+        int(port) for port in re.findall(r"Establishing network connection from \S+ to \S*?:(1\d{4})", broker.output)
+    }
 
 
 def refused(broker: Planted, tried: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
     """The options that were refused with either value."""
-    lines = (line for line in broker.said.splitlines() if "Could not connect to remote URI" in line)
+    lines = (line for line in broker.output.splitlines() if "Could not connect to remote URI" in line)
     ports = {int(port) for line in lines for port in re.findall(r":(1\d{4})[?)]", line)}
     refusals = [FIRST_PORT + number in ports for number in range(len(tried))]
     pairs = zip(tried[::2], refusals[::2], refusals[1::2], strict=True)
@@ -102,11 +104,11 @@ def boot(*brokers: Planted) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
-        assert broker.settle().fate == "started", broker.said
+        assert broker.settle().fate == "started", broker.output
 
 
 def peers(broker: Planted) -> list[str]:
-    return [bridge.peer for bridge in broker.story.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
 def linked(ground: Ground, release: str, *lists: str, **attributes: str) -> Planted:
@@ -116,7 +118,7 @@ def linked(ground: Ground, release: str, *lists: str, **attributes: str) -> Plan
     south = ground.plant("south", release, document("south", ground.address(2)))
     north = ground.plant("north", release, document("north", ground.address(1), inside))
     boot(south, north)
-    assert until(lambda: peers(north) == ["south"], PATIENCE), north.said
+    assert until(lambda: peers(north) == ["south"], PATIENCE), north.output
     return north
 
 
@@ -209,7 +211,7 @@ def test_an_audit_of_bridges_throws_away_what_is_replayed(ground: Ground, audit:
         crossed = [consumer.receive(PATIENCE) for _ in BODIES]  # and none is acknowledged
         assert [message and message.body for message in crossed] == BODIES
     assert sorted(set(drained(ground, 1, "q", arrive))) == arrive
-    assert ("suppressing duplicate message send" in brokers[0].said) is (audit == "true")
+    assert ("suppressing duplicate message send" in brokers[0].output) is (audit == "true")
 
 
 ACCOUNTS = (
@@ -225,7 +227,7 @@ def test_a_link_without_account_is_refused_by_its_own_broker(ground: Ground, rel
     south = ground.plant("south", release, document("south", ground.address(2)))
     north = ground.plant("north", release, document("north", ground.address(1), over, ACCOUNTS))
     boot(south, north)
-    assert north.await_said("shutdown due to a local error: java.lang.SecurityException", PATIENCE, times=2)
+    assert north.wait_for_output("shutdown due to a local error: java.lang.SecurityException", PATIENCE, times=2)
 
 
 def test_a_link_with_an_account_of_its_own_broker_comes_up(ground: Ground) -> None:
@@ -233,4 +235,4 @@ def test_a_link_with_an_account_of_its_own_broker_comes_up(ground: Ground) -> No
     south = ground.plant("south", "5.18.3", document("south", ground.address(2)))
     north = ground.plant("north", "5.18.3", document("north", ground.address(1), over, ACCOUNTS))
     boot(south, north)
-    assert until(lambda: peers(north) == ["south"], PATIENCE), north.said
+    assert until(lambda: peers(north) == ["south"], PATIENCE), north.output

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.probe.broker_usage import read_broker_usage
 from tests.integration.labs import processes_of, write_inventory
-from tests.integration.setting_clients import ANN, USERS, Client, fill, queues, running, soon
+from tests.integration.setting_clients import ANN, USERS, Client, expiry_header, fill, queues, running
 from tests.situations import further
 from tests.waiting import wait_until
 
@@ -128,8 +128,8 @@ def test_the_broker_answers_with_statistics_of_each_destination_that_is_asked_fo
 
 
 def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(client: Client) -> None:
-    client.send("/queue/dropped", "no", soon())
-    client.send("/queue/work", "late", soon())
+    client.send("/queue/dropped", "no", expiry_header())
+    client.send("/queue/work", "late", expiry_header())
     client.follow("/queue/DLQ.work")
     assert client.bodies(1) == ["late"]
     client.follow("/queue/DLQ.dropped")

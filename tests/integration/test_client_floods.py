@@ -19,7 +19,7 @@ from activemq_fleet.lab.stomp import StompConnection
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
 from tests.integration.client_floods import FLOODS, run_flood
-from tests.integration.java_clients import compiled
+from tests.integration.java_clients import compile_client
 from tests.integration.labs import write_inventory
 from tests.integration.planted import OPENWIRE, STOMP, Ground, Planted, document, link, until
 from tests.integration.relay import Relay
@@ -109,8 +109,10 @@ def bridged(ground: Ground, release: str, relay: Relay, policy: str) -> Planted:
     north = ground.plant("north", release, document("north", ground.address(1), connector, store, memory, policy))
     south = ground.plant("south", release, document("south", ground.address(2), store))
     for broker in (south, north):
-        assert broker.boot().fate == "started", broker.said
-    assert until(lambda: any(bridge.peer == "south" for bridge in north.story.established_bridges), 180), north.said
+        assert broker.boot().fate == "started", broker.output
+    assert until(lambda: any(bridge.peer == "south" for bridge in north.run_state.established_bridges), 180), (
+        north.output
+    )
     return north
 
 
@@ -157,14 +159,14 @@ def test_bridge_over_slow_link_and_durable_subscription_lose_no_event_by_default
             kept = set(received(durable, EVENTS))
     print(f"{release}: {EVENTS} sent, {len(over_bridge)} over the bridge, {len(kept)} durable")
     assert kept == set(ids)
-    assert over_bridge == set(ids), north.said[-3000:]
+    assert over_bridge == set(ids), north.output[-3000:]
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("release", further(*RELEASES))
 def test_java_client_that_acknowledges_late_stops_at_topic_prefetch(tmp_path: Path, release: str) -> None:
     """A client that names no prefetch acknowledges for the first time after 16,383 messages (DUPS_OK_ACKNOWLEDGE)."""
-    command = compiled("TopicAcknowledger", Release.of(release), tmp_path)
+    command = compile_client("TopicAcknowledger", Release.of(release), tmp_path)
     with broker_with(tmp_path / "broker", release) as lab:
         host, port = lab.addresses(HOST, "openwire")[0]
         came = {

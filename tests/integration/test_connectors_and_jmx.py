@@ -15,7 +15,7 @@ from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials, StompConnection, StompError
 from activemq_fleet.releases import Release
 from activemq_fleet.render import render_broker
-from tests.integration.java_clients import compiled
+from tests.integration.java_clients import compile_client
 from tests.integration.labs import write_inventory
 from tests.integration.monitored import make_key
 from tests.integration.planted import Ground
@@ -184,10 +184,10 @@ def _read_by(ground: Ground, tmp_path: Path, release: str, number: int, jmx: dic
     for name in ("credentials.properties", "jmx.password", "jmx.access"):
         if content := files.get(f"conf/{name}"):
             (conf / name).write_bytes(content)
-    assert planted.boot().fate == "started", planted.said
+    assert planted.boot().fate == "started", planted.output
     classes = tmp_path / f"classes-{number}"
     classes.mkdir()
-    client = compiled("ReadBroker", Release.of(release), classes)
+    client = compile_client("ReadBroker", Release.of(release), classes)
     url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
 
     def read(*who: str, options: str = "") -> list[str]:

@@ -49,7 +49,7 @@ def broker(ground: Ground, release: str, limit: str) -> Planted:
     text = text.replace(f':{OPENWIRE}"', f':{OPENWIRE}?{FRAME_SIZE}={openwire}"')
     text = re.sub(rf'uri="stomp://([0-9.]+):{STOMP}"', uri, text)
     planted = ground.plant("flooded", release, text, options=HEAP)
-    assert planted.boot().fate == "started", planted.said
+    assert planted.boot().fate == "started", planted.output
     return planted
 
 
@@ -57,8 +57,8 @@ def broker(ground: Ground, release: str, limit: str) -> Planted:
 def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground, release: str) -> None:
     planted = broker(ground, release, "104857600")
     flood((ground.address(1), STOMP))
-    assert until(lambda: planted.has_ended, PATIENCE), planted.said
-    assert "java.lang.OutOfMemoryError" in planted.said
+    assert until(lambda: planted.has_ended, PATIENCE), planted.output
+    assert "java.lang.OutOfMemoryError" in planted.output
 
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
@@ -72,4 +72,4 @@ def test_a_broker_outlives_strangers_with_the_default_for_frames(ground: Ground,
         flood((ground.address(1), OPENWIRE), struct.pack(">i", FRAME))
     stomp_round_trip(address, None, "alive", timeout=PATIENCE)
     assert not planted.has_ended
-    assert "java.lang.OutOfMemoryError" not in planted.said
+    assert "java.lang.OutOfMemoryError" not in planted.output

@@ -50,10 +50,10 @@ def test_runtime_config_started_by_spring_watches_no_file(ground: Ground, start:
     assert len(jars) >= len(OF_PLUGIN)
     text_of_file = document("store", ground.address(1), RELOAD, start=start)
     broker = ground.plant("store", "5.18.3", text_of_file, jars=jars, options=JAXB_OPTIONS)
-    assert broker.boot().fate == "started", broker.said
-    assert broker.await_said(text), broker.said
+    assert broker.boot().fate == "started", broker.output
+    assert broker.wait_for_output(text), broker.output
     other = {"Null BrokerContext", "Monitoring for updates"} - {text}
-    assert other.pop() not in broker.said
+    assert other.pop() not in broker.output
 
 
 @pytest.mark.parametrize("groups", ["all", "*", "admins"])
@@ -71,13 +71,13 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
         f"<authorizationEntries>{rights}</authorizationEntries></authorizationMap></map></authorizationPlugin></plugins>"
     )
     broker = ground.plant("north", "5.18.3", document("north", ground.address(1), plugins))
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     address = [(ground.address(1), STOMP)]
     shop, root = (Credentials(name, f"secret-of-{name}") for name in ("shop", "root"))
     if groups != "*":
         with pytest.raises(LabError):
             stomp_send(address, "/queue/orders", ["hello"], shop, timeout=SHORT)
-        assert broker.await_said("not authorized to create: topic://ActiveMQ.Advisory.Connection"), broker.said
+        assert broker.wait_for_output("not authorized to create: topic://ActiveMQ.Advisory.Connection"), broker.output
     if groups == "admins":
         assert stomp_send(address, "/queue/orders", ["hello"], root) == ["hello"]
     if groups != "all":
@@ -95,8 +95,8 @@ def test_ldap_map_without_its_server_ends_the_start(ground: Ground, release: str
     )
     broker = ground.plant("north", release, document("north", ground.address(1), plugins))
     outcome = broker.boot()
-    assert outcome.fate == "refused", outcome.said
-    assert f"{ground.address(9)}:21389" in outcome.said
+    assert outcome.fate == "refused", outcome.output
+    assert f"{ground.address(9)}:21389" in outcome.output
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_shared_tmp_storage_is_deleted_by_the_start_of_the_standby(
         )
         for number in (1, 2)
     )
-    assert active.boot().fate == "started", active.said
+    assert active.boot().fate == "started", active.output
     send_non_persistent(ground.address(1))
     spooled = tmp_path / "data" / "ledger" / "tmp_storage" / "db-1.log"
     assert until(spooled.exists, PATIENCE)
     standby.launch()
-    assert standby.await_said("is locked", PATIENCE), standby.said
-    assert ("Successfully deleted temporary storage" in standby.said) == deletes
+    assert standby.wait_for_output("is locked", PATIENCE), standby.output
+    assert ("Successfully deleted temporary storage" in standby.output) == deletes
     assert spooled.exists() != deletes
 
 
@@ -160,7 +160,7 @@ def test_length_that_overflows_makes_a_data_file_of_each_write(
     directory = ground.layout.directory / "kahadb"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="{size}"/></persistenceAdapter>'
     broker = ground.plant("north", release, document("north", ground.address(1), store))
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     bodies = [f"message {number}" for number in range(WRITES)]
     assert stomp_send([(ground.address(1), STOMP)], "/queue/orders", bodies) == bodies
     files = len(list(directory.glob("db-*.log")))
@@ -200,27 +200,27 @@ def test_handler_that_does_not_fit_keeps_the_lock_of_a_failed_store(
 ) -> None:
     """L042 and L043."""
     active, standby = (with_handler(ground, number, handler) for number in (1, 2))
-    assert active.boot().fate == "started", active.said
+    assert active.boot().fate == "started", active.output
     standby.launch()
-    assert standby.await_said("is locked", PATIENCE), standby.said
+    assert standby.wait_for_output("is locked", PATIENCE), standby.output
     fail_writes(active, ground)
-    assert active.await_said(text, PATIENCE), active.said
-    assert not standby.await_phase("started", SHORT)
+    assert active.wait_for_output(text, PATIENCE), active.output
+    assert not standby.wait_for_phase("started", SHORT)
     assert not active.has_ended
     assert fires(ground, "ledger-1", rule, "5.18.3")
     active.kill()
-    assert standby.await_phase("started", PATIENCE), standby.said
+    assert standby.wait_for_phase("started", PATIENCE), standby.output
 
 
 def test_handler_that_stops_the_broker_lets_the_standby_take_over(ground: Ground) -> None:
     """L042 and L043."""
     handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
     active, standby = (with_handler(ground, number, handler) for number in (1, 2))
-    assert active.boot().fate == "started", active.said
+    assert active.boot().fate == "started", active.output
     standby.launch()
-    assert standby.await_said("is locked", PATIENCE), standby.said
+    assert standby.wait_for_output("is locked", PATIENCE), standby.output
     fail_writes(active, ground)
-    assert standby.await_phase("started", PATIENCE), active.said
+    assert standby.wait_for_phase("started", PATIENCE), active.output
     assert not fires(ground, "ledger-1", "L042", "5.18.3")
     assert not fires(ground, "ledger-1", "L043", "5.18.3")
 
@@ -241,18 +241,18 @@ def test_handler_without_check_of_lock_opens_connectors_of_second_master(
     with Relay(database.address) as relay:
         first = leased(ground, 1, handlers, database, relay.address)
         second = leased(ground, 2, handlers, database, database.address)
-        assert first.boot().fate == "started", first.said
+        assert first.boot().fate == "started", first.output
         second.launch()
-        assert second.await_said("attempting to acquire exclusive lease", PATIENCE), second.said
-    assert second.await_phase("started", PATIENCE), second.said
-    failures = first.said.count(RENEWAL)
-    assert first.await_said(RENEWAL, PATIENCE, times=failures + 1), first.said
+        assert second.wait_for_output("attempting to acquire exclusive lease", PATIENCE), second.output
+    assert second.wait_for_phase("started", PATIENCE), second.output
+    failures = first.output.count(RENEWAL)
+    assert first.wait_for_output(RENEWAL, PATIENCE, times=failures + 1), first.output
     with Relay(database.address, port=relay.address[1]):
         # The handler or the renewal of the lease, whichever runs first, finds that the lock is lost.
         text = "Successfully restarted transports" if opens else "no longer "
-        assert first.await_said(text, PATIENCE), first.said
-        assert second.story.phase == "started"
-        assert opens or "Successfully restarted transports" not in first.said
+        assert first.wait_for_output(text, PATIENCE), first.output
+        assert second.run_state.phase == "started"
+        assert opens or "Successfully restarted transports" not in first.output
     assert fires(ground, "ledger-1", "L042", "5.18.3") == opens
 
 

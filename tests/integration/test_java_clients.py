@@ -12,7 +12,7 @@ import pytest
 from activemq_fleet.lab.drill_files import broker_state_changes_since
 from activemq_fleet.releases import Release
 from tests.integration.conftest import LabOf
-from tests.integration.java_clients import compiled
+from tests.integration.java_clients import compile_client
 from tests.integration.labs import pair, write_inventory
 from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain
@@ -27,7 +27,7 @@ KILLED_AFTER = 50
 def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, **secrets))
-    command = compiled("SendThroughTakeOver", Release.of(release), tmp_path)
+    command = compile_client("SendThroughTakeOver", Release.of(release), tmp_path)
     lab.up()
     credentials = lab.credentials("orders-mq01")
     assert credentials is not None

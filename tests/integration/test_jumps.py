@@ -104,7 +104,7 @@ def subscribe(client: StompConnection, destination: str) -> None:
 
 def boot(broker: Planted) -> None:
     outcome = broker.boot(timeout=180)
-    assert outcome.fate == "started", outcome.said
+    assert outcome.fate == "started", outcome.output
 
 
 def go_on(store: Store, release: str, **attributes: str) -> None:
@@ -151,5 +151,5 @@ def test_rows_of_a_database_from_before_5_12_need_their_openwire_version(ground:
     begin(store, "5.11.4")
     unread = store.plant("5.15.16").boot(timeout=180)
     assert unread.fate == "refused"
-    assert "UTFDataFormatException" in unread.said
+    assert "UTFDataFormatException" in unread.output
     go_on(store, "5.15.16", storeOpenWireVersion="6")

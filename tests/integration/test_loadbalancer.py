@@ -15,7 +15,7 @@ from activemq_fleet.addresses import Address
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import Credentials
-from tests.integration.balancing import PATIENCE, HAProxy, balanced, needs_haproxy, wait
+from tests.integration.balancing import PATIENCE, HAProxy, needs_haproxy, wait, write_balanced_inventory
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.mqtt_clients import MqttPublisher, MqttSubscriber, mqtt_round_trip
@@ -67,7 +67,7 @@ def login(lab: Lab, host: str = A) -> Credentials:
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, HAProxy]]:
     """A pair behind HAProxy, which has looked at both nodes. The last test that takes it kills a node."""
     place = tmp_path_factory.mktemp("orders")
-    inventory = balanced(place / "inventory", (A, B), release="6.3.1", connectors=CONNECTORS, **NETWORK)
+    inventory = write_balanced_inventory(place / "inventory", (A, B), release="6.3.1", connectors=CONNECTORS, **NETWORK)
     with Lab.open(inventory, place / "lab") as lab:
         lab.up()
         with HAProxy(lab, place / "haproxy") as proxy:
@@ -112,7 +112,7 @@ def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[L
 
     idle = connect(mqtt, who, "idle")
     lab.pause(B)
-    wait(lambda: proxy.down() == {NODE_A, NODE_B}, proxy.said)
+    wait(lambda: proxy.down() == {NODE_A, NODE_B}, proxy.log_tail)
     assert ends(idle)
     for connector in ("mqtt", "stomp", "openwire"):
         with socket.create_connection(proxy.at(connector), timeout=PATIENCE) as client:
@@ -125,7 +125,7 @@ def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[L
 @in_every_situation
 def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = (*pair("orders"), *pair("orders", 2))
-    lab = lab_of(balanced(tmp_path / "inventory", hosts, release="5.5.1", ha="pure", **NETWORK))
+    lab = lab_of(write_balanced_inventory(tmp_path / "inventory", hosts, release="5.5.1", ha="pure", **NETWORK))
     lab.up()
     other = "orders-mq02-a"
     with HAProxy(lab, tmp_path / "haproxy") as proxy:
@@ -144,7 +144,7 @@ def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(t
 def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = [pair("orders", number)[0] for number in (1, 2)]
     variables: dict[str, Any] = {"release": "6.3.1", "ha": "none", "topology": "none"}
-    lab = lab_of(balanced(tmp_path / "inventory", hosts, **variables, **NETWORK))
+    lab = lab_of(write_balanced_inventory(tmp_path / "inventory", hosts, **variables, **NETWORK))
     lab.up()
     names = {host.partition(".")[0] for host in hosts}
     with HAProxy(lab, tmp_path / "haproxy") as proxy:
@@ -153,7 +153,7 @@ def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf)
         def met_by(client_id: str) -> str:
             before = {name: proxy.sessions(name) for name in names}
             connect(proxy.at("mqtt"), login(lab), client_id).close()
-            wait(lambda: sum(map(proxy.sessions, names)) > sum(before.values()), proxy.said)
+            wait(lambda: sum(map(proxy.sessions, names)) > sum(before.values()), proxy.log_tail)
             return next(name for name in names if proxy.sessions(name) > before[name])
 
         met = {client: {met_by(client) for _ in range(3)} for client in (f"kiosk-{n}" for n in range(8))}
@@ -163,7 +163,7 @@ def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf)
         # A session lives in one store: without it there is nothing to serve that client with.
         lost = next(iter(met["kiosk-0"]))
         lab.kill(lost)
-        wait(lambda: proxy.down() == {lost}, proxy.said)
+        wait(lambda: proxy.down() == {lost}, proxy.log_tail)
         with pytest.raises((LabError, OSError, AssertionError)):
             connect(proxy.at("mqtt"), login(lab), "kiosk-0")
         kept = next(client for client, found in met.items() if found != {lost})

@@ -76,11 +76,11 @@ def dog_of(broker: Planted) -> watchdog.Watchdog:
 @pytest.mark.parametrize("release", ENCODED)
 def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> None:
     broker = planted(ground, release, ACCOUNTS)
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     forge(ground, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
     forge_over_mqtt((ground.address(1), MQTT), [forged_name(FORGED[0], end) for end in LINE_ENDS[3:]])
-    assert broker.await_said("/forged"), broker.said
-    assert broker.await_said(r"\n"), broker.said
+    assert broker.wait_for_output("/forged"), broker.output
+    assert broker.wait_for_output(r"\n"), broker.output
 
     log = (broker.data / "activemq.log").read_bytes()
     table = pa.Table.from_batches(
@@ -91,7 +91,7 @@ def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> No
     assert not [record for record in parse_log(log.decode()) if record.message.startswith(FORGED)]
     assert not [row for row in table if row["message"].startswith(FORGED)]
     assert not [row for row in table if row["kind"] in ("LIFE-STOPPING", "LOCK-FILE-WAIT")]
-    assert broker.story.phase == "started"
+    assert broker.run_state.phase == "started"
     assert broker_log.read_broker_phase(str(broker.data), process.start_time).name == "started"
     assert not [line for line in (broker.data / "console.log").read_text().split("\n") if line.startswith("20")]
 
@@ -108,7 +108,7 @@ RELOADED = (
 def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(ground: Ground, release: str) -> None:
     """A client without a login names itself as records of the plugin that reloads, and then with 47,000 letters."""
     broker = planted(ground, release, ACCOUNTS)
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     log = broker.data / "activemq.log"
     status = log.stat()
     since = runtime_configuration.LogEndPosition(str(log), status.st_ino, status.st_size)
@@ -117,7 +117,7 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
         records = [f"x | INFO  | {text} | {plugin} | main" for text in RELOADED]
         forge_over_mqtt((ground.address(1), MQTT), [end.join(["a", *records, ""])])
     forge_over_mqtt((ground.address(1), MQTT), ["a" * 47_000])
-    assert broker.await_said("a" * 40_000), broker.said
+    assert broker.wait_for_output("a" * 40_000), broker.output
 
     lines = runtime_configuration._read(since)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
@@ -153,7 +153,7 @@ def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -
     value = forged_name(FORGED[2]).replace("\n", "&#10;")
     text = document("refused", ground.address(1), beans=f'<bean class="{value}"/>')  # no such class
     broker = ground.plant("refused", release, text)
-    assert broker.boot().fate == "refused", broker.said
+    assert broker.boot().fate == "refused", broker.output
 
     log = (broker.data / "activemq.log").read_text()
     assert "Caused by: " in log
@@ -169,12 +169,12 @@ def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, releas
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
     broker = planted(ground, release, store)
     guarded = planted(ground, release, ACCOUNTS, store, name="second", number=2)
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     guarded.launch()
-    assert guarded.await_phase("waiting"), guarded.said
+    assert guarded.wait_for_phase("waiting"), guarded.output
     for message in FORGED:
         forge(ground, release, [forged_name(message)])
-        assert broker.await_said(message), broker.said
+        assert broker.wait_for_output(message), broker.output
         assert judged(broker) == "active", message
     assert judged(guarded) == "standby"
 

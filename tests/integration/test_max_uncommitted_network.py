@@ -32,7 +32,7 @@ def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(grou
     broker = ground.plant(
         "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")
     )
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     dog = watched_broker(broker)
 
     state = gather_broker_state(str(broker.data.parent), None)

@@ -21,7 +21,7 @@ PATIENCE = 20 * PROBE_TIMEOUT
 @pytest.mark.timeout(400)
 def test_flood_on_the_topic_of_probes_does_not_outlast_the_deadline(ground: Ground) -> None:
     broker = ground.plant("flooded", "6.3.1", document("flooded", ground.address(1)))
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     address, over, sent = (ground.address(1), STOMP), threading.Event(), [0]
     frame = b"SEND\ndestination:/topic/activemq.fleet.probe\npersistent:false\n\n" + b"x" * 100_000 + b"\0"
 

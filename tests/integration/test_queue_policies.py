@@ -13,14 +13,14 @@ from tests.integration.setting_clients import (
     HOST,
     Client,
     advisories,
-    another,
     broker_with,
+    connect_client,
     destinations,
+    expiry_header,
     fill,
-    needs,
     queues,
     release_of,
-    soon,
+    skip_without,
 )
 from tests.situations import further
 from tests.waiting import wait_until
@@ -102,21 +102,21 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def client(lab: Lab) -> Iterator[Client]:
-    with another(lab) as client:
+    with connect_client(lab) as client:
         yield client
 
 
 def test_expired_messages_of_several_queues_come_to_the_one_that_they_share(client: Client) -> None:
     for name in ("a", "b"):
-        client.send(f"/queue/shared.{name}", name, soon())
+        client.send(f"/queue/shared.{name}", name, expiry_header())
     client.follow("/queue/graves")
     assert sorted(client.bodies(2)) == ["a", "b"]
 
 
 def test_dead_letters_are_discarded_where_the_policy_says_so(lab: Lab, client: Client) -> None:
-    needs(lab, "discarding")
-    client.send("/queue/gone.x", "x", soon())
-    client.send("/queue/late.x", "x", soon())
+    skip_without(lab, "discarding")
+    client.send("/queue/gone.x", "x", expiry_header())
+    client.send("/queue/late.x", "x", expiry_header())
     wait_until(
         lambda: {queues(lab, HOST)[name] for name in ("gone.x", "late.x")} == {0}, "both have expired", patience=60
     )
@@ -124,7 +124,7 @@ def test_dead_letters_are_discarded_where_the_policy_says_so(lab: Lab, client: C
 
 
 def test_nonpersistent_dead_letters_follow_name_and_expiration_of_policy(lab: Lab, client: Client) -> None:
-    client.send("/queue/light.x", "x", {**soon(), "persistent": "false"})
+    client.send("/queue/light.x", "x", {**expiry_header(), "persistent": "false"})
     client.follow("/queue/dead.light.x.letters")
     message = client.receive(10)
     assert message is not None
@@ -144,14 +144,14 @@ def test_dispatch_waits_for_number_of_consumers_of_policy(lab: Lab, client: Clie
     client.send("/queue/patient", "x")
     client.follow("/queue/patient")
     assert client.bodies(1, timeout=1) == []
-    with another(lab) as second:
+    with connect_client(lab) as second:
         second.follow("/queue/patient")
         assert client.bodies(1, timeout=2) + second.bodies(1, timeout=1) == ["x"]
 
 
 def test_a_queue_whose_consumers_are_exclusive_has_one_at_a_time(lab: Lab, client: Client) -> None:
     client.follow("/queue/exclusive")
-    with another(lab) as second:
+    with connect_client(lab) as second:
         second.follow("/queue/exclusive")
         for number in range(4):
             client.send("/queue/exclusive", str(number))
@@ -169,7 +169,7 @@ def test_messages_of_a_higher_priority_come_first(lab: Lab, client: Client) -> N
 
 
 def test_no_more_destinations_are_made_than_the_policy_allows(lab: Lab, client: Client) -> None:
-    needs(lab, "policyEntry", "maxDestinations")
+    skip_without(lab, "policyEntry", "maxDestinations")
     client.send("/queue/capped.a", "x")
     with pytest.raises(StompError, match="number of destinations allowed"):
         client.send("/queue/capped.b", "x")
@@ -181,7 +181,7 @@ def test_advisories_tell_what_the_policy_asks_for_and_nothing_of_other_queues(la
     for queue in ("told", "untold"):
         client.follow(f"/queue/{queue}")
     assert len(client.bodies(2)) == 2
-    with another(lab) as greedy:
+    with connect_client(lab) as greedy:
         assert fill(greedy, "/queue/full-of-other", "x" * 100)[0] == 200
     kinds = ["MessageConsumed", "MessageDelivered", "NoConsumer"]
     if release_of(lab).supports("policyEntry", "advisoryForDispatched"):
@@ -216,8 +216,8 @@ def test_the_sizes_of_a_policy_are_those_of_its_queue(lab: Lab, client: Client) 
 
 
 def test_a_consumer_that_acknowledges_nothing_is_thrown_out(lab: Lab, client: Client) -> None:
-    needs(lab, "abortSlowAckConsumerStrategy")
-    with another(lab) as slow:
+    skip_without(lab, "abortSlowAckConsumerStrategy")
+    with connect_client(lab) as slow:
         slow.follow("/queue/mute", **{"activemq.prefetchSize": "2"})
         for _ in range(20):
             client.send("/queue/mute", "x")

@@ -17,7 +17,7 @@ from activemq_fleet.audit.pair_findings import FleetLogEvidence, incidents_of_pa
 from activemq_fleet.logs.classifier import UNKNOWN
 from activemq_fleet.logs.event_batches import SCHEMA, LogReleaseAndTimeZone, LogScanner
 from tests.integration.planted import Ground
-from tests.integration.real_logs import RELEASES, SILENT, make
+from tests.integration.real_logs import RELEASES, SILENT, record_logs
 from tests.log_reading import Row
 from tests.situations import further, in_every_situation
 from tests.support.recorded_logs import log_records
@@ -31,7 +31,7 @@ def logs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The logs that one release wrote through a series of incidents."""
     directory = tmp_path_factory.mktemp("real")
     with Ground(directory / "ground") as ground:
-        return make(directory / "logs", request.param, ground)
+        return record_logs(directory / "logs", request.param, ground)
 
 
 def rows_of(logs: Path) -> list[Row]:

@@ -87,15 +87,15 @@ def outcome_of(
 @pytest.mark.parametrize(("rule", "example"), examples("failing_examples"))
 def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, rule: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "refused")
-    assert outcome.fate == "refused", outcome.said
-    assert re.search(CAUSES[rule.id], outcome.said), outcome.said
+    assert outcome.fate == "refused", outcome.output
+    assert re.search(CAUSES[rule.id], outcome.output), outcome.output
 
 
 @in_every_situation
 @pytest.mark.parametrize(("rule", "example"), examples("passing_examples"))
 def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, rule: Rule, example: RuleExample) -> None:
     outcome = started(ground, example, "started")
-    assert outcome.fate == "started", outcome.said
+    assert outcome.fate == "started", outcome.output
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_v010_a_versioned_schema_is_found_only_by_releases_that_bring_it(
     """Without the Internet, which these brokers do not have: their hosts file is all they resolve."""
     whole = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
     outcome = outcome_of(ground, release, whole, fate)
-    assert outcome.fate == fate, outcome.said
-    assert ("no declaration can be found for element 'broker'" in outcome.said) == (fate == "refused")
+    assert outcome.fate == fate, outcome.output
+    assert ("no declaration can be found for element 'broker'" in outcome.output) == (fate == "refused")
 
 
 @pytest.mark.parametrize(("release", "fate"), [("5.18.3", "started"), ("6.3.1", "refused")])
 def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground, release: str, fate: Fate) -> None:
     outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), fate, java=java_11())
-    assert outcome.fate == fate, outcome.said
-    assert ("UnsupportedClassVersionError" in outcome.said) == (fate == "refused")
+    assert outcome.fate == fate, outcome.output
+    assert ("UnsupportedClassVersionError" in outcome.output) == (fate == "refused")
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
@@ -144,8 +144,8 @@ def test_m005_multicast_without_an_interface_ends_the_start(
         pytest.skip("this account may not make network namespaces")
     link = f'<networkConnector name="all" uri="multicast://224.1.2.3:26255?group=lonely{options}"/>'
     outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), fate, under=LONELY)
-    assert outcome.fate == fate, outcome.said
-    assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.said)) == (fate == "refused")
+    assert outcome.fate == fate, outcome.output
+    assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.output)) == (fate == "refused")
 
 
 def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:

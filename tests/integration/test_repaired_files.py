@@ -42,7 +42,7 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
     if release == "5.5.1":  # whose schema requires an order
         faulty = faulty.replace(f"{POLICY}\n", "").replace("</networkConectors>\n", f"</networkConectors>\n{POLICY}\n")
     broken = ground.plant("broken", release, faulty)
-    assert broken.boot().fate == "refused", broken.said
+    assert broken.boot().fate == "refused", broken.output
 
     path = tmp_path / "activemq.xml"
     path.write_text(faulty)
@@ -51,7 +51,7 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
     assert path.with_name("activemq.xml.orig").read_text() == faulty
 
     repaired = ground.plant("repaired", release, path.read_text())
-    assert repaired.boot().fate == "started", repaired.said
+    assert repaired.boot().fate == "started", repaired.output
 
 
 @in_every_situation

@@ -248,7 +248,7 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
     for number, (story, expected) in enumerate(list(ORDERINGS.items())[:COUNT]):
         twins.live(story)
         twins.shift()
-        twins.controller.winner, twins.controller.said = "", []
+        twins.controller.winner, twins.controller.messages = "", []
         cuts = CUTS[number] if number < len(CUTS) else ()
         if expected == "!":
             with pytest.raises(ResyncRefusedError) as refused:
@@ -265,7 +265,7 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
         else:
             resync(twins, cuts)
             print(f"{story}: {twins.controller.winner or 'equal'}")
-            said = (story, twins.controller.said)
+            said = (story, twins.controller.messages)
             assert expected == "=" or twins.controller.winner == NODES[expected], said
             twins.check()
         twins.empty()
@@ -274,7 +274,7 @@ def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twin
 def resync_from(pair: Pair, host: str) -> None:
     """As an operator decides it; what the other node held stays in its backup."""
     store = pair.controller.store(SLAVE if host == MASTER else MASTER)
-    held = pair.controller.look(SLAVE if host == MASTER else MASTER, host, "slave").store.state
+    held = pair.controller.inspect_node(SLAVE if host == MASTER else MASTER, host, "slave").store.state
     pair.controller.run(chosen=host)
     assert pair.controller.backup.startswith(f"{store}.before-")
     assert pair.controller.contents(pair.controller.backup)["state"] == held

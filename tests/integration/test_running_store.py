@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.releases import Release
-from tests.integration.setting_clients import HOST, another, broker_with
+from tests.integration.setting_clients import HOST, broker_with, connect_client
 from tests.situations import further
 from tests.waiting import wait_until
 
@@ -101,7 +101,7 @@ def test_the_store_works_with_the_values_of_the_variable(lab: Lab) -> None:
 
 def test_files_of_the_store_that_are_done_with_go_to_the_archive(lab: Lab) -> None:
     for _ in range(2):
-        with another(lab) as client:
+        with connect_client(lab) as client:
             for _ in range(8):
                 client.send("/queue/through", "x" * 300_000)
             client.follow("/queue/through")

@@ -45,7 +45,7 @@ def accepts(ground: Ground, messages: int) -> int:
 def fill(ground: Ground, broker: Planted) -> int:
     """Send until the broker says that its store is full; returns how many messages of a megabyte it took."""
     taken, deadline = 0, time.monotonic() + PATIENCE
-    while "is Full" not in broker.said and time.monotonic() < deadline and taken < 100:
+    while "is Full" not in broker.output and time.monotonic() < deadline and taken < 100:
         taken += accepts(ground, 100 - taken)  # it ends as well where a busy machine keeps silent for a while
     return taken
 
@@ -74,11 +74,11 @@ def test_a_store_below_one_journal_file_fills_up_once_and_for_all(
     fires = bool(file_findings(text.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
     assert fires is not comes_back
     broker = ground.plant("full", release, text)
-    assert broker.boot().fate == "started", broker.said
-    assert 0 < fill(ground, broker) < 100, broker.said
+    assert broker.boot().fate == "started", broker.output
+    assert 0 < fill(ground, broker) < 100, broker.output
     drain(ground)
     # Two clean-ups later: space comes back by whole files that are not written to any more.
-    assert until(lambda: accepts(ground, 1) == 1, PATIENCE if comes_back else 3) is comes_back, broker.said
+    assert until(lambda: accepts(ground, 1) == 1, PATIENCE if comes_back else 3) is comes_back, broker.output
 
 
 PORTS = {"shipped": (21861, 21661), "denied": (21862, 21662)}

@@ -25,7 +25,7 @@ _TIMEOUT = 400.0
 
 def fault(name: str, directory: Path, release: str, fence: str = "guard") -> dict[str, Any]:
     """Inject a fault into a pair; return what was counted."""
-    if reason := gluster.missing():
+    if reason := gluster.missing_requirement():
         pytest.skip(reason)
     found = in_namespaces("tests.integration.gluster_scenarios", name, release, fence, str(directory), timeout=_TIMEOUT)
     print(found)

@@ -40,12 +40,12 @@ def boot(*brokers: Planted) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
-        assert broker.settle().fate == "started", broker.said
+        assert broker.settle().fate == "started", broker.output
 
 
 def peers(broker: Planted) -> list[str]:
     """The brokers to which it has bridges, by the names it knows them by."""
-    return [bridge.peer for bridge in broker.story.established_bridges]
+    return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
 def crosses(ground: Ground, source: int, target: int, queue: str, timeout: float = PATIENCE) -> bool:
@@ -76,10 +76,10 @@ def pure_pair(ground: Ground, release: str, uri: str) -> tuple[Planted, Planted]
     services = f'<services><masterConnector remoteURI="{remote}"/></services>'
     slave = ground.plant("slave", release, document("slave", ground.address(2), services))
     master.launch()
-    assert master.await_said("Listening for connections at: stomp"), master.said
+    assert master.wait_for_output("Listening for connections at: stomp"), master.output
     slave.launch()
-    assert slave.await_phase("attached"), slave.said
-    assert master.await_phase("started"), master.said
+    assert slave.wait_for_phase("attached"), slave.output
+    assert master.wait_for_phase("started"), master.output
     return master, slave
 
 
@@ -89,8 +89,8 @@ def test_a_slave_behind_a_failover_uri_that_never_gives_up_never_takes_over(
 ) -> None:
     master, slave = pure_pair(ground, release, f"failover:({{master}}){options}")
     master.kill()
-    assert slave.await_said("attempting to automatically reconnect")  # it has seen the master die
-    assert not until(lambda: slave.story.promoted, WATCHED)
+    assert slave.wait_for_output("attempting to automatically reconnect")  # it has seen the master die
+    assert not until(lambda: slave.run_state.promoted, WATCHED)
     assert not answers(ground, 2)
 
 
@@ -99,7 +99,7 @@ def test_a_slave_behind_a_failover_uri_that_never_gives_up_never_takes_over(
 def test_a_slave_behind_a_failover_uri_that_gives_up_takes_over(ground: Ground, release: str, options: str) -> None:
     master, slave = pure_pair(ground, release, f"failover:({{master}}){options}")
     master.kill()
-    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert until(lambda: slave.run_state.promoted, PATIENCE), slave.output
     assert until(lambda: answers(ground, 2), PATIENCE)
 
 
@@ -107,7 +107,7 @@ def test_a_slave_behind_a_failover_uri_that_gives_up_takes_over(ground: Ground, 
 def test_a_slave_behind_a_plain_uri_takes_over(ground: Ground) -> None:
     master, slave = pure_pair(ground, "5.5.1", "{master}")
     master.kill()
-    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
+    assert until(lambda: slave.run_state.promoted, PATIENCE), slave.output
     assert until(lambda: answers(ground, 2), PATIENCE)
 
 
@@ -125,10 +125,10 @@ def test_two_slaves_of_one_master_both_take_over_and_serve_the_same_messages(gro
     second = ground.plant("second", "5.5.1", document("second", ground.address(3), services))
     second.launch()
     # The slave logs first that it is attached. The master copies to it what it receives after this line.
-    assert master.await_said("Slave Broker second is attached", PATIENCE), master.said
+    assert master.wait_for_output("Slave Broker second is attached", PATIENCE), master.output
     stomp_send([stomp(ground, 1)], "/queue/q", BODIES)
     master.kill()
-    assert until(lambda: first.story.promoted and second.story.promoted, PATIENCE)
+    assert until(lambda: first.run_state.promoted and second.run_state.promoted, PATIENCE)
     for number in (2, 3):
         assert stomp_drain([stomp(ground, number)], "/queue/q", expected=len(BODIES), timeout=PATIENCE) == BODIES
 
@@ -144,13 +144,13 @@ def test_a_bridge_to_a_promoted_slave_hangs_the_clients_of_the_broker_that_dials
         "north", release, document("north", ground.address(3), link(f"static:({openwire(ground, 2)})"))
     )
     boot(north)
-    assert until(lambda: answers(ground, 3), PATIENCE), north.said
+    assert until(lambda: answers(ground, 3), PATIENCE), north.output
     master.kill()
-    assert until(lambda: slave.story.promoted, PATIENCE), slave.said
-    assert north.await_said("Slave Broker slave is attached", PATIENCE)
+    assert until(lambda: slave.run_state.promoted, PATIENCE), slave.output
+    assert north.wait_for_output("Slave Broker slave is attached", PATIENCE)
     with pytest.raises(StompTimeout), StompConnection(stomp(ground, 3), timeout=WATCHED) as client:
         client.subscribe("/queue/q")
-    assert until(lambda: answers(ground, 2), PATIENCE), slave.said
+    assert until(lambda: answers(ground, 2), PATIENCE), slave.output
 
 
 # -- N002, N003 -------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def moved(ground: Ground, release: str, uri: str) -> Planted:
     north = ground.plant("north", release, document("north", ground.address(3), link(there, duplex="true")))
     boot(a)
     boot(north)
-    assert until(lambda: peers(north) == ["a"], PATIENCE), north.said
+    assert until(lambda: peers(north) == ["a"], PATIENCE), north.output
     assert crosses(ground, 1, 3, "before")
     a.kill()
     boot(b)  # after it, as a standby does: the first attempts find nobody
@@ -184,17 +184,17 @@ def test_a_transport_that_reconnects_under_its_bridge_leaves_half_a_duplex_link(
     ground: Ground, release: str, uri: str
 ) -> None:
     north = moved(ground, release, uri)
-    assert north.await_said("Successfully reconnected"), north.said
+    assert north.wait_for_output("Successfully reconnected"), north.output
     assert crosses(ground, 3, 2, "there")
     assert not crosses(ground, 2, 3, "back", WATCHED)
-    assert north.said.count("Establishing network connection") == 1
+    assert north.output.count("Establishing network connection") == 1
 
 
 @in_every_situation
 @pytest.mark.parametrize(("release", "uri"), REBUILT, ids=["N002-5.18.3", "masterslave-5.18.3", "N003-5.5.1"])
 def test_a_bridge_whose_transport_gives_up_is_rebuilt_whole(ground: Ground, release: str, uri: str) -> None:
     north = moved(ground, release, uri)
-    assert until(lambda: peers(north) == ["b"], PATIENCE), north.said
+    assert until(lambda: peers(north) == ["b"], PATIENCE), north.output
     assert crosses(ground, 3, 2, "there")
     assert crosses(ground, 2, 3, "back")
 
@@ -213,21 +213,21 @@ def both_ends(ground: Ground, release: str, north: str, south: str | None) -> tu
 
 
 def complaints(*brokers: Planted) -> int:
-    return sum(broker.said.count("already connected from") for broker in brokers)
+    return sum(broker.output.count("already connected from") for broker in brokers)
 
 
 # On 5.5.1 chance decides what is left: two bridges, one, or none.
 @pytest.mark.parametrize("release", ["5.18.3", *further("6.3.1")])
 def test_duplex_links_of_one_name_on_both_ends_throw_each_other_out(ground: Ground, release: str) -> None:
     brokers = both_ends(ground, release, "link", "link")
-    assert until(lambda: complaints(*brokers) >= 6, PATIENCE), [broker.said for broker in brokers]
+    assert until(lambda: complaints(*brokers) >= 6, PATIENCE), [broker.output for broker in brokers]
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
 def test_duplex_links_of_two_names_on_both_ends_are_two_bridges(ground: Ground, release: str) -> None:
     north, south = both_ends(ground, release, "to-south", "to-north")
-    assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE), north.said
+    assert until(lambda: peers(north) == ["south"] * 2 and peers(south) == ["north"] * 2, PATIENCE), north.output
     assert not complaints(north, south)
 
 
@@ -298,7 +298,7 @@ def standing(
     )
     boot(a)
     b.launch()
-    assert b.await_phase("waiting"), b.said
+    assert b.wait_for_phase("waiting"), b.output
     return a, b
 
 
@@ -345,7 +345,7 @@ def test_a_master_that_does_not_look_at_its_lock_file_goes_on_beside_the_next(
 def test_a_master_that_looks_at_its_lock_file_steps_down(ground: Ground, release: str) -> None:
     a, _ = standing(ground, release, shared(ground, keep_alive=500))
     (ground.layout.stores / "lock").unlink()
-    assert a.await_said("no longer able to keep the exclusive lock")
+    assert a.wait_for_output("no longer able to keep the exclusive lock")
     assert until(lambda: len(masters(ground)) == 1, PATIENCE)
     assert not has_two_masters_for_good(ground, WATCHED)
 

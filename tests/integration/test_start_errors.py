@@ -26,7 +26,7 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
     (ground.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
     broker = ground.plant("refused", release, text)
 
-    assert broker.boot().fate == "refused", broker.said
+    assert broker.boot().fate == "refused", broker.output
 
     error_text = [
         text for text in (broker_log.last_logged_error(str(broker.data)), printed(broker)) if text
@@ -39,10 +39,10 @@ def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Gr
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str) -> None:
     first = ground.plant("first", release, document("first", ground.address(1)))
-    assert first.boot().fate == "started", first.said
+    assert first.boot().fate == "started", first.output
     second = ground.plant("second", release, document("second", ground.address(1)))
 
-    assert second.boot().fate == "refused", second.said
+    assert second.boot().fate == "refused", second.output
 
     error_text = broker_log.last_logged_error(str(second.data)) or printed(second)
     assert f"{ground.address(1)}" in error_text
@@ -54,7 +54,7 @@ def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str
 def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground: Ground, release: str) -> None:
     broker = ground.plant("early", release, document("early", ground.address(1)), options=[FACTORY])
 
-    assert broker.boot().fate == "refused", broker.said
+    assert broker.boot().fate == "refused", broker.output
 
     error_text = broker_log.last_logged_error(str(broker.data)) or printed(broker)
     assert re.search(r"no[./]such[./]Factory", error_text)
@@ -64,6 +64,6 @@ def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground:
 def test_a_word_that_java_does_not_know_is_told_as_it_was_printed(ground: Ground) -> None:
     broker = ground.plant("word", "6.3.1", document("word", ground.address(1)), options=["-XX:+NoSuchFlag"])
 
-    assert broker.boot().fate == "refused", broker.said
+    assert broker.boot().fate == "refused", broker.output
 
     assert printed(broker) == "Unrecognized VM option 'NoSuchFlag'"

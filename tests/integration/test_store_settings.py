@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from tests.integration.setting_clients import HOST, Client, another, broker_with, needs, release_of, running
+from tests.integration.setting_clients import (
+    HOST,
+    Client,
+    broker_with,
+    connect_client,
+    release_of,
+    running,
+    skip_without,
+)
 from tests.situations import further, in_every_situation
 from tests.waiting import wait_until
 
@@ -74,7 +82,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def client(lab: Lab) -> Iterator[Client]:
-    with another(lab) as client:
+    with connect_client(lab) as client:
         yield client
 
 
@@ -90,7 +98,7 @@ def journal(lab: Lab, store: str) -> list[Path]:
 
 def pass_through(lab: Lab, store: str, chunks: int = 8) -> None:
     """Send and consume some 300 kB each, on a connection of its own, so that nobody holds them any longer."""
-    with another(lab) as client:
+    with connect_client(lab) as client:
         for _ in range(chunks):
             client.send(f"/queue/{store}.through", CHUNK)
         client.follow(f"/queue/{store}.through")
@@ -114,7 +122,7 @@ def test_files_that_are_done_with_go_at_the_interval_and_not_before(lab: Lab) ->
 
 @pytest.mark.parametrize("strategy", RESERVED)
 def test_a_journals_file_has_its_whole_length_from_the_beginning(lab: Lab, client: Client, strategy: str) -> None:
-    needs(lab, "kahaDB", "preallocationStrategy")
+    skip_without(lab, "kahaDB", "preallocationStrategy")
     client.send(f"/queue/{strategy}.x", "x")
     [file] = journal(lab, strategy)
     assert file.stat().st_size == MIB
@@ -123,7 +131,7 @@ def test_a_journals_file_has_its_whole_length_from_the_beginning(lab: Lab, clien
 
 
 def test_data_file_grows_without_preallocation_and_next_is_made_ahead_on_request(lab: Lab, client: Client) -> None:
-    needs(lab, "kahaDB", "preallocationScope")
+    skip_without(lab, "kahaDB", "preallocationScope")
     for store in ("grown", "ahead"):
         client.send(f"/queue/{store}.x", "x")
     [file] = journal(lab, "grown")
@@ -145,7 +153,7 @@ def test_the_journal_has_checksums_or_none(lab: Lab, client: Client) -> None:
 
 @in_every_situation
 def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: Lab, client: Client) -> None:
-    needs(lab, "kahaDB", "enableAckCompaction")
+    skip_without(lab, "kahaDB", "enableAckCompaction")
     for store in ("chained", "compact"):
         client.send(f"/queue/{store}.waits", "x")
         for _ in range(10):
@@ -157,7 +165,7 @@ def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: La
 
 
 def test_only_configured_stores_have_index_writer_and_concurrent_dispatch_threads(lab: Lab, client: Client) -> None:
-    with another(lab, "ann-1") as durable:
+    with connect_client(lab, "ann-1") as durable:
         durable.follow("/topic/wide.x", **{"activemq.subscriptionName": "all"})
         for store in STORES:
             client.send(f"/queue/{store}.y", "x")
@@ -211,7 +219,7 @@ def test_damaged_stores_start_again_as_they_are_told(lab: Lab, client: Client) -
             client.send(f"/queue/{store}.z", f"{store} {number} {CHUNK}")
     for store in ("again", "anew"):
         client.send(f"/queue/{store}.z", store)
-        with another(lab) as other:
+        with connect_client(lab) as other:
             other.follow(f"/queue/{store}.z")
             message = other.receive(10)
             assert message is not None
@@ -236,7 +244,7 @@ def test_damaged_stores_start_again_as_they_are_told(lab: Lab, client: Client) -
     assert 1 not in found["damaged"]
     assert found["damaged"][-1] == 7
     assert 2 <= len(found["missing"]) < 8
-    with another(lab) as client:
+    with connect_client(lab) as client:
         redelivered = {}
         for store in ("again", "anew"):
             client.follow(f"/queue/{store}.z")
@@ -257,6 +265,6 @@ def overwrite(file: Path, after: bytes, *, at: int) -> None:
 
 def received(lab: Lab, store: str) -> list[int]:
     """The numbers of the messages that are left in a store's queue."""
-    with another(lab) as client:
+    with connect_client(lab) as client:
         client.follow(f"/queue/{store}.z")
         return [int(body.split()[1]) for body in client.bodies(8, timeout=5)]

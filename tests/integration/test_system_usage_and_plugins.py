@@ -11,7 +11,7 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.probe.broker_usage import read_broker_usage
-from tests.integration.setting_clients import HOST, Client, another, broker_with, fill, release_of, running
+from tests.integration.setting_clients import HOST, Client, broker_with, connect_client, fill, release_of, running
 from tests.situations import further, in_every_situation
 from tests.waiting import wait_until
 
@@ -77,7 +77,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def client(lab: Lab) -> Iterator[Client]:
-    with another(lab) as client:
+    with connect_client(lab) as client:
         yield client
 
 
@@ -134,7 +134,7 @@ def test_destinations_are_drawn(lab: Lab, client: Client) -> None:
 
 
 def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(lab: Lab, client: Client) -> None:
-    with another(lab) as away:
+    with connect_client(lab) as away:
         away.follow("/queue/Consumer.me.VirtualTopic.z", selector="colour = 'red'")
     for colour in ("red", "blue"):
         client.send("/topic/VirtualTopic.z", colour, {"colour": colour})

@@ -9,7 +9,15 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.stomp import StompError
-from tests.integration.setting_clients import HOST, Client, advisories, another, broker_with, destinations, needs
+from tests.integration.setting_clients import (
+    HOST,
+    Client,
+    advisories,
+    broker_with,
+    connect_client,
+    destinations,
+    skip_without,
+)
 from tests.situations import further
 from tests.waiting import wait_until
 
@@ -92,12 +100,12 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def client(lab: Lab) -> Iterator[Client]:
-    with another(lab) as client:
+    with connect_client(lab) as client:
         yield client
 
 
 def test_a_slow_consumer_is_thrown_out(lab: Lab, client: Client) -> None:
-    with another(lab) as slow:
+    with connect_client(lab) as slow:
         slow.follow("/topic/slow", **{"activemq.prefetchSize": "2"})
         for _ in range(20):
             client.send("/topic/slow", "x")
@@ -152,7 +160,7 @@ def test_a_slow_consumer_keeps_the_newest_message_of_each_value_of_a_property(cl
 def test_a_late_subscriber_gets_what_the_recovery_policy_keeps(
     lab: Lab, client: Client, topic: str, element: str, wanted: list[str] | None
 ) -> None:
-    needs(lab, element)
+    skip_without(lab, element)
     for number in range(5):
         retain = {"ActiveMQ.Retain": "true"} if (topic, number) == ("kept", 3) else {}
         client.send(f"/topic/{topic}", str(number), retain)
@@ -162,8 +170,8 @@ def test_a_late_subscriber_gets_what_the_recovery_policy_keeps(
 
 
 def test_a_message_for_one_client_of_a_topic_comes_to_that_one(lab: Lab) -> None:
-    needs(lab, "clientIdFilterDispatchPolicy")
-    with another(lab, "ann-1") as one, another(lab, "ann-2") as other:
+    skip_without(lab, "clientIdFilterDispatchPolicy")
+    with connect_client(lab, "ann-1") as one, connect_client(lab, "ann-2") as other:
         for client in (one, other):
             client.follow("/topic/one.direct")
         one.send("/topic/one.direct", "to two", {"for": "ann-2"})
@@ -174,7 +182,7 @@ def test_a_message_for_one_client_of_a_topic_comes_to_that_one(lab: Lab) -> None
 @pytest.mark.parametrize("topic", ORDERS)
 def test_every_subscriber_gets_all_whatever_the_order_of_dispatch(lab: Lab, client: Client, topic: str) -> None:
     client.follow(f"/topic/{topic}")
-    with another(lab) as second:
+    with connect_client(lab) as second:
         second.follow(f"/topic/{topic}")
         for number in range(3):
             second.send(f"/topic/{topic}", str(number))

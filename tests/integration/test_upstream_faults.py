@@ -133,15 +133,15 @@ def test_link_without_monitor_waits_without_limit_for_a_silent_peer(
     with SilentPeer(ground.address(2), negotiates=True).listening() as peer:
         address = f"tcp://{ground.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
         broker = plant_with_links(ground, release, address)
-        assert broker.boot().fate == "started", broker.said
-        assert until(lambda: peer.accepted > 0, PATIENCE), broker.said
+        assert broker.boot().fate == "started", broker.output
+        assert until(lambda: peer.accepted > 0, PATIENCE), broker.output
         if reconnects:
-            assert until(lambda: peer.accepted > 2, PATIENCE), broker.said
+            assert until(lambda: peer.accepted > 2, PATIENCE), broker.output
         else:
             # The other link shows that the broker has had time for several attempts.
-            attempts = broker.said.count(f":{UNUSED_PORT}")
-            assert broker.await_said(f":{UNUSED_PORT}", PATIENCE, times=attempts + 6), broker.said
-            assert peer.accepted == 1, broker.said
+            attempts = broker.output.count(f":{UNUSED_PORT}")
+            assert broker.wait_for_output(f":{UNUSED_PORT}", PATIENCE, times=attempts + 6), broker.output
+            assert peer.accepted == 1, broker.output
     assert fires(ground, "V035", release) != reconnects
 
 
@@ -154,11 +154,11 @@ def test_write_timeout_of_link_ends_a_handshake_on_repaired_releases_only(
         broker = plant_with_links(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
         broker.launch()
         if starts:
-            assert broker.await_phase("started"), broker.said
-            assert until(lambda: peer.accepted > 1, PATIENCE), broker.said
+            assert broker.wait_for_phase("started"), broker.output
+            assert until(lambda: peer.accepted > 1, PATIENCE), broker.output
         else:
-            assert broker.await_said("Channel was inactive", PATIENCE), broker.said
-            assert not broker.await_phase("started", SHORT), broker.said
+            assert broker.wait_for_output("Channel was inactive", PATIENCE), broker.output
+            assert not broker.wait_for_phase("started", SHORT), broker.output
             assert peer.accepted == 1
     assert fires(ground, "V036", release) != starts
 
@@ -187,14 +187,14 @@ def test_reload_removes_link_with_reference_on_repaired_releases_only(
 
     options = (*JAXB_OPTIONS, "-Dlink.password=changed")
     broker = ground.plant("north", release, file(south), jars=plugin_jars(release), options=options)
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     assert fires(ground, "V032", release) != removes
     path = ground.layout.directory / "north" / "conf" / "activemq.xml"
     for links, text in (("", "change in "), (north, "started new network connector")):
-        times = broker.said.count(text) + 1
+        times = broker.output.count(text) + 1
         path.write_text(file(links))
-        assert broker.await_said(text, PATIENCE, times=times), broker.said
-    assert ("stopped and removed networkConnector" in broker.said) == removes, broker.said
+        assert broker.wait_for_output(text, PATIENCE, times=times), broker.output
+    assert ("stopped and removed networkConnector" in broker.output) == removes, broker.output
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -211,8 +211,8 @@ def test_file_next_to_activemq_xml_that_needs_the_bean_broker_ends_the_start(gro
     broker = ground.plant("north", "6.2.7", text)
     (ground.layout.directory / "north" / "conf" / "jetty.xml").write_text(console)
     outcome = broker.boot()
-    assert outcome.fate == ("started" if named else "refused"), outcome.said
-    assert ("No bean named 'broker'" in outcome.said) != named
+    assert outcome.fate == ("started" if named else "refused"), outcome.output
+    assert ("No bean named 'broker'" in outcome.output) != named
     findings = lint_file(
         text.encode(), Release.of("6.2.7"), other_files={"jetty.xml": console.encode()}, schema_of=None, select=["V034"]
     )

@@ -47,7 +47,7 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
     usage = f"<systemUsage><systemUsage>{FULL[what]}</systemUsage></systemUsage>"
     children = (store, usage) if what == "store" else (usage,)
     broker = ground.plant("full", release, document("full", ground.address(1), *children))
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     dog = watched_broker(broker)
     dog.check_broker()
     with StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
@@ -71,19 +71,19 @@ def test_a_full_broker_is_left_alone_and_a_frozen_one_is_killed(
 
 def is_quiet(broker: Planted) -> bool:
     """Whether a second passes without a word of it."""
-    before = broker.said
+    before = broker.output
     time.sleep(1)
-    return broker.said == before
+    return broker.output == before
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "6.3.1"])
 def test_its_questions_leave_no_trace_in_the_log(ground: Ground, release: str) -> None:
     broker = ground.plant("quiet", release, document("quiet", ground.address(1)))
-    assert broker.boot().fate == "started", broker.said
+    assert broker.boot().fate == "started", broker.output
     until(lambda: is_quiet(broker), 60)  # what it has to say of its start may come a little later
     dog = watched_broker(broker)
-    before = broker.said
+    before = broker.output
     for _ in range(5):
         dog.check_broker()
     assert dog._count.kind == "fine"
-    assert not until(lambda: broker.said != before, 2)
+    assert not until(lambda: broker.output != before, 2)
