@@ -28,7 +28,7 @@ PLUGIN_TESTS = ("ansible_release", "inventory", "plugins_inventory", "plugins_fi
 NODE_TESTS = (
     *("bridge_breaks", "certificates", "configure_archive", "configure_diff", "configure_validate"),
     *("fence_generation", "fence_shared_store", "fence_store_writers", "foreign_data", "install_attacks", "jmx"),
-    *("kahadb_index", "kahadb_mending", "kahadb_moved_acks", "packed_programs", "plugins_broker_watch"),
+    *("kahadb_index", "kahadb_store_repair", "kahadb_moved_acks", "packed_programs", "plugins_broker_watch"),
     *("plugins_fitness", "plugins_jars", "plugins_machine_info", "plugins_process", "plugins_watchdog_module"),
     *("stomp_client", "store_depths", "store_marker_attacks"),
 )

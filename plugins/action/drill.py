@@ -99,7 +99,7 @@ class ActionModule(FleetAction):
         shutil.rmtree(run.directory, ignore_errors=True)  # it holds passwords
         return {
             "verdict": result.verdict,
-            "headline": import_library_module("drills.judging").drill_headline(result),
+            "headline": import_library_module("drills.drill_verdict").drill_headline(result),
             "reasons": list(result.reasons),
             "report": str(report),
         }

@@ -114,7 +114,7 @@ def _meant_part(name: str) -> str | None:
     if name.startswith(PREFIX) or most_similar_name(name, PART_VARIABLES, certain=True) is None:
         return None
     # Imported here: it brings the models of all settings along, which the inventory plugin does not need otherwise.
-    from activemq_fleet.settings.reading import probable_activemq_variable
+    from activemq_fleet.settings.variable_validation import probable_activemq_variable
 
     meant = probable_activemq_variable(name)
     return meant if meant in PART_VARIABLES else None

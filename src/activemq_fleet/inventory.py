@@ -366,7 +366,7 @@ def error_with_positions(error: FleetError, data: InventoryData) -> FleetError:
     A line without a known position is not changed in this way.
     Equal problems of several hosts become one line.
     """
-    from activemq_fleet.settings.reading import variables_by_misspelled_name
+    from activemq_fleet.settings.variable_validation import variables_by_misspelled_name
 
     lines: dict[str, None] = {}
     hosts_by_line: dict[str, Sequence[str]] = {}
@@ -510,7 +510,7 @@ def _read_hosts(
     Raises one SettingsError for all hosts, in which hosts share a line for each error.
     """
     from activemq_fleet._templating import TemplateEvaluator
-    from activemq_fleet.settings.reading import variables_by_misspelled_name
+    from activemq_fleet.settings.variable_validation import variables_by_misspelled_name
 
     templates = TemplateEvaluator(loader)
     brokers = frozenset(groups.get(BROKERS, ()))

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from activemq_fleet.audit.scraped_availability import read_availability
-from activemq_fleet.drills.judging import drill_verdict_and_reasons
+from activemq_fleet.drills.drill_verdict import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult
 from activemq_fleet.errors import InputError, LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadGenerator, TwoAgentLoadSpec

@@ -14,8 +14,8 @@ import pytest
 
 from activemq_fleet.audit.operation_records import parse_planned_operations
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.log_collection import collect_logs
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair, processes_of, write_inventory
 from tests.integration.waiting import PATIENCE, until

@@ -13,9 +13,9 @@ import pytest
 
 from activemq_fleet.cli.main import main
 from activemq_fleet.drills.model import DrillResult
-from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
+from activemq_fleet.lab.log_collection import collect_logs
 from activemq_fleet.reports.drill_page import drill_html_page
 from tests.conventions import CONVENTIONS, EVERY_CONVENTION, Convention
 from tests.integration.labs import processes_of

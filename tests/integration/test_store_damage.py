@@ -180,7 +180,7 @@ def test_a_guard_leaves_an_index_out_that_needs_a_file_that_is_gone(tmp_path: Pa
 def test_broker_without_both_fails_then_starts_without_messages_after_checkpoint(
     tmp_path: Path, release: str, comes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.lab.hosts.repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
     with lacking_store(tmp_path, release, ha="none") as killed:
         for _ in range(1 if comes_back else 2):
             with pytest.raises(LabError, match="stopped while it was starting"):
@@ -272,7 +272,7 @@ def test_no_message_is_lost_behind_moved_acknowledgements(tmp_path: Path, releas
 def test_a_broker_loses_what_it_writes_behind_moved_acknowledgements(
     tmp_path: Path, release: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.lab.hosts.repair_store_command", lambda _broker: ())
+    monkeypatch.setattr("activemq_fleet.lab.lab_brokers.repair_store_command", lambda _broker: ())
     with moved_acks_store(tmp_path, release, **more) as killed:
         assert killed.lost_after_two_kills() == killed.sent[COUNT:]
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from activemq_fleet.lab.hosts import LabBrokers
+from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.loopback_overlay import loopback_variables, variables_with_overlay
 from tests.unit.lab_fleets import fleet_of, surroundings, variables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from activemq_fleet.drills.judging import drill_verdict_and_reasons
+from activemq_fleet.drills.drill_verdict import drill_verdict_and_reasons
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, PairEventCounts, StateSpan
 from activemq_fleet.lab.drill_files import state_spans
 

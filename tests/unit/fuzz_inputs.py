@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from activemq_fleet.settings.host_settings import PREFIX
-from activemq_fleet.settings.reading import KNOWN
+from activemq_fleet.settings.variable_validation import KNOWN
 from tests.unit.element_inputs import VARIABLES
 
 Hosts = dict[str, dict[str, Any]]

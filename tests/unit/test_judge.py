@@ -10,8 +10,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from activemq_fleet.lab import hosts as lab_hosts
-from activemq_fleet.lab import processes
+from activemq_fleet.lab import lab_brokers, processes
 from activemq_fleet.node import judge as on_hosts
 from activemq_fleet.node import timeouts
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
@@ -157,8 +156,8 @@ def test_the_lab_tells_what_the_judge_concludes(
     monkeypatch.setattr(processes, "find_process", lambda *_: case.process and SimpleNamespace(pid=42))
     monkeypatch.setattr(hosts, "_deployed", lambda *_: deployed)
     monkeypatch.setattr(hosts, "_broker_run", lambda *_: SimpleNamespace(logged_phase=case.phase))
-    monkeypatch.setattr(lab_hosts, "read_process", lambda _: case.process)
-    monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: lambda *_: case.answers)
+    monkeypatch.setattr(lab_brokers, "read_process", lambda _: case.process)
+    monkeypatch.setattr(lab_brokers, "make_connector_probe", lambda *_: lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
     snapshot = hosts.observe_broker(hosts.fleet.broker(PAIR[0]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
+from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
 from tests.unit.kahadb_journals import add, index, store_lock, write
 
 

@@ -14,9 +14,9 @@ from activemq_fleet.node.kahadb.index_keeper import IndexCopyError, IndexKeeper
 from activemq_fleet.node.kahadb.indexed_subscriptions import IndexPageError, subscriptions_in_index
 from activemq_fleet.node.kahadb.journal import SUBSCRIPTION, TRACE, JournalEnd, read_journal_commands
 from activemq_fleet.node.kahadb.kept_index import KeptIndex
-from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
 from activemq_fleet.node.kahadb.rebuild_risk import RebuildRefusedError, find_rebuild_risk
 from activemq_fleet.node.kahadb.risk_records import RebuildRisk, read_newest_risk_records_of_store, record_rebuild_risk
+from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
 from tests.unit.kahadb_journals import add, index_of_topics, remove, subscribe, unsubscribe, write
 
 KEY = "reporting:daily"

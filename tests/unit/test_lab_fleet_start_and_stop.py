@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.fleet_start_and_stop import stop_outdated_brokers
-from activemq_fleet.lab.hosts import LabBrokers
+from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.preparation import install_broker_configuration
 from tests.support.lab_hosts import make_lab_hosts

@@ -14,10 +14,10 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
+from activemq_fleet.lab.connector_and_port_checks import is_port_taken
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.loopback_overlay import MARK
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken
 from tests.waiting import wait_until
 
 SLEEP = "import time; time.sleep(60)"

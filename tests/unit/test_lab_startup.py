@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
+from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.startup import FleetStartup, check_pure_start_order, require_equal_stores_of_pure_pair
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.broker_run import BrokerRun

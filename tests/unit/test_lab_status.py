@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
+from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.loopback_overlay import assign_loopback_addresses
 from activemq_fleet.lab.status import HostStatus, RunningBridge, bridges_of_broker_run, broker_status_from_snapshot
 from activemq_fleet.node.log.broker_run import BrokerRun

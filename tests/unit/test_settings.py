@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
-from activemq_fleet.settings.reading import KNOWN, probable_activemq_variable, read_settings
+from activemq_fleet.settings.variable_validation import KNOWN, probable_activemq_variable, read_settings
 
 # design.md's table; a variable that is dropped breaks users' inventories
 DOCUMENTED = """

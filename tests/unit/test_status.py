@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.findings import SEVERITIES
 from activemq_fleet.reports.status_page import status_html_page
 from activemq_fleet.status import FleetStatus, fleet_status, nagios_line_and_exit_code, parse_states_and_findings
-from activemq_fleet.status.active_node_findings import different_stores_message
+from activemq_fleet.status.active_node_count_findings import different_stores_message
 from activemq_fleet.status.findings import BY_IMPORTANCE
 from activemq_fleet.status.selection import host_status_parameters, hosts_to_query, select_hosts
 from activemq_fleet.status.text import broker_cells, status_headline, table_lines

@@ -18,12 +18,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
 
+from activemq_agent.agent_connection import AgentConnection, ConnectionDependencies
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import LARGEST_CANARY, barrier_topic, canary_topic, topic_without_last_level
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, PubackReceived, SubackReceived
 from activemq_agent.identity import add_event_id
-from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
 from activemq_agent.store import OutgoingEvent, SentEvent
 

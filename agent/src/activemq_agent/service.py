@@ -30,8 +30,8 @@ from activemq_agent.subscribing import Subscriber
 from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 if TYPE_CHECKING:
+    from activemq_agent.agent_connection import AgentConnection
     from activemq_agent.config import Config
-    from activemq_agent.link import AgentConnection
 
 LOOK = 1.0
 """Seconds between two checks of the parts."""

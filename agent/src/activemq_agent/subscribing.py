@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
+from activemq_agent.agent_connection import AgentConnection, ConnectionDependencies
 from activemq_agent.agent_errors import AgentError
 from activemq_agent.agent_topics import (
     LARGEST_BARRIER,
@@ -31,7 +32,6 @@ from activemq_agent.agent_topics import (
 from activemq_agent.connecting import ReportConnectionDownAction, ReportConnectionUpAction
 from activemq_agent.connection_events import MessageReceived, SubackReceived
 from activemq_agent.identity import event_id_in
-from activemq_agent.link import AgentConnection, ConnectionDependencies
 from activemq_agent.logs import LogInterface
 from activemq_agent.store import InboxStorageOutcome
 from activemq_agent.store.inbox import lane_of

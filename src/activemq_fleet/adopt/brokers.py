@@ -16,9 +16,9 @@ from activemq_fleet.adopt.sources import AdoptedDocument, imported_file_paths
 from activemq_fleet.adopt.xml_diff import ComparedElement, is_console_import
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.render.activemq_xml import default_memory_limit_text
-from activemq_fleet.settings.activemq_sizes import size_in_bytes
 from activemq_fleet.settings.host_settings import HostSettings
 from activemq_fleet.settings.network import default_connector_options
+from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology.access import AGENT_GROUP, NETWORK_GROUP, user_group_of_agent
 from activemq_fleet.uris import is_openwire
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from activemq_fleet.drills.judging import drill_headline
+from activemq_fleet.drills.drill_verdict import drill_headline
 from activemq_fleet.drills.model import DrillResult, PairEventCounts
 
 __all__ = ["DrillResult", "PairEventCounts", "drill_headline"]

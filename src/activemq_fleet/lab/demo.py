@@ -29,12 +29,12 @@ from rich.table import Table
 from activemq_fleet.drills.model import Fault, PairEventCounts
 from activemq_fleet.errors import FleetError, LabError
 from activemq_fleet.lab import demo_audit_process
-from activemq_fleet.lab.collected import collect_logs
 from activemq_fleet.lab.drill_files import pair_outcomes_and_faults
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.lab.load_generator import LoadGenerator
 from activemq_fleet.lab.load_process import make_load_generator
 from activemq_fleet.lab.load_spec import make_load_spec, stomp_load_spec
+from activemq_fleet.lab.log_collection import collect_logs
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.startup import Progress
 from activemq_fleet.lab.status import HostStatus

@@ -21,7 +21,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from activemq_fleet.audit.scraped_availability import ScrapedAvailability, read_availability
-from activemq_fleet.drills.judging import ATTEMPTS, drill_verdict_and_reasons, fault_void_reason, minimum_event_rate
+from activemq_fleet.drills.drill_verdict import (
+    ATTEMPTS,
+    drill_verdict_and_reasons,
+    fault_void_reason,
+    minimum_event_rate,
+)
 from activemq_fleet.drills.model import DrillResult, DrillSetup, Fault, ObservedState, StateSpan
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec

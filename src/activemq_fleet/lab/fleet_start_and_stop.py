@@ -8,7 +8,7 @@ from dataclasses import replace
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab import processes
 from activemq_fleet.lab.database import LabDatabase
-from activemq_fleet.lab.hosts import LabBrokers
+from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.layout import LabLayout, write_lab_file
 from activemq_fleet.lab.links import ExpectedLinks
 from activemq_fleet.lab.startup import FleetStartup, Progress, require_equal_stores_of_pure_pair

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
+from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.lab.log_tail import log_records_of_broker_run
 from activemq_fleet.lab.status import bridges_of_broker_run
 from activemq_fleet.network.connectors import NetworkConnector

@@ -10,8 +10,8 @@ from activemq_agent.store.inbox import filter_matches
 from activemq_fleet.addresses import format_mb_urls_of_agent_conf
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
+from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection
 from activemq_fleet.lab.loopback_overlay import LAB_USER, PROBE
-from activemq_fleet.lab.readiness import credentials_for_lab_connection
 from activemq_fleet.lab.stomp_load_generator import StompLoadSpec
 from activemq_fleet.render import render_agent
 from activemq_fleet.render.agent import CONFIGURATION, PASSWORD

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab.hosts import LabBrokers
+from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.probe.settling import ReadinessDetector, is_loading_configuration
 from activemq_fleet.node.process.proc import Process

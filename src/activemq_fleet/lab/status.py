@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from activemq_fleet.addresses import Address
-from activemq_fleet.lab.hosts import BrokerSnapshot, LabBrokers
+from activemq_fleet.lab.lab_brokers import BrokerSnapshot, LabBrokers
 from activemq_fleet.naming import Role
 from activemq_fleet.node.judge import BrokerState
 from activemq_fleet.node.log.bridge_breaks import flapping_bridges

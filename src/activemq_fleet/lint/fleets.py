@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from activemq_fleet.addresses import may_be_same_host
-from activemq_fleet.dialling import ListenersByAddress
+from activemq_fleet.connection_refusals import ListenersByAddress
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint.document import Document
 from activemq_fleet.lint.engine import findings_from_problems, rules_of_scope

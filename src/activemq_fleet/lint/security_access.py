@@ -10,7 +10,7 @@ from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.network_demand import AUTHENTICATION
 from activemq_fleet.lint.security import has_authentication, non_vm_connectors_and_uris, plugin_elements_of
 from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.settings.activemq_sizes import size_in_bytes
+from activemq_fleet.settings.size_in_bytes import size_in_bytes
 
 _LIMITS = ("wireFormat.maxFrameSize", "maximumConnections")
 _FEW = 5

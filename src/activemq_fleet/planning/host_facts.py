@@ -15,7 +15,7 @@ from activemq_fleet.naming import PATTERN_VARIABLE, Identity, Naming, Unparsable
 from activemq_fleet.planning.records import HostRecord, variables_from_json, variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.reading import read_settings
+from activemq_fleet.settings.variable_validation import read_settings
 from activemq_fleet.topology import AGENTS, BALANCERS, BROKERS
 from activemq_fleet.topology.brokers import BrokerHost, store_directory_of
 from activemq_fleet.topology.hosts_by_role import NAME, RELEASE_NOT_SET

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from statistics import median
 
-from activemq_fleet.drills.judging import drill_headline, loss_probability_upper_bound
+from activemq_fleet.drills.drill_verdict import drill_headline, loss_probability_upper_bound
 from activemq_fleet.drills.model import DrillResult, Fault
 from activemq_fleet.reports.charts import SvgChart, add_scraped_availability_row, tick_interval_seconds
 from activemq_fleet.reports.pages import render_html_page

@@ -20,9 +20,9 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector
 from activemq_fleet.routes import reasons
 from activemq_fleet.routes.bridges import FleetNetworkConnectors, NetworkOfRunningBrokers, accepts_clients
-from activemq_fleet.routes.choices import outcome_of_bridge_choices
 from activemq_fleet.routes.destinations import carries_destination, has_static_subscription, qualified_destination
-from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph, broker_numbers
+from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph, broker_numbers
 from activemq_fleet.topology import Broker, Fleet, LinkEnd
 
 Outcome = Literal["reaches", "may strand", "does not reach"]

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from activemq_fleet import dialling
-from activemq_fleet.dialling import ClientTlsSettings, ConnectionRefusal
+from activemq_fleet import connection_refusals
+from activemq_fleet.connection_refusals import ClientTlsSettings, ConnectionRefusal
 from activemq_fleet.errors import InputError
 from activemq_fleet.network.connectors import NetworkConnector, Way, multicast_endpoint_and_group
-from activemq_fleet.routes.shape import BridgeGraph
+from activemq_fleet.routes.reachability import BridgeGraph
 from activemq_fleet.schema import UnreadableXmlError, XmlDocument
 from activemq_fleet.topology import Broker, Fleet, Link, LinkEnd
 from activemq_fleet.topology.links import network_components, pairs_and_single_brokers_by_name
@@ -143,8 +143,8 @@ class FleetNetworkConnectors:
     """The networkConnectors of all brokers of a fleet, and the brokers to which each connects.
 
     ``written`` are the connectors of a broker read from its document, in
-    place of its links. A connector that its peer refuses (``dialling``) has no connection and is in ``refused``; with
-    ``as_planned`` it is connected in spite of that.
+    place of its links. A connector that its peer refuses (``connection_refusals``) has no connection and is in
+    ``refused``; with ``as_planned`` it is connected in spite of that.
     """
 
     def __init__(
@@ -155,8 +155,8 @@ class FleetNetworkConnectors:
         self.refused: list[RefusedNetworkConnector] = []
         self._written = written
         self._as_planned = as_planned
-        self._listeners = dialling.ListenersByAddress(fleet.brokers)
-        self._announced: dict[tuple[str, str], list[dialling.BrokerListener]] = {}
+        self._listeners = connection_refusals.ListenersByAddress(fleet.brokers)
+        self._announced: dict[tuple[str, str], list[connection_refusals.BrokerListener]] = {}
         self.steady: set[str] = set()
         """Pairs whose bridges are the same whichever node is active."""
         for broker in fleet.brokers:
@@ -170,14 +170,14 @@ class FleetNetworkConnectors:
         for connector in broker.connectors:
             if connector.discovery_uri and connector.name != "replication":
                 announced = self._announced.setdefault(multicast_endpoint_and_group(connector.discovery_uri), [])
-                announced.append(dialling.BrokerListener(broker, connector))
+                announced.append(connection_refusals.BrokerListener(broker, connector))
 
     def _resolve(self, broker: Broker) -> tuple[tuple[NetworkConnector, tuple[Broker, ...]], ...]:
         resolved = []
         written = self._written.get(broker.host)
-        dialler = dialling.outgoing_tls_settings(broker)
+        client_tls = connection_refusals.outgoing_tls_settings(broker)
         for connector in map(network_connector_of, broker.links) if written is None else written:
-            peers = self._accepting_peers(broker, connector, dialler)
+            peers = self._accepting_peers(broker, connector, client_tls)
             if (
                 peers
                 and connector.way != "multicast"
@@ -189,12 +189,12 @@ class FleetNetworkConnectors:
         return tuple(resolved)
 
     def _accepting_peers(
-        self, broker: Broker, connector: NetworkConnector, dialler: ClientTlsSettings
+        self, broker: Broker, connector: NetworkConnector, client_tls: ClientTlsSettings
     ) -> tuple[Broker, ...]:
         """Return the brokers that a connector finds and that accept it; those that refuse are added to ``refused``."""
-        key = connector.addresses or connector.multicast, connector.secure, connector.user, dialler
+        key = connector.addresses or connector.multicast, connector.secure, connector.user, client_tls
         if key not in self._met:
-            self._met[key] = tuple(self._dial_peers(connector, dialler))
+            self._met[key] = tuple(self._announced_and_named_peers(connector, client_tls))
         refused = [
             RefusedNetworkConnector(broker.host, broker.link_end_name, connector, peer, refusal)
             for peer, refusal in self._met[key]
@@ -208,24 +208,24 @@ class FleetNetworkConnectors:
         }
         return tuple(peer for peer, _ in self._met[key] if peer.host not in shut_hosts)
 
-    def _dial_peers(
-        self, connector: NetworkConnector, dialler: ClientTlsSettings
+    def _announced_and_named_peers(
+        self, connector: NetworkConnector, client_tls: ClientTlsSettings
     ) -> Iterator[tuple[Broker, ConnectionRefusal | None]]:
         if connector.multicast:
             for listener in self._announced.get(connector.multicast, ()):
-                # What is announced is dialled as it listens.
+                # Multicast announces the URI of the peer's connector, which states whether the connector uses TLS.
                 yield (
                     listener.broker,
-                    dialling.connection_refusal(
-                        dialler, listener, tls=listener.connector.uses_tls, user=connector.user
+                    connection_refusals.connection_refusal(
+                        client_tls, listener, tls=listener.connector.uses_tls, user=connector.user
                     ),
                 )
         for host, port in connector.addresses:
-            if dialled_listener := self._listeners.listener_at(host, port):
+            if named := self._listeners.listener_at(host, port):
                 tls = (host, port) in connector.secure
                 yield (
-                    dialled_listener.broker,
-                    dialling.connection_refusal(dialler, dialled_listener, tls=tls, user=connector.user),
+                    named.broker,
+                    connection_refusals.connection_refusal(client_tls, named, tls=tls, user=connector.user),
                 )
             elif closed := self._listeners.broker_without_listener_at(host, port):
                 yield closed, ConnectionRefusal("closed", port)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.bridges import Bridge, NetworkOfRunningBrokers
-from activemq_fleet.routes.choices import ChoiceOutcome
+from activemq_fleet.routes.forwarding_choices import ChoiceOutcome
 from activemq_fleet.topology import LinkEnd
 
 

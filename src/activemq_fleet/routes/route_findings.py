@@ -15,8 +15,8 @@ from activemq_fleet.findings import Finding, Severity
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.routes.answers import Routes
 from activemq_fleet.routes.bridges import NetworkOfRunningBrokers
-from activemq_fleet.routes.choices import outcome_of_bridge_choices
-from activemq_fleet.routes.shape import BridgeGraph, broker_numbers
+from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.reachability import BridgeGraph, broker_numbers
 from activemq_fleet.topology import LinkEnd
 
 RULES = {

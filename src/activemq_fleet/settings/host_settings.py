@@ -22,7 +22,6 @@ from activemq_fleet.naming import DEFAULT_MASTER_NODE, NODE_MARK, PLAIN_NAME
 from activemq_fleet.node.config.probe_account import PROBE_GROUP, PROBE_USER
 from activemq_fleet.profiles import DEFAULT_PROFILE, PROFILES, HighAvailabilityProfile, ProfileName
 from activemq_fleet.settings import field_types
-from activemq_fleet.settings.activemq_sizes import size_in_bytes
 from activemq_fleet.settings.agent import AgentSettings
 from activemq_fleet.settings.balancer import BalancerSettings
 from activemq_fleet.settings.default_credentials import is_default_credential
@@ -38,6 +37,7 @@ from activemq_fleet.settings.network import (
     Ttl,
     UriOptions,
 )
+from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.uris import BRIDGE_OPTIONS
 
 PREFIX = "activemq_"

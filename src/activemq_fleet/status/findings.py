@@ -13,7 +13,7 @@ from activemq_fleet.node.process.service_names import watchdog_service_name
 from activemq_fleet.node.state.evidence import TakenPort
 from activemq_fleet.node.state.health import MIN_FREE_BYTES
 from activemq_fleet.node.watchdog.hang_detection import NOT_WATCHED
-from activemq_fleet.status.active_node_findings import active_node_findings, kill_command
+from activemq_fleet.status.active_node_count_findings import active_node_findings, kill_command
 from activemq_fleet.status.bridge_findings import bridge_findings
 from activemq_fleet.status.model import AgentStatus, BalancerStatus, BrokerStatus, Certificate
 from activemq_fleet.topology import Broker, Fleet

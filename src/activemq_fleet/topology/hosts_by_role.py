@@ -13,7 +13,7 @@ from activemq_fleet.findings import Finding
 from activemq_fleet.naming import DEFAULT_PATTERN, PATTERN_VARIABLE, Identity, Naming, UnparsableBrokerNameError
 from activemq_fleet.releases import Release
 from activemq_fleet.settings.host_settings import HostSettings
-from activemq_fleet.settings.reading import check_known_variables, read_settings
+from activemq_fleet.settings.variable_validation import check_known_variables, read_settings
 from activemq_fleet.topology.brokers import BrokerHost
 from activemq_fleet.topology.name_problems import (
     broker_like_host_name_findings,

@@ -44,10 +44,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import NodeError
 from ..files import disk
 from ..kahadb.index_keeper import keep_copies_of_index
-from ..kahadb.mending import repair_killed_broker_stores
 from ..kahadb.moved_acks import begin_data_file_if_acks_moved
 from ..kahadb.rebuild_risk import RebuildRefusedError
 from ..kahadb.risk_records import RebuildRisk, record_rebuild_risk
+from ..kahadb.store_repair import repair_killed_broker_stores
 from ..process.denied_access import explain_denied_path_access
 from ..process.system_accounts import current_account
 from ..process.systemd_notification import notify_systemd

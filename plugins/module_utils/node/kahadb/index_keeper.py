@@ -12,7 +12,7 @@ from contextlib import suppress
 from .index import INDEX
 from .indexed_subscriptions import IndexPageError, subscriptions_in_index
 from .kept_index import SETTLING, KeptIndex
-from .mending import store_directories
+from .store_repair import store_directories
 
 INTERVAL = 0.5
 """Seconds between two checks of a store. A data file created and removed between them makes a new copy necessary."""

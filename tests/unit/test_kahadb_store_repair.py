@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activemq_fleet.node.kahadb.mending import repair_killed_broker_stores
+from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
 from tests.unit.kahadb_journals import batch, index, moved_acks, store_lock
 
 ONE, REST = "queue#3a#2f#2fone", "#210"

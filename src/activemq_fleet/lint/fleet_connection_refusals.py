@@ -1,10 +1,10 @@
-"""Rules N and C about links, agents and clients that a listener refuses; ``dialling`` compares both ends."""
+"""Rules N and C about links, agents and clients that a listener refuses; ``connection_refusals`` compares both ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.dialling import (
+from activemq_fleet.connection_refusals import (
     BrokerListener,
     ClientTlsSettings,
     ConnectionRefusal,
@@ -204,15 +204,15 @@ def client_or_agent_cannot_connect(view: FleetView) -> Iterator[Problem]:
 _RefusedListener = tuple[BrokerListener, ConnectionRefusal]
 
 
-def _refusal_sentence(refused_listener: _RefusedListener, dialler: str) -> str:
-    return refused_listener[1].connection_refusal_sentence(dialler, refused_listener[0].broker.host)
+def _refusal_sentence(refused_listener: _RefusedListener, client_host: str) -> str:
+    return refused_listener[1].connection_refusal_sentence(client_host, refused_listener[0].broker.host)
 
 
 def _refusals_of_agent(view: FleetView, agent: Agent) -> Iterator[_RefusedListener]:
-    dialler = tls_settings_of_agent(agent)
+    client_tls = tls_settings_of_agent(agent)
     for url in agent.urls:
         listener = view.listener_lookup.listener_at(*url)
-        refusal = connection_refusal(dialler, listener, tls=agent.tls, protocol="mqtt") if listener else None
+        refusal = connection_refusal(client_tls, listener, tls=agent.tls, protocol="mqtt") if listener else None
         if listener and refusal:
             yield listener, refusal
 
@@ -344,11 +344,13 @@ def java_clients_need_trust_store(view: FleetView) -> Iterator[Problem]:
         listening = [(b, b.openwire) for b in group.brokers if b.openwire and b.openwire.uses_tls]
         if listening:
             broker, connector = listening[0]
-            asking = any(listener.refuses_clients_without_certificate(b.release) for b, listener in listening)
-            needed = "a trust store and a certificate" if asking else "a trust store"
+            needs_certificate = any(
+                listener.refuses_clients_without_certificate(b.release) for b, listener in listening
+            )
+            needed = "a trust store and a certificate" if needs_certificate else "a trust store"
             message = f"Java clients of group {group.name} need {needed}: connector {connector.name} uses TLS"
             fix = "start the clients with -Djavax.net.ssl.trustStore=FILE -Djavax.net.ssl.trustStorePassword=PASSWORD"
-            if asking:
+            if needs_certificate:
                 message += " and requires a client certificate"
                 fix += " -Djavax.net.ssl.keyStore=FILE -Djavax.net.ssl.keyStorePassword=PASSWORD"
             yield Problem(message, host=broker.host, fix=fix)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.shape import BridgeGraph
+from activemq_fleet.routes.reachability import BridgeGraph
 
 _MOST_STATES = 20_000
 

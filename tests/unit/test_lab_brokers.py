@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from activemq_fleet.errors import LabError
-from activemq_fleet.lab import hosts as lab_hosts
-from activemq_fleet.lab import processes
-from activemq_fleet.lab.hosts import LabBrokers
+from activemq_fleet.lab import lab_brokers, processes
+from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.preparation import install_broker_configuration
 from activemq_fleet.lab.state import make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
@@ -139,7 +138,7 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
         processes, "last_broker_process_run", lambda *_: processes.ProcessRun(A, os.getpid(), 1.0, 1.0, version)
     )
     monkeypatch.setattr(processes, "find_process", lambda *_: SimpleNamespace(pid=os.getpid()))
-    monkeypatch.setattr(lab_hosts, "make_connector_probe", lambda *_: probe)
+    monkeypatch.setattr(lab_brokers, "make_connector_probe", lambda *_: probe)
     assert hosts.observe_broker(broker).state == "starting"
     addresses = {connector.name: (hosts.loopback_address(A), connector.port) for connector in broker.connectors}
     assert {listener.name: listener.address for listener in probed[0].listeners} == addresses

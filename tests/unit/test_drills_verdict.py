@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.drills.judging import (
+from activemq_fleet.drills.drill_verdict import (
     drill_headline,
     drill_verdict_and_reasons,
     fault_void_reason,

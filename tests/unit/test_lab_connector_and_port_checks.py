@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from activemq_fleet.lab import readiness
-from activemq_fleet.lab.readiness import credentials_for_lab_connection, is_port_taken
+from activemq_fleet.lab import connector_and_port_checks
+from activemq_fleet.lab.connector_and_port_checks import credentials_for_lab_connection, is_port_taken
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, Listener
 from activemq_fleet.node.probe.broker_connection import ExpectedBroker
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
@@ -73,11 +73,11 @@ def test_lab_probes_the_connector_that_shows_most(
 ) -> None:
     probed: list[str] = []
     monkeypatch.setattr(
-        readiness,
+        connector_and_port_checks,
         "probe_connectors_together",
         lambda listeners, *_: probed.extend(listener.scheme for listener in listeners),
     )
     listeners = tuple(Listener(scheme, scheme, ("127.0.0.1", 1)) for scheme in schemes)
     broker = fleet_of(variables(release=release)).broker(PAIR[0])
-    readiness.make_connector_probe(broker, 1.0)(DeployedBrokerSettings(listeners), ExpectedBroker(0))
+    connector_and_port_checks.make_connector_probe(broker, 1.0)(DeployedBrokerSettings(listeners), ExpectedBroker(0))
     assert probed == expected

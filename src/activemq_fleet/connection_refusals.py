@@ -86,7 +86,7 @@ class ConnectionRefusal:
 
 
 def connection_refusal(
-    dialler: ClientTlsSettings,
+    client_tls: ClientTlsSettings,
     listener: BrokerListener,
     *,
     tls: bool,
@@ -95,7 +95,7 @@ def connection_refusal(
 ) -> ConnectionRefusal | None:
     """Return the reason why a broker's listener refuses a connection, or None if it accepts.
 
-    The first of several reasons is returned. ``dialler`` has the client's TLS settings, and ``tls``: the client uses
+    The first of several reasons is returned. ``client_tls`` has the client's TLS settings, and ``tls``: the client uses
     TLS. ``user`` is the name of its account, empty for none, and None where names and passwords of both ends are
     compared elsewhere (T008, T009, T015).
     """
@@ -108,11 +108,11 @@ def connection_refusal(
         return refusal("protocol")
     if tls != connector.uses_tls:
         return refusal("tls" if tls else "clear")
-    if tls and not dialler.has_certificate and connector.refuses_clients_without_certificate(broker.release):
+    if tls and not client_tls.has_certificate and connector.refuses_clients_without_certificate(broker.release):
         return refusal("certificate")
     if user is not None and not _may_accept_user(broker, user):
         return refusal("account")
-    if tls and not dialler.has_authority:
+    if tls and not client_tls.has_authority:
         return refusal("authority")
     return None
 

@@ -17,11 +17,11 @@ import psutil
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab import processes
+from activemq_fleet.lab.connector_and_port_checks import is_port_taken, make_connector_probe
 from activemq_fleet.lab.layout import LabLayout
 from activemq_fleet.lab.log_tail import LOG, LogTail, explain_failed_run
 from activemq_fleet.lab.polling import poll_until_true
 from activemq_fleet.lab.processes import ProcessRun
-from activemq_fleet.lab.readiness import is_port_taken, make_connector_probe
 from activemq_fleet.lab.state import InstalledRelease, LabState, make_shared_store_directory
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings, read_deployed_configuration
 from activemq_fleet.node.config.versions import ConfigurationPaths

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from activemq_fleet.network.connectors import UNLIMITED
-from activemq_fleet.routes.choices import outcome_of_bridge_choices
-from activemq_fleet.routes.shape import BridgeEdge, BridgeGraph
+from activemq_fleet.routes.forwarding_choices import outcome_of_bridge_choices
+from activemq_fleet.routes.reachability import BridgeEdge, BridgeGraph
 
 Path = tuple[int, ...]
 

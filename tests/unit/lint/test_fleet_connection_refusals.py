@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.dialling import BrokerListener, ClientTlsSettings, ListenersByAddress, connection_refusal
+from activemq_fleet.connection_refusals import BrokerListener, ClientTlsSettings, ListenersByAddress, connection_refusal
 from activemq_fleet.explain.route import explain_route
 from activemq_fleet.findings import Finding
 from activemq_fleet.lint import fleet_findings
