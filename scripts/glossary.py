@@ -149,7 +149,7 @@ CHAPTERS: dict[str, tuple[Word, ...]] = {
         Word(
             "canary",
             "a message that an agent sends to itself to prove that its connection works",
-            f"{_AGENT}link:AgentConnection",
+            f"{_AGENT}agent_connection:AgentConnection",
         ),
         Word(
             "delivery",
