@@ -1,4 +1,4 @@
-"""The fence with a command of ``docs/fencing.md`` on two systemd hosts: an operator confirms that a node is dead.
+"""The fence on two systemd hosts: a command of ``docs/fencing.md`` confirms that a node is dead.
 
 ``tests/integration/test_fencing.py`` executes the commands of the page about old generations.
 """
@@ -19,16 +19,16 @@ from tests.support.command_blocks import Command, Page, read_page, replace_value
 
 PAGE = "docs/fencing.md"
 SWITCH_OFF = "/usr/local/sbin/switch-off"
-SWITCH_THAT_FAILS = f"printf '#!/bin/sh\\nexit 1\\n' > {SWITCH_OFF} && chmod 755 {SWITCH_OFF}"
+INSTALL_FAILING_SWITCH = f"printf '#!/bin/sh\\nexit 1\\n' > {SWITCH_OFF} && chmod 755 {SWITCH_OFF}"
 
 
 @in_every_situation
 @pytest.mark.timeout(3000)
-def test_confirmed_death_of_lost_node_lets_the_other_one_serve(repository: Path, rack: Rack, tmp_path: Path) -> None:
+def test_standby_serves_after_confirmed_death_of_lost_node(repository: Path, rack: Rack, tmp_path: Path) -> None:
     page = read_page(repository / PAGE)
     rack.up(HOSTS, shares=[SHARE], owner=os.getpid())
     for machine in rack.machines:
-        machine.run("bash", "-ec", SWITCH_THAT_FAILS)
+        machine.run("bash", "-ec", INSTALL_FAILING_SWITCH)
     shell = prepare_reader(repository, rack, tmp_path, "6.3.1")
     files = tuple(step for step in page.steps if not isinstance(step, Command))
     check = select_commands(page, "activemq-fleet check")
@@ -37,20 +37,22 @@ def test_confirmed_death_of_lost_node_lets_the_other_one_serve(repository: Path,
     active, standby = wait_for_pair(rack.machines)
 
     active.power_off()
-    wait_until(lambda: confirmed_claims(journal_of(standby)), "the guard prints how to confirm", standby)
+    wait_until(
+        lambda: claims_to_confirm(journal_of(standby)), "the guard prints the command that confirms the death", standby
+    )
     assert state(standby) == "standby"
-    claim = confirmed_claims(journal_of(standby))[-1]
+    claim = claims_to_confirm(journal_of(standby))[-1]
     confirm = replace_values(select_commands(page, "runuser "), {"--confirm 7": f"--confirm {claim}"})
     for command in confirm.steps:
         assert isinstance(command, Command)
         standby.run("bash", "-ec", command.line)
 
-    wait_until(lambda: state(standby) == "active", "the other node serves", standby)
+    wait_until(lambda: state(standby) == "active", "the standby serves", standby)
     active.power_on()
     active.wait_until_ready()
     wait_for_places(standby, active)
 
 
-def confirmed_claims(journal: str) -> list[str]:
+def claims_to_confirm(journal: str) -> list[str]:
     """Return the numbers of the claims in the commands that a guard printed for the operator."""
     return re.findall(r"/usr/local/sbin/activemq-guard --store \S+ --confirm (\d+)", journal)

@@ -1,4 +1,4 @@
-"""How gaps are counted from two agents' journals."""
+"""Interruptions under load, counted from the journals of two agents."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ from tests.hosts.load import gaps, merged
         ([(20, 21), (10, 12), (12.5, 13)], [(10, 3), (20, 1)]),
     ],
 )
-def test_outages_that_overlap_are_one(outages: list[tuple[float, float]], expected: list[tuple[float, float]]) -> None:
+def test_overlapping_outages_are_merged_into_one(
+    outages: list[tuple[float, float]], expected: list[tuple[float, float]]
+) -> None:
     assert merged(outages) == expected
 
 
-def write(pair: Path, role: str, *records: tuple[int, str]) -> None:
+def write_journal(pair: Path, role: str, *records: tuple[int, str]) -> None:
     directory = pair / role / "agent"
     directory.mkdir(parents=True)
     lines = [
@@ -42,9 +44,9 @@ def write(pair: Path, role: str, *records: tuple[int, str]) -> None:
     (directory / "journal-000000001.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_one_loss_of_both_agents_is_one_gap_and_what_was_before_does_not_count(tmp_path: Path) -> None:
-    write(tmp_path, "publisher", (1, "connected"), (50, "connection_lost"), (55, "connected"))
-    write(
+def test_losses_of_both_agents_count_as_one_gap_and_earlier_losses_are_ignored(tmp_path: Path) -> None:
+    write_journal(tmp_path, "publisher", (1, "connected"), (50, "connection_lost"), (55, "connected"))
+    write_journal(
         tmp_path,
         "subscriber",
         (1, "connected"),
@@ -57,8 +59,8 @@ def test_one_loss_of_both_agents_is_one_gap_and_what_was_before_does_not_count(t
     assert gaps(tmp_path, 10) == [(50, 8)]
 
 
-def generator(name: str, last: float) -> LoadGenerator:
-    """A load generator whose last event was handled at a moment."""
+def load_generator_with_last_event(name: str, last: float) -> LoadGenerator:
+    """Return a load generator whose last event was handled at the time ``last``."""
     return cast(
         "LoadGenerator",
         SimpleNamespace(
@@ -71,17 +73,17 @@ def generator(name: str, last: float) -> LoadGenerator:
     )
 
 
-def test_what_the_load_generators_write_of_themselves_is_what_the_load_asks_for(
+def test_load_commands_read_status_written_by_load_generators(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "pid").write_text(str(os.getpid()))
     (tmp_path / "pairs").write_text("one")
-    write(tmp_path / "one", "publisher", (1, "connected"))
-    write(tmp_path / "one", "subscriber", (1, "connected"))
-    write_load_generator_status(tmp_path, [generator("one", time.time() + 3600)])
-    said: list[dict[str, Any]] = []
-    for act in ("begin", "end"):
-        assert load.main([act, str(tmp_path), "restart"]) == 0
-        said.append(json.loads(capsys.readouterr().out))
-    assert said[0]["rates"] == {"one": 60.0}
-    assert said[1]["gaps"] == {"one": []}
+    write_journal(tmp_path / "one", "publisher", (1, "connected"))
+    write_journal(tmp_path / "one", "subscriber", (1, "connected"))
+    write_load_generator_status(tmp_path, [load_generator_with_last_event("one", time.time() + 3600)])
+    reports: list[dict[str, Any]] = []
+    for command in ("begin", "end"):
+        assert load.main([command, str(tmp_path), "restart"]) == 0
+        reports.append(json.loads(capsys.readouterr().out))
+    assert reports[0]["rates"] == {"one": 60.0}
+    assert reports[1]["gaps"] == {"one": []}

@@ -1,4 +1,4 @@
-"""Two balancers before a real pair, installed by ``site``: the address moves, and clients find the active node."""
+"""Two load balancers for a real pair, installed by ``site``: the address moves, and clients reach the active node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = in_every_situation
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Brokers, balancers, and whoever plays ``site`` for them."""
+    """Brokers and load balancers, and the controller that runs ``site`` for them."""
 
     controller: Controller
     rack: Rack
@@ -38,50 +38,50 @@ class Site:
         extra = [f"--extra-vars={yaml.safe_dump(variables, default_flow_style=True)}"] if variables else []
         return ended(self.controller.play("site", f"--inventory={self.inventory}", *arguments, *extra), code)
 
-    def balance(self, *, code: int = 0, **variables: Any) -> str:
-        """``site`` for the balancers alone."""
+    def play_for_balancers(self, *, code: int = 0, **variables: Any) -> str:
+        """Run ``site`` for the load balancers only."""
         return self.play("--limit=activemq_loadbalancers", code=code, **variables)
 
     def status(self, to: Path, *, code: int, **variables: Any) -> dict[str, Any]:
-        """What the playbook ``status`` writes."""
+        """Run the playbook ``status``; return the report that it writes to ``to``."""
         # A busy machine needs longer than the 20 s after which a host counts as unreachable by default.
         options = {"activemq_status_to": str(to), "activemq_status_timeout": 240, **variables}
         extra = yaml.safe_dump(options, default_flow_style=True, width=10_000)
         ended(self.controller.play("status", f"--inventory={self.inventory}", f"--extra-vars={extra}"), code)
-        found: dict[str, Any] = json.loads(to.read_text())
-        return found
+        report: dict[str, Any] = json.loads(to.read_text())
+        return report
 
     def holders(self) -> list[Machine]:
-        """The balancers that have the address on their network card."""
+        """Return the load balancers whose network interface has the address."""
         running = [self.rack[name] for name in BALANCERS if self.rack[name].is_running()]
-        return [each for each in running if f" {VIP}/" in each.attempt("ip", "-o", "address", "show").stdout]
+        return [machine for machine in running if f" {VIP}/" in machine.attempt("ip", "-o", "address", "show").stdout]
 
     def holder(self) -> Machine:
-        """The one balancer that has it; waits while it moves."""
-        found: list[Machine] = []
+        """Return the only load balancer that has the address; wait while the address moves."""
+        holders: list[Machine] = []
 
-        def is_one() -> bool:
-            found[:] = self.holders()
-            return len(found) == 1
+        def has_single_holder() -> bool:
+            holders[:] = self.holders()
+            return len(holders) == 1
 
-        wait_until(is_one, f"{VIP} is with one balancer, and not with {[each.name for each in found]}")
-        return found[0]
+        wait_until(has_single_holder, f"exactly one load balancer has {VIP}")
+        return holders[0]
 
-    def served(self) -> None:
-        """A message goes through the address and comes back."""
+    def exchange_message(self) -> None:
+        """Send a message through the address, and receive it."""
         self.controller.exchange("watch", VIP)
 
 
-def pid(machine: Machine, unit: str) -> str:
+def main_pid(machine: Machine, unit: str) -> str:
     return machine.run("systemctl", "show", "--property=MainPID", "--value", unit).strip()
 
 
 @pytest.fixture(scope="module")
 def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """All of it installed and started by one run. Tests go from mild to rough."""
+    """Install and start all hosts in one run. The tests are ordered: the last ones power machines off."""
     rack.up({**NODES, **BALANCERS}, shares=["/srv/activemq"], owner=os.getpid())
     rack.serve(fetch_jar_directory(Release.of(RELEASE)))
-    reached = {
+    connection_variables = {
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",
         **{f"ansible_{program}_executable": f"{rack.state}/{program}" for program in ("ssh", "scp", "sftp")},
@@ -93,7 +93,7 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
             "hosts": {
                 name: {"ansible_host": address, "activemq_address": address} for name, address in BALANCERS.items()
             },
-            "vars": reached
+            "vars": connection_variables
             | {
                 "activemq_vip_interface": "eth0",
                 "activemq_vip_username": "look",
@@ -107,77 +107,77 @@ def site(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory)
     return site
 
 
-def test_one_balancer_has_the_address_and_clients_find_the_active_broker_there(site: Site) -> None:
+def test_single_balancer_has_address_that_leads_clients_to_active_broker(site: Site) -> None:
     site.holder()
-    site.served()
+    site.exchange_message()
 
 
-def test_nobody_but_root_reads_the_login_and_no_broker_refused_it(site: Site) -> None:
+def test_only_root_reads_login_and_brokers_accept_it(site: Site) -> None:
     for name in BALANCERS:
-        found = site.rack[name].run("stat", "--dereference", "--format=%a %U", "/etc/activemq-loadbalancer/haproxy.cfg")
-        assert found == "640 root\n"
-    refused = site.rack["orders-mq01-a.example.com"].attempt("journalctl", "--unit=activemq", "--grep=is invalid")
-    assert "is invalid" not in refused.stdout
+        file = "/etc/activemq-loadbalancer/haproxy.cfg"
+        assert site.rack[name].run("stat", "--dereference", "--format=%a %U", file) == "640 root\n"
+    refusals = site.rack["orders-mq01-a.example.com"].attempt("journalctl", "--unit=activemq", "--grep=is invalid")
+    assert "is invalid" not in refusals.stdout
 
 
-def test_a_second_run_changes_nothing(site: Site) -> None:
-    pids = {(name, unit): pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
-    said = site.balance()
-    assert said.count("changed=0") == said.count("changed=")
-    assert pids == {key: pid(site.rack[key[0]], key[1]) for key in pids}
+def test_second_run_of_site_changes_nothing(site: Site) -> None:
+    pids = {(name, unit): main_pid(site.rack[name], unit) for name in BALANCERS for unit in ("haproxy", "keepalived")}
+    output = site.play_for_balancers()
+    assert output.count("changed=0") == output.count("changed=")
+    assert pids == {key: main_pid(site.rack[key[0]], key[1]) for key in pids}
 
 
-def test_status_shows_brokers_balancers_and_who_has_the_address(site: Site, tmp_path: Path) -> None:
+def test_status_shows_brokers_balancers_and_holder_of_address(site: Site, tmp_path: Path) -> None:
     holder = site.holder()
-    found = site.status(tmp_path / "status.json", code=0)
-    assert sorted(row["state"] for row in found["brokers"]) == ["active", "standby"]
-    assert {row["release"] for row in found["brokers"]} == {RELEASE}
-    assert {row["configuration"] for row in found["brokers"]} == {"planned"}
-    assert {row["host"]: (row["state"], *row["addresses"].values()) for row in found["balancers"]} == {
+    report = site.status(tmp_path / "status.json", code=0)
+    assert sorted(row["state"] for row in report["brokers"]) == ["active", "standby"]
+    assert {row["release"] for row in report["brokers"]} == {RELEASE}
+    assert {row["configuration"] for row in report["brokers"]} == {"planned"}
+    assert {row["host"]: (row["state"], *row["addresses"].values()) for row in report["balancers"]} == {
         name: ("up", name == holder.name) for name in BALANCERS
     }
 
 
-def test_changed_files_are_loaded_without_a_restart(site: Site) -> None:
+def test_site_loads_changed_files_without_restart(site: Site) -> None:
     holder = site.holder()
-    before = pid(holder, "haproxy"), pid(holder, "keepalived")
-    site.balance(activemq_vip_check_port=8406)
-    assert (pid(holder, "haproxy"), pid(holder, "keepalived")) == before
-    ask = "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
-    wait_until(lambda: "200" in holder.run("bash", "-c", ask), "HAProxy says on its new port that it is well")
-    site.served()
+    before = main_pid(holder, "haproxy"), main_pid(holder, "keepalived")
+    site.play_for_balancers(activemq_vip_check_port=8406)
+    assert (main_pid(holder, "haproxy"), main_pid(holder, "keepalived")) == before
+    request = "exec 3<>/dev/tcp/127.0.0.1/8406; echo -e 'GET / HTTP/1.0\\n' >&3; cat <&3"
+    wait_until(lambda: "200" in holder.run("bash", "-c", request), "HAProxy reports on its new port that it is healthy")
+    site.exchange_message()
 
 
-def test_a_file_that_keepalived_refuses_changes_nothing(site: Site) -> None:
-    in_force = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
-    said = site.balance(code=2, activemq_vip_interface="nope0")
-    assert "the check program /usr/sbin/keepalived rejects the new configuration files" in said
-    assert in_force == {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
-    site.served()
+def test_site_changes_nothing_when_keepalived_rejects_file(site: Site) -> None:
+    links = {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
+    output = site.play_for_balancers(code=2, activemq_vip_interface="nope0")
+    assert "the check program /usr/sbin/keepalived rejects the new configuration files" in output
+    assert links == {name: site.rack[name].run("readlink", "/etc/activemq-loadbalancer") for name in BALANCERS}
+    site.exchange_message()
 
 
-def test_the_address_leaves_a_balancer_whose_haproxy_ends(site: Site) -> None:
+def test_address_leaves_balancer_whose_haproxy_stops(site: Site) -> None:
     first = site.holder()
     first.run("systemctl", "stop", "haproxy")
     wait_until(
-        lambda: [each.name for each in site.holders()] not in ([first.name], []),
-        f"{VIP} leaves {first.name} for another",
+        lambda: [machine.name for machine in site.holders()] not in ([first.name], []),
+        f"{VIP} moves from {first.name} to the other load balancer",
     )
-    site.served()
+    site.exchange_message()
     first.run("systemctl", "start", "haproxy")
 
 
-def test_the_address_leaves_a_balancer_that_dies_which_costs_one_row_of_the_status(site: Site, tmp_path: Path) -> None:
+def test_address_leaves_dead_balancer_and_status_reports_it_unreachable(site: Site, tmp_path: Path) -> None:
     dead = site.holder()
     dead.power_off()
     assert site.holder().name != dead.name
-    site.served()
+    site.exchange_message()
     fleet_status = site.status(tmp_path / "status.json", code=2, activemq_status_timeout=60)
     assert [finding["host"] for finding in fleet_status["findings"] if finding["rule"] == "unreachable"] == [dead.name]
     assert sorted(row["state"] for row in fleet_status["brokers"]) == ["active", "standby"]
     assert [row["host"] for row in fleet_status["balancers"] if row["state"] == "unreachable"] == [dead.name]
 
 
-def test_clients_find_the_other_node_when_the_active_one_is_killed(site: Site) -> None:
+def test_clients_reach_other_node_after_active_node_is_killed(site: Site) -> None:
     site.rack["orders-mq01-a.example.com"].power_off()
-    site.served()
+    site.exchange_message()

@@ -1,4 +1,4 @@
-"""The machines themselves: what the other host tests stand on."""
+"""Tests of the machines that the other tests of hosts use."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def pair(rack: Rack) -> tuple[Machine, Machine]:
 
 
 def reaches(machine: Machine, target: str, *, within: float = 0) -> bool:
-    """Whether ``machine`` gets an answer from ``target``'s sshd, in one try of two seconds or
-    in one of those that begin ``within`` so many seconds: what must be so is waited for, what must not be is tried."""
+    """Return whether ``machine`` gets a response from the sshd of ``target``.
+
+    By default there is one attempt of two seconds. ``within`` repeats the attempt for that many seconds: use it where a
+    response is expected.
+    """
     script = "import socket, sys; s = socket.create_connection((sys.argv[1], 22), 2)"
     script += "; s.settimeout(2); s.recv(4)"
     deadline = time.monotonic() + within
@@ -41,67 +44,67 @@ def test_machines_reach_each_other_by_full_and_short_name(pair: tuple[Machine, M
     assert reaches(pair[0], "two", within=PATIENCE)
 
 
-def test_a_shared_directory_is_one_directory(pair: tuple[Machine, Machine]) -> None:
+def test_machines_see_same_files_in_shared_directory(pair: tuple[Machine, Machine]) -> None:
     pair[0].run("touch", "/srv/shared/seen")
     assert pair[1].run("ls", "/srv/shared") == "seen\n"
 
 
 @in_every_situation
-def test_power_off_is_silent_and_the_disk_stays(pair: tuple[Machine, Machine]) -> None:
-    one, two = pair
-    two.run("sh", "-c", "echo kept > /root/note; sync")
-    two.power_off()
-    assert not two.is_running()
-    assert not reaches(one, "two")
-    two.power_on()
-    two.wait_until_ready()
-    assert two.run("cat", "/root/note") == "kept\n"
-    assert reaches(one, "two", within=PATIENCE)
+def test_powered_off_machine_does_not_respond_and_keeps_its_disk(pair: tuple[Machine, Machine]) -> None:
+    first, second = pair
+    second.run("sh", "-c", "echo kept > /root/note; sync")
+    second.power_off()
+    assert not second.is_running()
+    assert not reaches(first, "two")
+    second.power_on()
+    second.wait_until_ready()
+    assert second.run("cat", "/root/note") == "kept\n"
+    assert reaches(first, "two", within=PATIENCE)
 
 
-def test_power_can_go_and_come_again_at_once(pair: tuple[Machine, Machine]) -> None:
-    _, two = pair
+def test_machine_starts_after_repeated_power_cycles(pair: tuple[Machine, Machine]) -> None:
+    _, second = pair
     for _ in range(5):
-        two.power_off()
-        two.power_on()
-    two.wait_until_ready()
+        second.power_off()
+        second.power_on()
+    second.wait_until_ready()
 
 
-def test_the_journal_can_be_read_while_the_machine_is_off(pair: tuple[Machine, Machine]) -> None:
-    _, two = pair
-    two.run("sh", "-c", "echo last words | systemd-cat -t test; journalctl --sync")
-    two.power_off()
+def test_journal_is_readable_while_machine_is_off(pair: tuple[Machine, Machine]) -> None:
+    _, second = pair
+    second.run("sh", "-c", "echo last words | systemd-cat -t test; journalctl --sync")
+    second.power_off()
     try:
-        assert "last words" in two.journal()
+        assert "last words" in second.journal()
     finally:
-        two.power_on()
-        two.wait_until_ready()
+        second.power_on()
+        second.wait_until_ready()
 
 
-def test_a_frozen_machine_does_not_answer_until_it_is_thawed(pair: tuple[Machine, Machine]) -> None:
-    one, two = pair
-    two.freeze()
+def test_frozen_machine_responds_only_after_thaw(pair: tuple[Machine, Machine]) -> None:
+    first, second = pair
+    second.freeze()
     try:
-        assert not reaches(one, "two")
+        assert not reaches(first, "two")
     finally:
-        two.thaw()
-    assert reaches(one, "two", within=PATIENCE)
+        second.thaw()
+    assert reaches(first, "two", within=PATIENCE)
 
 
 @in_every_situation
-def test_an_isolated_machine_runs_on_alone(pair: tuple[Machine, Machine]) -> None:
-    one, two = pair
-    two.isolate()
+def test_isolated_machine_keeps_running_and_is_unreachable(pair: tuple[Machine, Machine]) -> None:
+    first, second = pair
+    second.isolate()
     try:
-        assert two.is_running()
-        assert not reaches(one, "two")
+        assert second.is_running()
+        assert not reaches(first, "two")
     finally:
-        two.reconnect()
-    assert reaches(one, "two", within=PATIENCE)
+        second.reconnect()
+    assert reaches(first, "two", within=PATIENCE)
 
 
 @in_every_situation
-def test_two_racks_with_the_same_addresses_do_not_meet(pair: tuple[Machine, Machine], tmp_path: Path) -> None:
+def test_racks_with_same_addresses_are_isolated_from_each_other(pair: tuple[Machine, Machine], tmp_path: Path) -> None:
     with Rack(tmp_path / "other") as other:
         other.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
         other["one.example.com"].run("touch", "/root/other")
@@ -111,21 +114,19 @@ def test_two_racks_with_the_same_addresses_do_not_meet(pair: tuple[Machine, Mach
 
 
 @in_every_situation
-def test_a_connection_that_is_kept_open_is_not_taken_for_another_racks(
-    pair: tuple[Machine, Machine], tmp_path: Path
-) -> None:
-    kept = ("-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", f"ControlPath={tmp_path}/common")
+def test_persistent_ssh_connection_is_not_shared_between_racks(pair: tuple[Machine, Machine], tmp_path: Path) -> None:
+    persistent = ("-o", "ControlMaster=auto", "-o", "ControlPersist=60", "-o", f"ControlPath={tmp_path}/common")
     with Rack(tmp_path / "other") as other:
         other.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
         other["one.example.com"].run("touch", "/root/other")
-        seen = [
-            subprocess.run([machine.ssh_program, *kept, machine.address, "test", "-e", "/root/other"]).returncode
+        exit_codes = [
+            subprocess.run([machine.ssh_program, *persistent, machine.address, "test", "-e", "/root/other"]).returncode
             for machine in (other["one.example.com"], pair[0])
         ]
-    assert seen == [0, 1]
+    assert exit_codes == [0, 1]
 
 
-def test_down_leaves_nothing_behind(machines_supported: None, tmp_path: Path) -> None:
+def test_down_removes_all_traces_of_rack(machines_supported: None, tmp_path: Path) -> None:
     with Rack(tmp_path / "rack") as rack:
         rack.up({"one": "10.77.0.11"}, owner=os.getpid())
         run_id = rack.run_id
@@ -136,7 +137,7 @@ def test_down_leaves_nothing_behind(machines_supported: None, tmp_path: Path) ->
 
 
 @in_every_situation
-def test_a_killed_owners_rack_is_swept_by_the_next_up(machines_supported: None, tmp_path: Path) -> None:
+def test_next_up_removes_rack_of_killed_owner(machines_supported: None, tmp_path: Path) -> None:
     owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     orphan = Rack(tmp_path / "orphan")
     orphan.up({"one": "10.77.0.11"}, owner=owner.pid)
@@ -158,7 +159,7 @@ def test_a_killed_owners_rack_is_swept_by_the_next_up(machines_supported: None, 
         ({"a": "10.77.0.2", "b": "10.77.0.2"}, "two machines with one address"),
     ],
 )
-def test_wrong_machines_are_refused_before_anything_is_made(
+def test_rack_refuses_invalid_machines_before_creating_directory(
     machines: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     with pytest.raises(MachinesError, match=message):
@@ -166,12 +167,12 @@ def test_wrong_machines_are_refused_before_anything_is_made(
     assert not (tmp_path / "rack").exists()
 
 
-def test_a_user_without_root_gets_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_reports_missing_root_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert kernel.probe() == ("machines need root for namespaces and mounts (run the tests with sudo)")
 
 
-def test_a_low_limit_of_inotify_instances_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_require_raises_low_limit_of_inotify_instances(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "max_user_instances"
     limit.write_text("128\n")
     monkeypatch.setattr(kernel, "probe", lambda: None)
@@ -182,18 +183,18 @@ def test_a_low_limit_of_inotify_instances_is_raised(monkeypatch: pytest.MonkeyPa
     assert int(limit.read_text()) == kernel.INOTIFY_INSTANCES
 
 
-def test_a_machine_that_ends_by_itself_is_not_waited_for(tmp_path: Path) -> None:
+def test_wait_until_reached_fails_for_machine_that_powered_off(tmp_path: Path) -> None:
     with Rack(tmp_path / "rack") as rack:
         rack.up({"one.example.com": "10.77.0.11"}, owner=os.getpid())
-        (one,) = rack.machines
-        one.attempt("systemctl", "poweroff")
-        one.group.wait_until(populated=False)
+        (machine,) = rack.machines
+        machine.attempt("systemctl", "poweroff")
+        machine.group.wait_until(populated=False)
 
         with pytest.raises(MachinesError, match=r"one\.example\.com: has ended by itself"):
-            one.wait_until_reached()
+            machine.wait_until_reached()
 
 
-def test_a_missing_tool_without_apt_get_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_require_reports_missing_tools_without_apt_get(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: None if name != "ip" else "/sbin/ip")
     with pytest.raises(UnsupportedError, match=r"debootstrap, mount, nsenter.*there is no apt-get"):

@@ -1,4 +1,4 @@
-"""Metrics on real hosts: the exporter and the watchdog's file, and a preflight that refuses a port that is taken."""
+"""Metrics on real hosts: the exporter, the file of the watchdog, and the preflight check of a port in use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VARIABLES = ("--extra-vars", json.dumps({"activemq_metrics": True, "activemq_ha"
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Controller:
-    """One host on which nothing is installed yet: each host of a pair would be shown the same."""
+    """Return a controller of one host without installed software; both hosts of a pair would show the same."""
     inventory = tmp_path_factory.mktemp("one") / "inventory"
     shutil.copytree(repository / "molecule/pair/inventory", inventory)
     host, address = next(iter(NODES.items()))
@@ -32,22 +32,22 @@ def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFa
 
 
 @in_every_situation
-def test_site_brings_metrics_and_refuses_a_port_that_another_has(controller: Controller) -> None:
+def test_site_refuses_metrics_port_in_use_and_installs_metrics(controller: Controller) -> None:
     machine = controller.rack.machines[0]
     machine.run("systemd-run", "--unit=squatter", "python3", "-m", "http.server", "--bind", "127.0.0.1", "9404")
-    wait_until(lambda: ":24BC" in machine.run("cat", "/proc/net/tcp"), "the port is taken", machine)
-    refused = ended(controller.play("site", *VARIABLES), 2)
-    assert "V025" in refused
-    assert "port 9404 of activemq_metrics_port is in use by python3, pid " in refused
+    wait_until(lambda: ":24BC" in machine.run("cat", "/proc/net/tcp"), "the port is in use", machine)
+    output = ended(controller.play("site", *VARIABLES), 2)
+    assert "V025" in output
+    assert "port 9404 of activemq_metrics_port is in use by python3, pid " in output
     assert machine.attempt("test", "-e", f"/etc/systemd/system/{UNIT}").returncode != 0
     machine.run("systemctl", "stop", "squatter")
     ended(controller.play("site", *VARIABLES))
     assert "activemq_configuration_info{" in machine.run("python3", "-c", FETCH)
     wait_until(lambda: machine.attempt("test", "-e", METRICS).returncode == 0, METRICS, machine)
-    told = machine.run("runuser", "-u", "nobody", "--", "cat", METRICS)
-    assert 'activemq_watchdog_hung{host="' in told
-    written = machine.run("sh", "-c", "cat /run/activemq-fleet/*.prom")
-    assert "activemq_operation_running{" in written
+    watchdog_metrics = machine.run("runuser", "-u", "nobody", "--", "cat", METRICS)
+    assert 'activemq_watchdog_hung{host="' in watchdog_metrics
+    operation_metrics = machine.run("sh", "-c", "cat /run/activemq-fleet/*.prom")
+    assert "activemq_operation_running{" in operation_metrics
     assert "changed=0" in ended(controller.play("site", *VARIABLES))
 
 

@@ -1,8 +1,8 @@
-"""The scenario ``network``: two pairs of one group under the load of agents, and what operators do to them.
+"""The scenario ``network``: operations on two pairs of one group under the load of agents.
 
-FLEET_NETWORK=upgrade upgrades them once, by the scenario's own playbooks. FLEET_NETWORK=full, as in ``make test-full``,
-runs the scenario: restarted, switched over and upgraded twice, from 5.17.6. Four machines and four agents are more than
-``make test`` has time for: there one pair goes through the same (``test_restart.py``, ``test_upgrade.py``).
+``FLEET_NETWORK=upgrade`` upgrades the pairs once with the playbooks of the scenario. ``FLEET_NETWORK=full``, as in
+``make test-full``, runs the scenario: a restart, a switchover and two upgrades, from 5.17.6. ``make test`` has no time
+for four machines and four agents: it tests the same operations on one pair (``test_restart.py``, ``test_upgrade.py``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RELEASES = ("5.17.6", "5.18.3", "6.3.1") if FULL else ("5.18.3", "6.3.1")
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The scenario of a checkout, with a rack of this test's own."""
+    """The scenario of a checkout, and the rack of this test."""
 
     repository: Path
     rack: Rack
@@ -48,7 +48,7 @@ class Scenario:
             text=True,
             check=False,
         )
-        # Shown when the test fails, and with -rP: it has the gaps of every pair.
+        # pytest shows the output if the test fails, and with -rP. It contains the interruptions of every pair.
         print(done.stdout)
         return done
 
@@ -56,17 +56,17 @@ class Scenario:
         return self.run(sys.executable, "-m", "molecule", *arguments, "--scenario-name", "network")
 
     def play(self, playbook: str) -> str:
-        """One of the scenario's playbooks, as molecule would run it; what it said."""
+        """Run a playbook of the scenario as molecule would; return its output."""
         program = str(Path(sys.executable).with_name("ansible-playbook"))
-        place = self.repository / "molecule/network"
-        done = self.run(program, f"--inventory={place}/inventory", str(place / f"{playbook}.yml"))
+        directory = self.repository / "molecule/network"
+        done = self.run(program, f"--inventory={directory}/inventory", str(directory / f"{playbook}.yml"))
         assert done.returncode == 0, f"{playbook} failed"
         return done.stdout
 
 
 @pytest.fixture
 def scenario(machines_supported: None, repository: Path, tmp_path: Path) -> Iterator[Scenario]:
-    """The machines, and the load: both end even if a run itself is killed."""
+    """Provide the machines and the load; stop both even if a run is killed."""
     with Rack(tmp_path / "rack") as rack:
         try:
             yield Scenario(repository, rack)
@@ -74,34 +74,38 @@ def scenario(machines_supported: None, repository: Path, tmp_path: Path) -> Iter
             load.main(["stop", f"{rack.state}.load"])
 
 
-def measured(said: str) -> list[str]:
-    """What was done under load, in order. Molecule passes over a playbook that it does not find."""
-    return re.findall(r"measured: (\S+)", said)
+def measured_operations(output: str) -> list[str]:
+    """Return the operations under load, in order. Molecule skips a playbook that it does not find."""
+    return re.findall(r"measured: (\S+)", output)
 
 
 def upgrade_once(scenario: Scenario) -> None:
     for playbook in ("create", "converge", "load"):
         scenario.play(playbook)
-    assert measured(scenario.play("upgrade")) == [f"upgrade-{RELEASES[-1]}"]
+    assert measured_operations(scenario.play("upgrade")) == [f"upgrade-{RELEASES[-1]}"]
     again = scenario.play("converge")
     assert again.count("changed=0 ") == again.count("changed=")
     scenario.play("verify")
     assert "settled:" in scenario.play("settle")
 
 
-def run_the_scenario(scenario: Scenario) -> None:
+def run_full_scenario(scenario: Scenario) -> None:
     tested = scenario.molecule("test", "--destroy=never")
     if tested.returncode and scenario.rack.state.exists():
         print(*(f"{machine.name}:\n{machine.journal('activemq')[-8000:]}" for machine in scenario.rack.machines))
     assert tested.returncode == 0
-    assert measured(tested.stdout) == ["restart", "switchover", *(f"upgrade-{release}" for release in RELEASES[1:])]
+    assert measured_operations(tested.stdout) == [
+        "restart",
+        "switchover",
+        *(f"upgrade-{release}" for release in RELEASES[1:]),
+    ]
     assert tested.stdout.count("settled:") == 1
     destroyed = scenario.molecule("destroy")
     assert destroyed.returncode == 0
     assert not scenario.rack.state.exists()
 
 
-@pytest.mark.skipif(not SIZE, reason="FLEET_NETWORK=upgrade or full runs two pairs")
+@pytest.mark.skipif(not SIZE, reason="the test of two pairs takes long: set FLEET_NETWORK to upgrade or full")
 @pytest.mark.timeout(3600)
-def test_two_pairs_are_upgraded_under_load_and_nothing_is_lost(scenario: Scenario) -> None:
-    (run_the_scenario if FULL else upgrade_once)(scenario)
+def test_two_pairs_are_upgraded_under_load_without_loss(scenario: Scenario) -> None:
+    (run_full_scenario if FULL else upgrade_once)(scenario)

@@ -1,4 +1,4 @@
-"""The scenario ``pair``: two systemd hosts, installed, struck and converged again."""
+"""The scenario ``pair``: the installation of two systemd hosts, two faults, and a second converge."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ Molecule = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def scenario_rack(machines_supported: None, tmp_path: Path) -> Iterator[Rack]:
-    """The machines that molecule starts; they go down even if molecule itself is killed."""
+    """Provide the machines that molecule starts; stop them even if molecule is killed."""
     with Rack(tmp_path / "rack") as rack:
         yield rack
 
 
 @pytest.fixture
 def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
-    """Runs molecule with a directory of this test's own. What is installed is up to FLEET_PAIR_INSTALL."""
+    """Return a function that runs molecule with a directory of this test.
+
+    ``FLEET_PAIR_INSTALL`` selects what molecule installs.
+    """
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -43,16 +46,14 @@ def molecule(scenario_rack: Rack, repository: Path) -> Molecule:
 
 
 @in_every_situation
-def test_a_pair_survives_both_faults_and_a_second_converge_changes_nothing(
-    molecule: Molecule, scenario_rack: Rack
-) -> None:
+def test_pair_survives_both_faults_and_second_converge_changes_nothing(molecule: Molecule, scenario_rack: Rack) -> None:
     tested = molecule("test", "--destroy=never")
-    # Shown when the test fails, and with -rP: it has the seconds of both take-overs.
+    # pytest shows the output if the test fails, and with -rP. It contains the seconds of both takeovers.
     print(tested.stdout)
     if tested.returncode and scenario_rack.state.exists():
         print(*(f"{machine.name}:\n{machine.journal('activemq')[-8000:]}" for machine in scenario_rack.machines))
     assert tested.returncode == 0
-    # Molecule passes over a playbook that it does not find, and calls that a success.
+    # Molecule skips a playbook that it does not find, and reports success.
     assert tested.stdout.count("took over") == 2
     destroyed = molecule("destroy")
     assert destroyed.returncode == 0, destroyed.stdout

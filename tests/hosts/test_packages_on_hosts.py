@@ -20,7 +20,9 @@ from tests.support.command_blocks import Command, read_section
 from tests.support.installed_packages import DOCS, ROOT, InstalledPackages, install_packages
 
 pytestmark = in_every_situation
-_PLACES = "import activemq_agent, activemq_fleet; print(activemq_agent.__file__, activemq_fleet.__file__, sep='\\n')"
+_PRINT_MODULE_PATHS = (
+    "import activemq_agent, activemq_fleet; print(activemq_agent.__file__, activemq_fleet.__file__, sep='\\n')"
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,7 @@ def installed(machines_supported: None, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def shell(installed: InstalledPackages, rack: Rack, tmp_path: Path) -> ReaderShell:
-    """Return a shell in an empty directory, from which no variable leads to the checkout; both hosts are new."""
+    """Return a shell in an empty directory, whose variables do not name the checkout; both hosts are new."""
     rack.down()
     rack.up(HOSTS, shares=[SHARE], owner=os.getpid())
     shell = ReaderShell(installed.variables, rack, HOSTS, tmp_path)
@@ -38,24 +40,24 @@ def shell(installed: InstalledPackages, rack: Rack, tmp_path: Path) -> ReaderShe
     return shell
 
 
-def check_places(shell: ReaderShell, environment: Path, collection: Path) -> None:
+def check_module_paths(shell: ReaderShell, environment: Path, collection: Path) -> None:
     """Check that the library, the agent and the collection are those of the release."""
-    for file in shell(f'python -c "{_PLACES}"').split():
+    for file in shell(f'python -c "{_PRINT_MODULE_PATHS}"').split():
         assert Path(file).is_relative_to(environment)
-    listed = json.loads(shell("ansible-doc --json activemq.fleet.broker_info"))
-    assert Path(listed["activemq.fleet.broker_info"]["doc"]["filename"]).is_relative_to(collection)
+    documentation = json.loads(shell("ansible-doc --json activemq.fleet.broker_info"))
+    assert Path(documentation["activemq.fleet.broker_info"]["doc"]["filename"]).is_relative_to(collection)
 
 
 @pytest.mark.timeout(3000)
 def test_first_pair_tutorial_works_with_wheels(installed: InstalledPackages, rack: Rack, shell: ReaderShell) -> None:
-    check_places(shell, installed.environment, installed.environment)
+    check_module_paths(shell, installed.environment, installed.environment)
     check_first_pair(rack, shell)
 
 
 @pytest.mark.timeout(3000)
 def test_first_pair_tutorial_works_with_archive(installed: InstalledPackages, rack: Rack, shell: ReaderShell) -> None:
     collection = installed.install_collection()
-    check_places(shell, installed.environment, collection)
+    check_module_paths(shell, installed.environment, collection)
     check_first_pair(rack, shell)
 
 
@@ -71,7 +73,7 @@ def write_project(shell: ReaderShell, **variables: object) -> None:
 
 
 def run_molecule(shell: ReaderShell, rack: Rack) -> subprocess.CompletedProcess[str]:
-    """Run the command of the page as a controller that reaches the brokers."""
+    """Run the command of the page on a controller that can connect to the brokers."""
     _, test = read_section(DOCS / "molecule.md", "Test hosts with systemd").steps
     assert isinstance(test, Command)
     return subprocess.run(
@@ -86,9 +88,9 @@ def run_molecule(shell: ReaderShell, rack: Rack) -> subprocess.CompletedProcess[
     )
 
 
-def text_of(done: subprocess.CompletedProcess[str]) -> str:
+def unwrapped_output(molecule_run: subprocess.CompletedProcess[str]) -> str:
     """Return the output without the line breaks in Molecule's frames."""
-    return re.sub(r"\s*\n\s*│\s*", " ", done.stdout)
+    return re.sub(r"\s*\n\s*│\s*", " ", molecule_run.stdout)
 
 
 @pytest.mark.timeout(3000)
@@ -104,7 +106,7 @@ def test_molecule_kit_installs_drills_and_removes_brokers(
     test = run_molecule(shell, rack)
 
     assert test.returncode == 0, test.stdout[-8000:]
-    assert "Nothing was lost: 1 fault" in text_of(test)
+    assert "Nothing was lost: 1 fault" in unwrapped_output(test)
     assert (tmp_path / "drill.html").exists()
     for host in NODES:
         assert "activemq" not in rack[host].run("ls", "/opt", "/etc/systemd/system")
@@ -124,5 +126,5 @@ def test_molecule_kit_refuses_hosts_that_are_not_for_tests(
     test = run_molecule(shell, rack)
 
     assert test.returncode != 0
-    assert "this scenario removes the broker and its messages" in text_of(test)
+    assert "this scenario removes the broker and its messages" in unwrapped_output(test)
     assert "TASK [Find the units]" not in test.stdout

@@ -23,7 +23,7 @@ COMMANDS_ON_HOSTS = ("systemctl ", "journalctl ")
 
 @pytest.fixture(scope="module")
 def shell(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> ReaderShell:
-    """A shell in a directory with ``inventory``, whose pair the playbook ``site`` has installed."""
+    """Return a shell in a directory with ``inventory``, whose pair the playbook ``site`` has installed."""
     directory = tmp_path_factory.mktemp("reader")
     rack.up(HOSTS, shares=["/srv/activemq"], owner=os.getpid())
     shell = prepare_reader(repository, rack, directory, RELEASE)
@@ -42,7 +42,9 @@ def content_for_hosts(name: str, content: str) -> str:
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("page", pages_of(ON_HOSTS))
-def test_commands_of_page_print_what_it_shows(page: str, repository: Path, rack: Rack, shell: ReaderShell) -> None:
+def test_commands_of_page_print_output_shown_on_page(
+    page: str, repository: Path, rack: Rack, shell: ReaderShell
+) -> None:
     for step in read_page(repository / page).steps:
         wait_for_pair(rack.machines)
         if isinstance(step, Command) and step.line.startswith(COMMANDS_ON_HOSTS):

@@ -1,4 +1,4 @@
-"""Hosts that are not ready: ``site`` and ``site --check`` name each fault before the first change."""
+"""Hosts that are not ready: ``site`` and ``site --check`` report each fault before the first change."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TRACES = "systemctl show activemq.service -p MainPID; ls /opt /var/lib/activemq 
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path) -> Controller:
-    """Two machines on which nothing is installed."""
+    """Return a controller of two machines without installed software."""
     controller = Controller(repository, rack)
     controller.start_pair(share=SHARE)
     return controller
 
 
-def words(**variables: object) -> tuple[str, ...]:
+def site_arguments(**variables: object) -> tuple[str, ...]:
     archive = str(fetch_jar_directory(Release.of(RELEASE)))
     return "--extra-vars", json.dumps({"activemq_release": RELEASE, "activemq_archive": archive, **variables})
 
@@ -39,10 +39,10 @@ def traces(controller: Controller) -> list[str]:
 
 
 def refusal(controller: Controller, **variables: object) -> str:
-    """The output of ``site``, which refuses with and without ``--check`` and changes nothing."""
+    """Return the output of ``site``; check that it refuses, also with ``--check``, and changes nothing."""
     before = traces(controller)
-    ended(controller.play("site", "--check", *words(**variables)), 2)
-    output = ended(controller.play("site", *words(**variables)), 2)
+    ended(controller.play("site", "--check", *site_arguments(**variables)), 2)
+    output = ended(controller.play("site", *site_arguments(**variables)), 2)
     assert traces(controller) == before
     assert "nothing was changed, because hosts do not meet the requirements" in output
     return output
@@ -50,8 +50,8 @@ def refusal(controller: Controller, **variables: object) -> str:
 
 @contextmanager
 def listening(machine: Machine, port: int) -> Iterator[str]:
-    """A process that listens on a port of a machine; yields its pid."""
-    program = f"import socket, time; held = socket.create_server(('0.0.0.0', {port})); time.sleep(1e6)"
+    """Run a process that listens on a port of a machine; yield its pid."""
+    program = f"import socket, time; listener = socket.create_server(('0.0.0.0', {port})); time.sleep(1e6)"
     machine.run("systemd-run", "--unit=foreign", "python3", "-c", program)
     try:
         wait_until(lambda: machine.run("ss", "-Hltn", f"sport = :{port}"), "the process listens", machine)
@@ -60,7 +60,7 @@ def listening(machine: Machine, port: int) -> Iterator[str]:
         machine.run("systemctl", "stop", "foreign")
 
 
-def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller: Controller) -> None:
+def test_site_refuses_unready_hosts_before_first_change(controller: Controller) -> None:
     active, standby = controller.rack.machines
     with listening(active, 61616) as first, listening(standby, 61613) as second:
         active.run("mv", "/usr/bin/java", "/usr/bin/java.away")
@@ -75,7 +75,7 @@ def test_hosts_that_are_not_ready_are_refused_before_the_first_change(controller
 
 
 @in_every_situation
-def test_accounts_with_different_ids_are_refused_before_the_first_change(controller: Controller) -> None:
+def test_site_refuses_accounts_with_different_ids_before_first_change(controller: Controller) -> None:
     active, standby = controller.rack.machines
     assert "activemq_uid is not set" in refusal(controller, **WITHOUT_IDS)
     active.run("useradd", "--system", "--uid=899", "--user-group", "activemq")
@@ -89,10 +89,10 @@ def test_accounts_with_different_ids_are_refused_before_the_first_change(control
 
 
 @in_every_situation
-def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Controller) -> None:
-    ended(controller.play("site", *words()))
+def test_site_accepts_ports_of_running_brokers_and_refuses_other_uid(controller: Controller) -> None:
+    ended(controller.play("site", *site_arguments()))
     wait_for_pair(controller.rack.machines)
-    output = ended(controller.play("site", *words()))
+    output = ended(controller.play("site", *site_arguments()))
     assert output.count("changed=0 ") == 2
     output = refusal(controller, activemq_uid=976)
     assert "the account activemq has uid 977 instead of 976 (activemq_uid): the playbook cannot change the id" in output
@@ -100,11 +100,11 @@ def test_ports_of_running_brokers_are_no_fault_and_their_ids_stay(controller: Co
 
 
 @in_every_situation
-def test_store_with_another_owner_is_named_with_owner_mode_and_commands(controller: Controller) -> None:
+def test_site_reports_owner_mode_and_commands_for_store_of_other_owner(controller: Controller) -> None:
     active, _standby = controller.rack.machines
     active.run("sh", "-c", f"chown root:root {STORE} && chmod 700 {STORE}")
     try:
-        output = ended(controller.play("site", *words()), 2)
+        output = ended(controller.play("site", *site_arguments()), 2)
     finally:
         active.run("sh", "-c", f"chown activemq:activemq {STORE} && chmod 750 {STORE}")
     assert f"cannot use {STORE}, which belongs to root:root (mode 0700): run chown" in output

@@ -1,4 +1,4 @@
-"""The playbook ``resync`` on a real pure pair of 5.5.1 under systemd, and on one whose controller is killed."""
+"""The playbook ``resync`` on a real pure pair of 5.5.1 under systemd, also after its controller was killed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PLANS = "/var/lib/activemq-fleet/resync"
 LOG = "/var/lib/activemq/activemq/data/activemq.log"
 PASSWORD = "made-up-app-password"
 PATIENCE = 600
-FAILED = "Master Failed - starting all connectors"
-# A slave's own connector is against the profile: here it lets the test count what came to a slave alone.
+TAKEOVER_MESSAGE = "Master Failed - starting all connectors"
+# The profile gives a slave no connector. This one lets the test send messages to the slave alone, and count them.
 CONNECTOR = (
     '<transportConnectors><transportConnector name="stomp" uri="stomp+nio://0.0.0.0:61613"/></transportConnectors>'
 )
@@ -42,23 +42,23 @@ CLIENT = f"""
 import sys
 from tests.stomp_clients import stomp_drain, stomp_send
 from activemq_fleet.lab.stomp import Credentials
-what, address, first, count, queue = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-who = Credentials("app", "{PASSWORD}")
-if what == "send":
-    stomp_send([(address, 61613)], queue, [str(first + n) for n in range(count)], who, timeout=300)
+action, address, first, count, queue = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+credentials = Credentials("app", "{PASSWORD}")
+if action == "send":
+    stomp_send([(address, 61613)], queue, [str(first + n) for n in range(count)], credentials, timeout=300)
 else:
-    got = stomp_drain([(address, 61613)], queue, who, expected=count, timeout=300)
-    print(*sorted(map(int, set(got))))
+    bodies = stomp_drain([(address, 61613)], queue, credentials, expected=count, timeout=300)
+    print(*sorted(map(int, set(bodies))))
 """
 
 
 class Fleet:
-    """One pure pair, its inventory, and playbooks run against it."""
+    """A pure pair, its inventory, and the playbooks that run on it."""
 
     def __init__(self, rack: Rack, repository: Path, directory: Path) -> None:
         self.rack, self.repository, self.directory = rack, repository, directory
         self.home = directory / "controller"
-        self.said = directory / "said"
+        self.output_file = directory / "output"
         self.queue = "/queue/kept"
         inventory = directory / "inventory"
         inventory.mkdir()
@@ -94,7 +94,7 @@ class Fleet:
         return self.rack[SLAVE]
 
     def start(self, playbook: str, *arguments: str) -> subprocess.Popen[str]:
-        """Run a playbook; it leads a process group of its own, and what it says goes to ``said``."""
+        """Start a playbook in a new process group; write its output to ``output_file``."""
         environment = os.environ | {
             "ANSIBLE_HOME": str(self.home),
             "ANSIBLE_COLLECTIONS_PATH": str(self.repository / ".ansible/collections"),
@@ -104,7 +104,7 @@ class Fleet:
         }
         program = Path(sys.executable).with_name("ansible-playbook")
         command = [str(program), f"activemq.fleet.{playbook}", "-i", str(self.directory / "inventory"), *arguments]
-        with self.said.open("w") as output:
+        with self.output_file.open("w") as output:
             return subprocess.Popen(
                 command,
                 env=environment,
@@ -118,40 +118,42 @@ class Fleet:
     def play(self, playbook: str, *arguments: str, fails: bool = False) -> str:
         process = self.start(playbook, *arguments)
         process.wait()
-        said = self.said.read_text()
-        print(said)
+        output = self.output_file.read_text()
+        print(output)
         if (process.returncode != 0) != fails:
-            raise PlaybookError(f"{playbook} ended with {process.returncode}")
-        return said
+            raise PlaybookError(
+                f"the playbook {playbook} exited with status {process.returncode}: read its output above"
+            )
+        return output
 
-    def client(self, what: str, machine: Machine, first: int, count: int) -> list[int]:
-        command = [sys.executable, "-c", CLIENT, what, machine.address, str(first), str(count), self.queue]
+    def run_client(self, action: str, machine: Machine, first: int, count: int) -> list[int]:
+        command = [sys.executable, "-c", CLIENT, action, machine.address, str(first), str(count), self.queue]
         done = subprocess.run(self.rack.lan.inside(*command), cwd=self.repository, capture_output=True, text=True)
-        assert done.returncode == 0, f"{what} at {machine.name}: {done.stderr}"
+        assert done.returncode == 0, f"the client failed to {action} at {machine.name}: {done.stderr}"
         return [int(word) for word in done.stdout.split()]
 
     def kill_master(self) -> None:
-        """The master dies, its slave serves and takes ten messages of its own, in a queue that nobody had before."""
-        if not self.master_lives():
-            self.play("resync", "-e", "activemq_target=legacy-mq01")  # an earlier try may have ended anywhere
+        """Kill the master after 20 messages to a new queue; send ten more to the slave, which has taken over."""
+        if not self.is_master_running():
+            self.play("resync", "-e", "activemq_target=legacy-mq01")  # an earlier attempt may have ended at any step
         self.queue = f"/queue/kept-{uuid.uuid4().hex[:8]}"
-        self.client("send", self.master, 0, 20)
-        before = self.takeovers()
+        self.run_client("send", self.master, 0, 20)
+        before = self.count_takeovers()
         self.master.run("systemctl", "kill", "--signal=KILL", UNIT)
         wait_until(
-            lambda: self.takeovers() > before, "the slave takes over", self.slave, self.master, patience=PATIENCE
+            lambda: self.count_takeovers() > before, "the slave takes over", self.slave, self.master, patience=PATIENCE
         )
-        self.client("send", self.slave, 20, 10)
+        self.run_client("send", self.slave, 20, 10)
 
-    def master_lives(self) -> bool:
+    def is_master_running(self) -> bool:
         return self.master.run("systemctl", "show", "--property=MainPID", "--value", UNIT).strip() != "0"
 
-    def takeovers(self) -> int:
-        """How often the slave has taken over, by its log."""
-        return int(self.slave.run("sh", "-c", f"grep -c '{FAILED}' {LOG} || true"))
+    def count_takeovers(self) -> int:
+        """Return how often the slave has taken over, according to its log."""
+        return int(self.slave.run("sh", "-c", f"grep -c '{TAKEOVER_MESSAGE}' {LOG} || true"))
 
     def interrupt_copy(self) -> bool:
-        """Kill the controller of a resync; whether that was amid the copy."""
+        """Kill the controller of a resync; return whether it was killed during the copy."""
         running = self.start("resync", "-e", "activemq_target=legacy-mq01")
         spool = self.home / "activemq-fleet" / "resync"
         while running.poll() is None and not any(spool.glob("*/*")):
@@ -159,7 +161,7 @@ class Fleet:
         with suppress(ProcessLookupError):
             os.killpg(running.pid, signal.SIGKILL)
         running.wait()
-        print(self.said.read_text())
+        print(self.output_file.read_text())
         return any(spool.glob("*/*"))
 
 
@@ -168,13 +170,13 @@ def backups(machine: Machine) -> list[str]:
     return [Path(line).name for line in machine.run("sh", "-c", script).splitlines()]
 
 
-def mains(fleet: Fleet) -> list[str]:
+def main_pids(fleet: Fleet) -> list[str]:
     return [machine.run("systemctl", "show", "--property=MainPID", "--value", UNIT) for machine in fleet.rack.machines]
 
 
 @pytest.fixture(scope="module")
 def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """A pure pair, installed and started by the playbook ``site``."""
+    """Return a pure pair, installed and started by the playbook ``site``."""
     rack.up(NODES, owner=os.getpid())
     rack.serve(fetch_jar_directory(Release.of(RELEASE)))
     fleet = Fleet(rack, repository, tmp_path_factory.mktemp("fleet"))
@@ -183,23 +185,23 @@ def fleet(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @in_every_situation
-@pytest.mark.timeout(3600)  # a machine that others load
-def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_finishes(fleet: Fleet) -> None:
+@pytest.mark.timeout(3600)  # for a machine under load
+def test_next_resync_completes_copy_of_killed_controller(fleet: Fleet) -> None:
     for _ in range(3):
         fleet.kill_master()
         before = backups(fleet.master), backups(fleet.slave)
         if fleet.interrupt_copy():
             break
-        fleet.play("resync", "-e", "activemq_target=legacy-mq01")  # whatever it had done already
+        fleet.play("resync", "-e", "activemq_target=legacy-mq01")  # from any step that the killed run had reached
     else:
-        raise LateError("the controller was never killed amid the copy")
+        raise LateError("no kill of the controller hit the copy in three attempts: run the test again")
 
-    said = fleet.play("resync", "-e", "activemq_target=legacy-mq01")
+    output = fleet.play("resync", "-e", "activemq_target=legacy-mq01")
 
-    assert f"copies the store of {SLAVE} to {MASTER}" in said
-    assert fleet.client("take", fleet.master, 0, 30) == list(range(30))
+    assert f"copies the store of {SLAVE} to {MASTER}" in output
+    assert fleet.run_client("take", fleet.master, 0, 30) == list(range(30))
     kept = set(backups(fleet.master)) - set(before[0])
-    assert len(kept) == 2, kept  # the store that was there, and its sums
+    assert len(kept) == 2, kept  # the previous store, and its checksums
     assert backups(fleet.slave) == before[1]
     assert not any((fleet.home / "activemq-fleet" / "resync").glob("*"))
     assert fleet.master.run("find", STORE, "!", "-user", "activemq") == ""
@@ -208,52 +210,52 @@ def test_a_controller_that_is_killed_amid_the_copy_leaves_what_the_next_run_fini
 
 
 @in_every_situation
-def test_a_pair_that_is_attached_is_left_alone(fleet: Fleet) -> None:
-    before = mains(fleet)
-    said = fleet.play("resync")
-    assert f"requires no change: {MASTER} has started, and {SLAVE} is attached" in said
-    assert mains(fleet) == before
+def test_resync_changes_nothing_on_attached_pair(fleet: Fleet) -> None:
+    before = main_pids(fleet)
+    output = fleet.play("resync")
+    assert f"requires no change: {MASTER} has started, and {SLAVE} is attached" in output
+    assert main_pids(fleet) == before
 
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_pairs_that_are_well_are_restarted_when_asked_for_and_keep_their_messages(fleet: Fleet) -> None:
+def test_restart_of_healthy_pure_pair_keeps_messages(fleet: Fleet) -> None:
     fleet.queue = f"/queue/kept-{uuid.uuid4().hex[:8]}"
-    fleet.client("send", fleet.master, 0, 20)
-    before, kept = mains(fleet), backups(fleet.master)
-    # The same as resync with activemq_resync_restart.
-    said = fleet.play("restart")
-    assert f"{SLAVE}: the playbook stops the slave first" in said
-    assert not set(before) & set(mains(fleet))
+    fleet.run_client("send", fleet.master, 0, 20)
+    before, kept = main_pids(fleet), backups(fleet.master)
+    # This playbook does the same as resync with activemq_resync_restart.
+    output = fleet.play("restart")
+    assert f"{SLAVE}: the playbook stops the slave first" in output
+    assert not set(before) & set(main_pids(fleet))
     assert backups(fleet.master) == kept
-    assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
+    assert fleet.run_client("take", fleet.master, 0, 20) == list(range(20))
 
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_a_check_says_what_would_be_next_and_touches_nothing(fleet: Fleet) -> None:
+def test_resync_in_check_mode_reports_next_step_and_changes_nothing(fleet: Fleet) -> None:
     fleet.kill_master()
-    listed = ("find", f"{STORE}/..", "-printf", "%p %s %i %T@\\n")
-    before = (mains(fleet), backups(fleet.slave), fleet.master.run(*listed))
-    said = fleet.play("resync", "--check")
-    assert "nothing was changed; the next step would be: " in said
-    assert f"{SLAVE} has the newer store" in said
-    assert said.count("changed=0 ") == said.count("changed=")
-    assert (mains(fleet), backups(fleet.slave), fleet.master.run(*listed)) == before
+    list_files = ("find", f"{STORE}/..", "-printf", "%p %s %i %T@\\n")
+    before = (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files))
+    output = fleet.play("resync", "--check")
+    assert "nothing was changed; the next step would be: " in output
+    assert f"{SLAVE} has the newer store" in output
+    assert output.count("changed=0 ") == output.count("changed=")
+    assert (main_pids(fleet), backups(fleet.slave), fleet.master.run(*list_files)) == before
 
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_a_plan_that_the_broker_s_account_plants_moves_no_directory_of_root(fleet: Fleet) -> None:
-    """After the test before: the master's store is the older one, and would be replaced."""
-    if fleet.master_lives():
+def test_resync_refuses_plan_that_account_of_broker_wrote(fleet: Fleet) -> None:
+    """After the previous test, the store of the master is older, so a resync would replace it."""
+    if fleet.is_master_running():
         fleet.kill_master()
     plan = json.dumps({"staging": "/root/moved", "backup": f"{STORE}.before-it", "from": "nobody"})
     fleet.master.run("mkdir", "-p", "/root/moved")
     fleet.master.run("runuser", "-u", "activemq", "--", "sh", "-c", f"echo '{plan}' > {STORE}.resync.json")
     try:
-        said = fleet.play("resync", "-e", "activemq_target=legacy-mq01", fails=True)
-        assert "is not used, because an account other than root could have changed it" in " ".join(said.split())
+        output = fleet.play("resync", "-e", "activemq_target=legacy-mq01", fails=True)
+        assert "is not used, because an account other than root could have changed it" in " ".join(output.split())
         assert fleet.master.run("stat", "-c", "%U", "/root/moved", STORE).split() == ["root", "activemq"]
     finally:
         fleet.master.run("rm", f"{STORE}.resync.json")
@@ -261,20 +263,20 @@ def test_a_plan_that_the_broker_s_account_plants_moves_no_directory_of_root(flee
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_the_store_that_a_person_names_is_gone_on_with_and_the_other_one_is_kept(fleet: Fleet) -> None:
-    """After the test before: twenty messages that both know, ten more that only the slave has."""
-    if fleet.master_lives():  # by itself, or tried a second time
+def test_resync_copies_store_that_operator_selects_and_keeps_other_store(fleet: Fleet) -> None:
+    """After the previous test, both nodes hold 20 messages, and the slave alone holds ten more."""
+    if fleet.is_master_running():  # if the test runs alone or for a second time
         fleet.kill_master()
     before = set(backups(fleet.slave))
-    said = fleet.play("resync", "-e", "activemq_target=legacy-mq01", "-e", f"activemq_resync_from={MASTER}")
-    assert f"copies the store of {MASTER} to {SLAVE}" in said
-    assert fleet.client("take", fleet.master, 0, 20) == list(range(20))
-    assert len(set(backups(fleet.slave)) - before) == 2  # with its sums
+    output = fleet.play("resync", "-e", "activemq_target=legacy-mq01", "-e", f"activemq_resync_from={MASTER}")
+    assert f"copies the store of {MASTER} to {SLAVE}" in output
+    assert fleet.run_client("take", fleet.master, 0, 20) == list(range(20))
+    assert len(set(backups(fleet.slave)) - before) == 2  # with its checksums
 
 
 @in_every_situation
 @pytest.mark.timeout(1800)
-def test_command_of_the_page_resyncs_a_pair_whose_slave_took_over(fleet: Fleet, rack: Rack, repository: Path) -> None:
+def test_command_of_page_resyncs_pair_whose_slave_took_over(fleet: Fleet, rack: Rack, repository: Path) -> None:
     fleet.kill_master()
 
     for step in read_page(repository / "docs/resync.md").steps:
@@ -282,4 +284,4 @@ def test_command_of_the_page_resyncs_a_pair_whose_slave_took_over(fleet: Fleet, 
         command = replace(step, line=step.line.replace("orders-mq01", "legacy-mq01"))
         run_command(command, fleet.directory, environment(repository, rack))
 
-    assert fleet.master_lives()
+    assert fleet.is_master_running()

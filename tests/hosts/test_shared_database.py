@@ -1,5 +1,5 @@
-"""A pair of systemd hosts that shares a PostgreSQL: ``site``, a drill of one kill; a restart, switchovers and upgrades
-under load.
+"""A pair of systemd hosts that shares a PostgreSQL database: ``site``, a drill of one kill, and a restart, switchovers
+and upgrades under load.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ pytestmark = [in_every_situation, pytest.mark.timeout(3600)]
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    """A pair with a lease in a database, installed and started by the playbook ``site``."""
+    """Provide a pair with a lease in a database, installed and started by the playbook ``site``."""
     try:
         postgresql_program_path("initdb")
     except LabError as error:
         pytest.skip(str(error))
     jdbc = {"url": URL, "driver": "org.postgresql.Driver", "jar": DRIVER, "username": ACCOUNT, "password": PASSWORD}
-    sharing = replace(LETTERS, variables={"activemq_ha": "shared-jdbc", "activemq_jdbc": jdbc})
+    convention = replace(LETTERS, variables={"activemq_ha": "shared-jdbc", "activemq_jdbc": jdbc})
     directory = tmp_path_factory.mktemp("shared")
-    controller = Controller.of_convention(repository, rack, sharing, directory)
+    controller = Controller.of_convention(repository, rack, convention, directory)
     controller.start_pair(share=str(Path(DRIVER).parent))
     shutil.copy(postgresql_driver_jar(), rack.shared(str(Path(DRIVER).parent)) / Path(DRIVER).name)
     with database(rack, directory):
@@ -62,36 +62,36 @@ def test_pair_with_shared_database_survives_kill_and_restart_without_loss(
 
     active, standby = wait_for_pair(controller.rack.machines)
     before = {machine.name: process(machine) for machine in (active, standby)}
-    with controller.streaming(900) as found:
-        said = ended(controller.play("restart", "-e", "activemq_target=orders"))
-    print(found)
-    first = said.index(f"restarts {standby.name}, which is standby")
-    assert first < said.index(f"restarts the active broker {active.name}")
+    with controller.streaming(900) as load_result:
+        output = ended(controller.play("restart", "-e", "activemq_target=orders"))
+    print(load_result)
+    first = output.index(f"restarts {standby.name}, which is standby")
+    assert first < output.index(f"restarts the active broker {active.name}")
     assert [machine.name for machine in (active, standby) if process(machine) == before[machine.name]] == []
-    assert found["missing"] == []
-    assert found["sent"] > 0
+    assert load_result["missing"] == []
+    assert load_result["sent"] > 0
 
 
-def test_a_switchover_there_and_back_loses_nothing(controller: Controller) -> None:
+def test_switchover_in_both_directions_loses_nothing(controller: Controller) -> None:
     active, standby = wait_for_pair(controller.rack.machines)
-    with controller.streaming(900) as found:
+    with controller.streaming(900) as load_result:
         controller.switch_to(standby)
         wait_for_places(standby, active)
         controller.switch_to(active)
         wait_for_places(active, standby)
-    print(found)
-    assert found["missing"] == []
-    assert found["sent"] > 0
+    print(load_result)
+    assert load_result["missing"] == []
+    assert load_result["sent"] > 0
 
 
-def test_an_upgrade_and_the_way_back_lose_nothing(controller: Controller) -> None:
-    """From the newest release to an older one, and back: an upgrade goes either way while the rows can be read."""
+def test_change_to_older_release_and_back_loses_nothing(controller: Controller) -> None:
+    """The playbook ``upgrade`` works in both directions while both releases can read the rows of the database."""
     wait_for_pair(controller.rack.machines)
-    with controller.streaming(900) as found:
+    with controller.streaming(900) as load_result:
         for release in (OLDER, RELEASE):
-            wanted = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
-            ended(controller.play("upgrade", "--extra-vars", json.dumps(wanted)))
+            variables = {"activemq_release": release, "activemq_archive": str(fetch_jar_directory(Release.of(release)))}
+            ended(controller.play("upgrade", "--extra-vars", json.dumps(variables)))
             wait_for_pair(controller.rack.machines)
-    print(found)
-    assert found["missing"] == []
-    assert found["sent"] > 0
+    print(load_result)
+    assert load_result["missing"] == []
+    assert load_result["sent"] > 0

@@ -1,4 +1,4 @@
-"""The watchdog of a real pair under a real systemd: what it ends, and what it leaves alone."""
+"""The watchdog of a real pair under a real systemd: which brokers it kills, and which it does not."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ WATCHDOG = "activemq-watchdog.service"
 PROGRAM = "/usr/local/sbin/activemq-watchdog"
 EXPOSURE = 2.0
 PATIENCE = 240
-"""Seconds that a loaded machine may take for what takes half a minute by itself."""
+"""Seconds that a machine under load may take for a step that takes half a minute on an idle machine."""
 
 
 @pytest.fixture(scope="module")
 def controller(rack: Rack, repository: Path) -> Controller:
-    """A pair, installed from the vendor's archive and started by ``site``; its watchdogs warn, as by default."""
+    """Return a controller of a pair from the vendor's archive, started by ``site``; its watchdogs warn by default."""
     controller = Controller.from_archive(repository, rack)
     controller.install_pair(share="/srv/activemq")
     return controller
@@ -34,14 +34,14 @@ def controller(rack: Rack, repository: Path) -> Controller:
 
 @pytest.fixture
 def pair(controller: Controller) -> tuple[Machine, Machine]:
-    """The node that serves, and the one that stands by."""
-    serving, other = controller.sides()
-    wait_until(lambda: is_waiting(other), f"{other.name} stands by", serving, other)
-    return serving, other
+    """Return the active node and the standby."""
+    active, standby = controller.sides()
+    wait_until(lambda: is_waiting(standby), f"{standby.name} is standby", active, standby)
+    return active, standby
 
 
-def set_to(machine: Machine, action: str, every: float) -> None:
-    """Let the watchdog of this machine look more often than every six seconds, and act so."""
+def set_watchdog(machine: Machine, action: str, every: float) -> None:
+    """Set the action of the watchdog of a machine, and the seconds between its checks (by default six)."""
     command = machine.run("systemctl", "show", WATCHDOG, "--property=ExecStart", "--value")
     words = command.split("argv[]=", 1)[1].split(" ;", 1)[0].split()
     line = " ".join([*words[:7], "--every", str(every), action])
@@ -53,17 +53,17 @@ def set_to(machine: Machine, action: str, every: float) -> None:
     machine.run("systemctl", "restart", WATCHDOG)
 
 
-def said(machine: Machine) -> str:
+def watchdog_journal(machine: Machine) -> str:
     return journal_of(machine, WATCHDOG)
 
 
-def wait_to_say(machine: Machine, text: str, before: str) -> str:
-    """What the watchdog says after ``before``, as soon as this text is there."""
-    wait_until(lambda: text in said(machine)[len(before) :], f"the watchdog says: {text}", machine)
-    return said(machine)[len(before) :]
+def wait_for_message(machine: Machine, text: str, before: str) -> str:
+    """Return what the watchdog printed after ``before``, as soon as it contains a text."""
+    wait_until(lambda: text in watchdog_journal(machine)[len(before) :], f"the watchdog prints: {text}", machine)
+    return watchdog_journal(machine)[len(before) :]
 
 
-def wait_to_be(machine: Machine, state: str) -> None:
+def wait_for_state(machine: Machine, state: str) -> None:
     wait_until(
         lambda: machine.attempt("systemctl", "is-active", WATCHDOG).stdout == f"{state}\n",
         f"the watchdog is {state}",
@@ -72,52 +72,54 @@ def wait_to_be(machine: Machine, state: str) -> None:
 
 
 @in_every_situation
-def test_it_runs_beside_both_brokers_and_is_hardly_exposed(pair: tuple[Machine, Machine]) -> None:
+def test_watchdog_runs_on_both_hosts_with_low_exposure(pair: tuple[Machine, Machine]) -> None:
     for machine in pair:
-        wait_to_be(machine, "active")
+        wait_for_state(machine, "active")
         assert machine.run("systemctl", "is-enabled", WATCHDOG) == "enabled\n"
         verified = machine.attempt("systemd-analyze", "verify", f"/etc/systemd/system/{WATCHDOG}")
         assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
     threshold = f"--threshold={EXPOSURE * 10:.0f}"
-    done = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", WATCHDOG)
-    print(done.stdout[-300:])
-    assert done.returncode == 0
-    wait_for_answers(pair[0])
+    security = pair[0].attempt("systemd-analyze", "security", threshold, "--no-pager", WATCHDOG)
+    print(security.stdout[-300:])
+    assert security.returncode == 0
+    wait_for_response(pair[0])
     wait_until(
-        lambda: "no connector answers, so the broker is a standby" in machine_status(pair[1]),
+        lambda: "no connector answers, so the broker is a standby" in status_text(pair[1]),
         "the standby's watchdog idles",
         pair[1],
     )
 
 
-def wait_for_answers(machine: Machine) -> None:
-    wait_until(lambda: "answers: " in machine_status(machine), "the watchdog has an answer", machine)
+def wait_for_response(machine: Machine) -> None:
+    wait_until(lambda: "answers: " in status_text(machine), "the watchdog gets a response", machine)
 
 
-def machine_status(machine: Machine) -> str:
+def status_text(machine: Machine) -> str:
     return machine.run("systemctl", "show", WATCHDOG, "--property=StatusText", "--value")
 
 
 @in_every_situation
-def test_its_questions_leave_nothing_in_the_brokers_log(pair: tuple[Machine, Machine]) -> None:
-    set_to(pair[0], "warn", 0.2)
-    told: list[str] = []
+def test_checks_of_watchdog_cause_no_warning_in_log_of_broker(pair: tuple[Machine, Machine]) -> None:
+    set_watchdog(pair[0], "warn", 0.2)
+    warnings: list[str] = []
     for _ in range(40):
-        wait_for_answers(pair[0])
+        wait_for_response(pair[0])
         before = len(broker_log(pair[0]))
-        # Longer than a question may take, so that one that timed out on a busy machine is seen.
+        # The time is longer than a check may take, so that a check that timed out on a busy machine is noticed.
         until = time.monotonic() + 8
         statuses = []
         while time.monotonic() < until:
-            statuses.append(machine_status(pair[0]))
+            statuses.append(status_text(pair[0]))
             time.sleep(0.1)
         if not all("answers: " in status for status in statuses):
             continue
-        told = [line for line in broker_log(pair[0])[before:].splitlines() if "| WARN" in line and "Transport" in line]
-        if not told:  # one that timed out before may have been told of only now
+        warnings = [
+            line for line in broker_log(pair[0])[before:].splitlines() if "| WARN" in line and "Transport" in line
+        ]
+        if not warnings:  # the broker may log a check that timed out before only now
             return
-    assert told == []
-    raise LateError("the watchdog never had 8 s of answers in a row")
+    assert warnings == []
+    raise LateError("the watchdog never got responses for 8 s without a break: run the test on a less busy machine")
 
 
 def read_process_of_broker(machine: Machine) -> str:
@@ -131,61 +133,66 @@ def broker_log(machine: Machine) -> str:
 
 
 @in_every_situation
-def test_a_frozen_broker_is_only_warned_of_and_goes_on_when_it_is_let(
+def test_watchdog_with_action_warn_reports_frozen_broker_and_does_not_kill_it(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     active, _ = pair
-    set_to(active, "warn", 0.5)
-    before, log_text = unit_properties(active, "MainPID"), said(active)
+    set_watchdog(active, "warn", 0.5)
+    before, log_text = unit_properties(active, "MainPID"), watchdog_journal(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(active, "the broker is hung: 3 checks", log_text)
-        wait_to_say(active, f"systemctl kill --signal=KILL {UNIT}", log_text)
+        wait_for_message(active, "the broker is hung: 3 checks", log_text)
+        wait_for_message(active, f"systemctl kill --signal=KILL {UNIT}", log_text)
     finally:
         active.run("systemctl", "kill", "--signal=CONT", UNIT)
-    wait_to_say(active, "the broker is healthy again", log_text)
+    wait_for_message(active, "the broker is healthy again", log_text)
     assert unit_properties(active, "MainPID") == before
     assert controller.exchange("watch", active.address)["address"] == active.address
 
 
-def test_a_frozen_broker_is_killed_and_its_standby_takes_over(
-    controller: Controller, pair: tuple[Machine, Machine]
-) -> None:
+def test_watchdog_kills_frozen_broker_and_pair_recovers(controller: Controller, pair: tuple[Machine, Machine]) -> None:
     active, standby = pair
-    # As it is rendered, with its own times.
-    set_to(active, "kill", 6)
-    restarts, log_text = int(unit_properties(active, "NRestarts")["NRestarts"]), said(active)
+    # The times are those of the rendered unit.
+    set_watchdog(active, "kill", 6)
+    restarts, log_text = int(unit_properties(active, "NRestarts")["NRestarts"]), watchdog_journal(active)
     active.run("systemctl", "kill", "--signal=STOP", UNIT)
     began = time.monotonic()
-    # The standby, but where it has no processor for the five seconds after which systemd starts the other one.
-    found = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())
-    print(
-        f"{found['address']}, where {standby.address} stood by, serves {time.monotonic() - began:.1f} s after it froze"
-    )
-    wait_to_say(active, "The watchdog kills it; systemd starts it again", log_text)
+    # The standby serves, unless it gets no processor for the five seconds after which systemd starts the other broker.
+    service = controller.exchange("watch", "--timeout", str(PATIENCE), *NODES.values())
+    print(f"{service['address']} serves {time.monotonic() - began:.1f} s after the freeze; standby: {standby.address}")
+    wait_for_message(active, "The watchdog kills it; systemd starts it again", log_text)
     wait_until(
         lambda: int(unit_properties(active, "NRestarts")["NRestarts"]) > restarts, "systemd starts it again", active
     )
     wait_for_pair(pair)
-    wait_to_be(active, "active")
+    wait_for_state(active, "active")
 
 
 @in_every_situation
-def test_audit_of_a_collection_explains_the_kill_and_bounds_the_downtime(
+def test_audit_explains_kill_by_watchdog_and_bounds_downtime(
     controller: Controller, pair: tuple[Machine, Machine], tmp_path: Path
 ) -> None:
     active, standby = pair
-    set_to(active, "kill", 2)
+    set_watchdog(active, "kill", 2)
     process = read_process_of_broker(active)
     frozen = time.time()
     active.run("kill", "-STOP", process)
     controller.exchange("watch", "--timeout", str(PATIENCE), standby.address)
     served = time.time()
     wait_for_pair(pair)
-    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/found"))
-    command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", f"{tmp_path}/found", "-o", f"{tmp_path}/out"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
+    ended(controller.play("collect", "-e", f"activemq_collect_to={tmp_path}/collected"))
+    command = [
+        sys.executable,
+        "-m",
+        "activemq_fleet",
+        "audit",
+        "--logs",
+        f"{tmp_path}/collected",
+        "-o",
+        f"{tmp_path}/out",
+    ]
+    audit = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert audit.returncode == 1, audit.stderr
 
     rows = pq.read_table(tmp_path / "out" / "incidents").to_pylist()
     takeover = max((row for row in rows if row["kind"] == "takeover"), key=lambda row: row["ended"])
@@ -199,61 +206,59 @@ def test_audit_of_a_collection_explains_the_kill_and_bounds_the_downtime(
 
 
 @in_every_situation
-def test_a_frozen_standby_is_left_alone(pair: tuple[Machine, Machine]) -> None:
+def test_watchdog_does_not_kill_frozen_standby(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
-    set_to(standby, "kill", 0.5)
-    before, log_text = unit_properties(standby, "MainPID"), said(standby)
+    set_watchdog(standby, "kill", 0.5)
+    before, log_text = unit_properties(standby, "MainPID"), watchdog_journal(standby)
     standby.run("systemctl", "kill", "--signal=STOP", UNIT)
     try:
-        wait_to_say(standby, "This broker cannot take over", log_text)
+        wait_for_message(standby, "This broker cannot take over", log_text)
         time.sleep(2)
     finally:
         standby.run("systemctl", "kill", "--signal=CONT", UNIT)
     assert unit_properties(standby, "MainPID") == before
-    assert "The watchdog kills it" not in said(standby)[len(log_text) :]
+    assert "The watchdog kills it" not in watchdog_journal(standby)[len(log_text) :]
 
 
-def test_it_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> None:
+def test_watchdog_stops_and_starts_with_its_broker(pair: tuple[Machine, Machine]) -> None:
     _, standby = pair
     standby.run("systemctl", "stop", UNIT)
-    wait_to_be(standby, "inactive")
+    wait_for_state(standby, "inactive")
     standby.run("systemctl", "start", UNIT)
-    wait_to_be(standby, "active")
+    wait_for_state(standby, "active")
 
 
 @in_every_situation
-def test_off_removes_it_and_restarts_no_broker(controller: Controller, pair: tuple[Machine, Machine]) -> None:
+def test_site_with_watchdog_off_removes_it_and_restarts_no_broker(
+    controller: Controller, pair: tuple[Machine, Machine]
+) -> None:
     pids = [unit_properties(machine, "MainPID") for machine in pair]
     ended(controller.play("site", "--extra-vars", '{"activemq_watchdog": "off"}'))
     for machine in pair:
-        left = machine.attempt("ls", PROGRAM, f"/etc/systemd/system/{WATCHDOG}")
-        assert left.stdout == ""
-        wait_to_be(machine, "inactive")
+        files = machine.attempt("ls", PROGRAM, f"/etc/systemd/system/{WATCHDOG}")
+        assert files.stdout == ""
+        wait_for_state(machine, "inactive")
     assert [unit_properties(machine, "MainPID") for machine in pair] == pids
 
 
-def status_text(machine: Machine) -> str:
-    return machine.run("systemctl", "show", WATCHDOG, "--property=StatusText", "--value")
-
-
-def wait_for_a_check(machine: Machine) -> None:
+def wait_for_check(machine: Machine) -> None:
     wait_until(lambda: "process" in status_text(machine), "the watchdog has checked its broker", machine)
 
 
 @in_every_situation
-def test_it_watches_after_a_change_and_status_reports_a_file_that_it_cannot_read(
+def test_watchdog_checks_changed_broker_and_status_reports_unreadable_record(
     controller: Controller, pair: tuple[Machine, Machine]
 ) -> None:
     limit = ("--extra-vars", '{"activemq_store_limit": "2 gb"}')
     ended(controller.play("site", *limit))
     for machine in pair:
-        wait_for_a_check(machine)
-        assert "is not watched" not in said(machine)
-    serving, _ = controller.sides()
+        wait_for_check(machine)
+        assert "is not watched" not in watchdog_journal(machine)
+    active, _ = controller.sides()
     record = "/var/lib/activemq/activemq/.fleet-pending.json"
-    serving.run("chmod", "0600", record)
-    wait_until(lambda: "is not watched" in status_text(serving), "the watchdog cannot read the record", serving)
+    active.run("chmod", "0600", record)
+    wait_until(lambda: "is not watched" in status_text(active), "the watchdog cannot read the record", active)
     assert "not-watched" in controller.play("status", *limit).stdout
     ended(controller.play("site", *limit))
-    assert serving.attempt("ls", record).stdout == ""
-    wait_for_a_check(serving)
+    assert active.attempt("ls", record).stdout == ""
+    wait_for_check(active)

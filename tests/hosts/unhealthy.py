@@ -1,7 +1,7 @@
-"""States in which a pair must not be touched: how each comes about on real hosts, and what must be said of it.
+"""States in which no playbook may change a pair: how each is created on real hosts, and what a refusal must contain.
 
-Each is a context manager over the node that serves and the one that stands by. It yields what a run must say,
-and puts everything right again.
+Each state is a context manager over the active node and the standby. It yields the messages that a run must print, and
+restores the pair at the end.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.hosts.brokers import BASE, MARKER, STORE, UNIT, is_waiting, process, 
 from tests.hosts.machines import Machine
 from tests.hosts.playbooks import Controller, ended
 
-WHOLE, NEARLY_FULL = "1g", "200m"
+FULL_SIZE, NEARLY_FULL_SIZE = "1g", "200m"
 """Sizes of the file system that is the pair's share."""
 _RELOAD = "systemctl daemon-reload"
-# What is ill for good is ill after some seconds, too.
-SOON = ("-e", "__activemq_settle_timeout=3")
-# All that a run could change: processes and their jobs, configurations, releases.
+# A state that does not resolve without action is the same after a few seconds.
+SHORT_WAIT = ("-e", "__activemq_settle_timeout=3")
+# The commands print all that a run could change: processes and their jobs, configurations, releases.
 TRACES = f"""systemctl show {UNIT} -p MainPID -p Job -p NRestarts
 pgrep -u activemq java; systemctl list-units -q 'activemq*'
 readlink {BASE}/current {BASE}/aside; ls {BASE}/versions /opt; ls -l /opt/activemq; true"""
@@ -31,7 +31,7 @@ readlink {BASE}/current {BASE}/aside; ls {BASE}/versions /opt; ls -l /opt/active
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The node that serves, the one that stands by, and the controller's directory that is their share."""
+    """The active node, the standby, and the directory of the controller that is their share."""
 
     active: Machine
     standby: Machine
@@ -39,51 +39,54 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """``says``: what must be in what the run says. ``unseen``: who cannot be asked, or changes by itself."""
+class Refusal:
+    """Texts that the output of a run must contain, and the machines whose traces are not compared.
 
-    says: tuple[str, ...]
-    unseen: tuple[Machine, ...] = ()
+    Traces of a machine in ``unobserved`` cannot be read, or change without a playbook.
+    """
+
+    messages: tuple[str, ...]
+    unobserved: tuple[Machine, ...] = ()
 
 
-State = Callable[[Pair], AbstractContextManager[Found]]
+State = Callable[[Pair], AbstractContextManager[Refusal]]
 
 
 @contextmanager
-def stopped(pair: Pair) -> Iterator[Found]:
+def stopped(pair: Pair) -> Iterator[Refusal]:
     host = pair.standby
     host.run("systemctl", "stop", UNIT)
     try:
-        yield Found((f"{host.name}: the broker is stopped (", f"then run systemctl start {UNIT}"))
+        yield Refusal((f"{host.name}: the broker is stopped (", f"then run systemctl start {UNIT}"))
     finally:
         host.run("systemctl", "start", UNIT)
 
 
 @contextmanager
-def does_not_come_up(pair: Pair) -> Iterator[Found]:
-    """Its Java cannot be run any more, and systemd tries again and again."""
+def does_not_start(pair: Pair) -> Iterator[Refusal]:
+    """Make Java of the standby not executable, so that systemd starts the broker repeatedly."""
     host = pair.standby
     java = host.run("readlink", "-f", "/usr/bin/java").strip()
     host.run("chmod", "a-x", java)
     try:
         host.run("systemctl", "kill", "--signal=KILL", UNIT)
-        wait_until(lambda: not process(host), "its process is gone", host)
-        says = (
+        wait_until(lambda: not process(host), "the process of the broker has exited", host)
+        messages = (
             f"{host.name}: systemd tries to start the broker, but it does not start (",
             f"Check journalctl -u {UNIT}",
         )
-        yield Found(says, unseen=(host,))
+        yield Refusal(messages, unobserved=(host,))
     finally:
         host.run("chmod", "a+x", java)
 
 
 @contextmanager
-def neither(pair: Pair) -> Iterator[Found]:
-    """It lives, and nothing says that it waits for the lock."""
+def neither_active_nor_standby(pair: Pair) -> Iterator[Refusal]:
+    """Empty the log of the standby, so that no record shows that the broker waits for the lock."""
     host = pair.standby
     host.run("truncate", "--size=0", f"{BASE}/data/activemq.log")
     try:
-        yield Found(
+        yield Refusal(
             (f"{host.name}: the broker is starting, so it is neither active", f"Check {BASE}/data/activemq.log")
         )
     finally:
@@ -91,33 +94,33 @@ def neither(pair: Pair) -> Iterator[Found]:
 
 
 @contextmanager
-def _frozen(host: Machine) -> Iterator[Found]:
+def _frozen(host: Machine) -> Iterator[Refusal]:
     host.run("systemctl", "kill", "--signal=STOP", "--kill-whom=main", UNIT)
     try:
-        yield Found((f"{host.name}: the broker is hung (process", f"Run systemctl kill -s KILL {UNIT}"))
+        yield Refusal((f"{host.name}: the broker is hung (process", f"Run systemctl kill -s KILL {UNIT}"))
     finally:
         host.run("systemctl", "kill", "--signal=CONT", "--kill-whom=main", UNIT)
 
 
-def hung_standby(pair: Pair) -> AbstractContextManager[Found]:
+def hung_standby(pair: Pair) -> AbstractContextManager[Refusal]:
     return _frozen(pair.standby)
 
 
-def hung_active(pair: Pair) -> AbstractContextManager[Found]:
+def hung_active(pair: Pair) -> AbstractContextManager[Refusal]:
     return _frozen(pair.active)
 
 
 @contextmanager
-def both_active(pair: Pair) -> Iterator[Found]:
-    """The standby's host has mounted something else, which looks like the pair's store."""
+def both_active(pair: Pair) -> Iterator[Refusal]:
+    """Mount another file system with the marker of the pair on the host of the standby."""
     host = pair.standby
     host.run("systemctl", "stop", UNIT)
-    host.run("mount", "-t", "tmpfs", "-o", f"size={WHOLE},mode=750,uid=977,gid=977", "tmpfs", STORE)
+    host.run("mount", "-t", "tmpfs", "-o", f"size={FULL_SIZE},mode=750,uid=977,gid=977", "tmpfs", STORE)
     try:
         host.run("sh", "-c", f"printf 'orders-mq01\\nanother\\n' > {MARKER}")
         host.run("systemctl", "start", UNIT)
-        wait_until(lambda: state(host) == "active", "it serves another store", host)
-        yield Found((" are both active, ", "Immediately stop the broker", "Mount the same share"))
+        wait_until(lambda: state(host) == "active", "the broker serves from the other store", host)
+        yield Refusal((" are both active, ", "Immediately stop the broker", "Mount the same share"))
     finally:
         host.run("systemctl", "stop", UNIT)
         host.run("umount", STORE)
@@ -125,8 +128,8 @@ def both_active(pair: Pair) -> Iterator[Found]:
 
 
 @contextmanager
-def nobody_active(pair: Pair) -> Iterator[Found]:
-    """Somebody else holds the lock."""
+def no_node_active(pair: Pair) -> Iterator[Refusal]:
+    """Hold the lock in another process, so that both brokers wait."""
     hosts = (pair.active, pair.standby)
     for host in hosts:
         host.run("systemctl", "stop", UNIT)
@@ -135,80 +138,80 @@ def nobody_active(pair: Pair) -> Iterator[Found]:
         for host in hosts:
             host.run("systemctl", "start", UNIT)
         wait_until(lambda: all(is_waiting(host) for host in hosts), "both wait for the lock", *hosts)
-        yield Found(("no node is active, because ", f"run fuser -v {STORE}/lock"))
+        yield Refusal(("no node is active, because ", f"run fuser -v {STORE}/lock"))
 
 
 @contextmanager
-def no_access(pair: Pair) -> Iterator[Found]:
-    """The brokers' account could not open the lock, and the standby's log says all the same that it waits."""
+def no_access(pair: Pair) -> Iterator[Refusal]:
+    """Deny the account of the brokers access to the lock, while the log of the standby still shows that it waits."""
     lock = f"{STORE}/lock"
     pair.active.run("sh", "-c", f"chown root {lock} && chmod 0600 {lock}")
     try:
-        says = tuple(
+        messages = tuple(
             f"{host.name}: the account of the broker cannot lock the store {STORE}"
             for host in (pair.active, pair.standby)
         )
-        yield Found((*says, "Correct the mount options of the shared directory, or the owner of the files in it"))
+        yield Refusal((*messages, "Correct the mount options of the shared directory, or the owner of the files in it"))
     finally:
         pair.active.run("sh", "-c", f"chown activemq {lock} && chmod 0644 {lock}")
 
 
 @contextmanager
-def _marked(pair: Pair, text: str | None, says: str) -> Iterator[Found]:
+def _marked(pair: Pair, text: str | None, message: str) -> Iterator[Refusal]:
     marker = pair.share / Path(STORE).name / Path(MARKER).name
-    was = marker.read_text()
+    original = marker.read_text()
     marker.unlink()
     try:
         if text is not None:
             marker.write_text(text)
-        yield Found(tuple(f"{host.name}: {says}" for host in (pair.active, pair.standby)))
+        yield Refusal(tuple(f"{host.name}: {message}" for host in (pair.active, pair.standby)))
     finally:
-        marker.write_text(was)
+        marker.write_text(original)
 
 
-def no_marker(pair: Pair) -> AbstractContextManager[Found]:
+def no_marker(pair: Pair) -> AbstractContextManager[Refusal]:
     return _marked(pair, None, f"the store {STORE} has no file {Path(MARKER).name}, so the service unit would not")
 
 
-def foreign_marker(pair: Pair) -> AbstractContextManager[Found]:
-    says = f"directory {STORE} contains the store of pair billing-mq01, not of pair orders-mq01. Mount the store"
-    return _marked(pair, "billing-mq01\nword\n", says)
+def foreign_marker(pair: Pair) -> AbstractContextManager[Refusal]:
+    message = f"directory {STORE} contains the store of pair billing-mq01, not of pair orders-mq01. Mount the store"
+    return _marked(pair, "billing-mq01\nword\n", message)
 
 
 @contextmanager
-def nearly_full(pair: Pair) -> Iterator[Found]:
-    resize(pair.share, NEARLY_FULL)
+def nearly_full(pair: Pair) -> Iterator[Refusal]:
+    resize(pair.share, NEARLY_FULL_SIZE)
     try:
-        says = tuple(f"{host.name}: directory {STORE} has " for host in (pair.active, pair.standby))
-        yield Found(
-            (*says, "MiB of free space, less than 256 MiB, so a restart of the broker may fail. Free disk space")
+        messages = tuple(f"{host.name}: directory {STORE} has " for host in (pair.active, pair.standby))
+        yield Refusal(
+            (*messages, "MiB of free space, less than 256 MiB, so a restart of the broker may fail. Free disk space")
         )
     finally:
-        resize(pair.share, WHOLE)
+        resize(pair.share, FULL_SIZE)
 
 
 def resize(share: Path, size: str) -> None:
-    """Make a tmpfs larger or smaller, with all that is on it."""
+    """Change the size of a tmpfs without a change of its content."""
     subprocess.run(["mount", "-o", f"remount,size={size}", str(share)], check=True)
 
 
 @contextmanager
-def changed_by_hand(pair: Pair) -> Iterator[Found]:
+def changed_by_hand(pair: Pair) -> Iterator[Refusal]:
     host, file = pair.standby, f"{BASE}/current/conf/activemq.xml"
     host.run("sh", "-c", f"echo >> {file}")
     try:
-        says = f"{host.name}: files of the deployed configuration were changed on the host"
-        yield Found((says, "conf/activemq.xml was changed by hand", "Add the changes that you want to keep"))
+        message = f"{host.name}: files of the deployed configuration were changed on the host"
+        yield Refusal((message, "conf/activemq.xml was changed by hand", "Add the changes that you want to keep"))
     finally:
         host.run("sed", "-i", "$ d", file)
 
 
 @contextmanager
-def no_configuration(pair: Pair) -> Iterator[Found]:
+def no_configuration(pair: Pair) -> Iterator[Refusal]:
     host = pair.standby
     host.run("mv", f"{BASE}/current", f"{BASE}/aside")
     try:
-        yield Found(
+        yield Refusal(
             (f"{host.name}: activemq.fleet has installed no configuration below", "Run the playbook site first")
         )
     finally:
@@ -216,32 +219,32 @@ def no_configuration(pair: Pair) -> Iterator[Found]:
 
 
 @contextmanager
-def masked(pair: Pair) -> Iterator[Found]:
-    """It runs, and could not be started again."""
+def masked(pair: Pair) -> Iterator[Refusal]:
+    """Mask the unit of the standby: the broker runs, and systemd cannot start it again."""
     host = pair.standby
-    # By hand: `systemctl mask` leaves a unit alone that is a file of /etc.
+    # `systemctl mask` does not mask a unit that is a file in /etc.
     host.run("sh", "-c", f"cd /etc/systemd/system && mv {UNIT} aside && ln -s /dev/null {UNIT} && {_RELOAD}")
     try:
-        says = f"{host.name}: systemd has not loaded the service unit {UNIT} (its LoadState is masked)"
-        yield Found((says, "Run the playbook site"))
+        message = f"{host.name}: systemd has not loaded the service unit {UNIT} (its LoadState is masked)"
+        yield Refusal((message, "Run the playbook site"))
     finally:
         host.run("sh", "-c", f"cd /etc/systemd/system && mv aside {UNIT} && {_RELOAD}")
 
 
 @contextmanager
-def started_by_hand(pair: Pair) -> Iterator[Found]:
-    """The standby is there, but it is not systemd's."""
+def started_by_hand(pair: Pair) -> Iterator[Refusal]:
+    """Start the standby outside its service unit."""
     host = pair.standby
     words = host.run("cat", f"/proc/{process(host)}/cmdline").rstrip("\0").split("\0")
-    said = ("grep", "-c", "in slave mode waiting", f"{BASE}/data/activemq.log")
-    before = host.run(*said)
+    count_waits = ("grep", "-c", "in slave mode waiting", f"{BASE}/data/activemq.log")
+    before = host.run(*count_waits)
     host.run("systemctl", "stop", UNIT)
     host.run("systemd-run", "--unit=by-hand", "--uid=activemq", "--gid=activemq", "--collect", "--", *words)
     try:
         pid = host.run("systemctl", "show", "by-hand", "--property=MainPID", "--value").strip()
-        wait_until(lambda: host.run(*said) != before, "it waits for the lock", host)
-        says = f"{host.name}: process {pid} of the broker was started outside the service unit {UNIT}"
-        yield Found((says, f"so systemd cannot restart it. Run kill {pid}, and systemctl start {UNIT}"))
+        wait_until(lambda: host.run(*count_waits) != before, "the broker waits for the lock", host)
+        message = f"{host.name}: process {pid} of the broker was started outside the service unit {UNIT}"
+        yield Refusal((message, f"so systemd cannot restart it. Run kill {pid}, and systemctl start {UNIT}"))
     finally:
         with suppress(OSError):
             host.run("systemctl", "stop", "by-hand")
@@ -249,40 +252,40 @@ def started_by_hand(pair: Pair) -> Iterator[Found]:
 
 
 @contextmanager
-def port_in_use(pair: Pair) -> Iterator[Found]:
-    """Another program of the standby's host listens on a port that the broker opens at a failover."""
+def port_in_use(pair: Pair) -> Iterator[Refusal]:
+    """Start another program on the host of the standby; it listens on a port that the broker opens at a failover."""
     host = pair.standby
-    program = "import socket, time; kept = socket.create_server(('0.0.0.0', 61616)); time.sleep(3600)"
+    program = "import socket, time; listener = socket.create_server(('0.0.0.0', 61616)); time.sleep(3600)"
     host.run("systemd-run", "--unit=port-holder", "--collect", "--", "/usr/bin/python3", "-c", program)
     try:
         pid = host.run("systemctl", "show", "port-holder", "--property=MainPID", "--value").strip()
         listening = ("sh", "-c", "grep -c ':F0B0 0*:0000 0A' /proc/net/tcp")
         wait_until(lambda: host.attempt(*listening).stdout.strip() == "1", "the program listens", host)
-        yield Found((f"{host.name}: port 61616 of the standby is in use by python3, pid {pid}", "Stop this process"))
+        yield Refusal((f"{host.name}: port 61616 of the standby is in use by python3, pid {pid}", "Stop this process"))
     finally:
         host.run("systemctl", "stop", "port-holder")
 
 
 @contextmanager
-def not_reached(pair: Pair) -> Iterator[Found]:
+def unreachable(pair: Pair) -> Iterator[Refusal]:
     host = pair.standby
     host.isolate()
     try:
-        yield Found((f"{host.name} failed or was not reached, so no further host is changed",), unseen=(host,))
+        yield Refusal((f"{host.name} failed or was not reached, so no further host is changed",), unobserved=(host,))
     finally:
         host.reconnect()
 
 
 STATES: dict[str, State] = {
-    one.__name__: one
-    for one in (
+    create.__name__: create
+    for create in (
         stopped,
-        does_not_come_up,
-        neither,
+        does_not_start,
+        neither_active_nor_standby,
         hung_standby,
         hung_active,
         both_active,
-        nobody_active,
+        no_node_active,
         no_access,
         no_marker,
         foreign_marker,
@@ -292,34 +295,39 @@ STATES: dict[str, State] = {
         masked,
         started_by_hand,
         port_in_use,
-        not_reached,
+        unreachable,
     )
 }
 
 
-def refuse(controller: Controller, state: State, pair: Pair, plays: Iterable[tuple[str, ...]]) -> None:
-    """Bring a pair into a state, and see that playbooks (name, arguments …) refuse it, say why, and touch nothing."""
+def assert_refused(controller: Controller, state: State, pair: Pair, plays: Iterable[tuple[str, ...]]) -> None:
+    """Create a state of a pair; check that playbooks refuse it with the cause, and change nothing.
+
+    Each element of ``plays`` is the name of a playbook and its arguments.
+    """
     machines = controller.rack.machines
-    with state(pair) as found:
-        before = settled(machines, found)
+    with state(pair) as refusal:
+        before = settled_traces(machines, refusal)
         for playbook, *arguments in plays:
-            told = ended(controller.play(playbook, *arguments, *SOON), 2, 4)  # 4: a host that was not reached
-            assert [says for says in found.says if says not in told] == []
-            assert not re.search(r"changed=[1-9]", told)
-            assert traces(machines, found) == before
+            output = ended(controller.play(playbook, *arguments, *SHORT_WAIT), 2, 4)  # 4: a host is unreachable
+            assert [message for message in refusal.messages if message not in output] == []
+            assert not re.search(r"changed=[1-9]", output)
+            assert traces(machines, refusal) == before
 
 
-def traces(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
-    return {machine.name: machine.run("bash", "-c", TRACES) for machine in machines if machine not in found.unseen}
+def traces(machines: tuple[Machine, ...], refusal: Refusal) -> dict[str, str]:
+    return {
+        machine.name: machine.run("bash", "-c", TRACES) for machine in machines if machine not in refusal.unobserved
+    }
 
 
-def settled(machines: tuple[Machine, ...], found: Found) -> dict[str, str]:
-    """The traces, as soon as they stay: a unit that stops has another state a moment later."""
-    looks: list[dict[str, str]] = [{}]
+def settled_traces(machines: tuple[Machine, ...], refusal: Refusal) -> dict[str, str]:
+    """Return the traces as soon as they no longer change: the state of a unit that stops changes a moment later."""
+    observations: list[dict[str, str]] = [{}]
 
-    def stay() -> bool:
-        looks.append(traces(machines, found))
-        return looks[-1] == looks[-2]
+    def are_unchanged() -> bool:
+        observations.append(traces(machines, refusal))
+        return observations[-1] == observations[-2]
 
-    wait_until(stay, f"nothing changes any more, as in {looks}", *machines)
-    return looks[-1]
+    wait_until(are_unchanged, "the traces no longer change", *machines)
+    return observations[-1]

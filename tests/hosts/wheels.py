@@ -1,4 +1,4 @@
-"""What a machine installs the agent from: this checkout's wheel, and all that it needs, without a network."""
+"""The wheels from which a machine installs the agent without a network: that of the checkout and its requirements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scripts import wheelhouse
 
 
 def build_wheels(directory: Path) -> Path:
-    """Make what ``make package`` makes, of requirements that were fetched once and kept in the library's cache."""
+    """Build the wheels of ``make package``; take the requirements from the cache of the library."""
     pinned = wheelhouse.ROOT / "requirements/agent.txt"
     name = f"wheels/{hashlib.sha256(pinned.read_bytes()).hexdigest()[:12]}"
     shutil.copytree(ensure_cached(name, wheelhouse.download_requirements, progress=log_progress), directory)
