@@ -16,8 +16,8 @@ from tests.waiting import PATIENCE, within
 CONNECTED = b"CONNECTED\nsession:1\n\n\0\n"
 
 
-class Peer:
-    """The broker's end of one connection, as a script."""
+class ScriptedConnection:
+    """The broker's end of one connection, which the script of a test controls."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -36,21 +36,21 @@ class Peer:
         for part in parts:
             self.connection.sendall(part)
 
-    def receipt(self, frame: str) -> None:
+    def send_receipt(self, frame: str) -> None:
         name = next(line for line in frame.split("\n") if line.startswith("receipt:"))
         self.send(f"RECEIPT\nreceipt-id:{name.partition(':')[2]}\n\n\0".encode())
 
 
 @contextmanager
-def broker(*scripts: Callable[[Peer], object]) -> Iterator[Address]:
-    """Listens, and plays one script a connection."""
+def scripted_broker(*scripts: Callable[[ScriptedConnection], object]) -> Iterator[Address]:
+    """Listen on loopback, run one script per connection, and yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             for script in scripts:
                 connection, _ = server.accept()
                 with connection:
-                    script(Peer(connection))
+                    script(ScriptedConnection(connection))
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -58,137 +58,144 @@ def broker(*scripts: Callable[[Peer], object]) -> Iterator[Address]:
         thread.join(60)
 
 
-def echoing(peer: Peer) -> None:
-    """Takes every message and gives it back to the one subscription there is."""
-    peer.frame()
+def echo_messages(peer: ScriptedConnection) -> None:
+    """Send every message back to the only subscription."""
+    peer.receive_frame()
     peer.send(CONNECTED)
-    while frame := peer.frame():
+    while frame := peer.receive_frame():
         if frame.startswith("SEND"):
             body = frame.partition("\n\n")[2]
             peer.send(f"MESSAGE\nmessage-id:{body}\n\n{body}\0".encode())
         if "receipt:" in frame:
-            peer.receipt(frame)
+            peer.send_receipt(frame)
 
 
-def refusing(peer: Peer) -> None:
-    peer.frame()
+def reject_login(peer: ScriptedConnection) -> None:
+    peer.receive_frame()
     peer.send(b"ERROR\nmessage:User name [x] or password is invalid.\n\n\0")
 
 
-def silent(peer: Peer) -> None:
+def send_nothing(peer: ScriptedConnection) -> None:
     peer.connection.settimeout(2)
-    peer.frame()
+    peer.receive_frame()
     try:
         peer.connection.recv(1)
     except TimeoutError:
         return
 
 
-def test_a_login_is_sent_with_connect() -> None:
-    seen = []
+def test_connect_frame_contains_login_and_passcode() -> None:
+    frames = []
 
-    def script(peer: Peer) -> None:
-        seen.append(peer.frame())
+    def script(peer: ScriptedConnection) -> None:
+        frames.append(peer.receive_frame())
         peer.send(CONNECTED)
 
-    with broker(script) as address:
+    with scripted_broker(script) as address:
         StompConnection(address, Credentials("app", "pw")).close()
-    assert seen[0].split("\n")[:3] == ["CONNECT", "login:app", "passcode:pw"]
+    assert frames[0].split("\n")[:3] == ["CONNECT", "login:app", "passcode:pw"]
 
 
-def test_a_refused_login_says_what_the_broker_said() -> None:
-    with broker(refusing) as address, pytest.raises(StompError, match="password is invalid"):
+def test_rejected_login_raises_error_with_message_of_broker() -> None:
+    with scripted_broker(reject_login) as address, pytest.raises(StompError, match="password is invalid"):
         StompConnection(address)
 
 
-def test_a_broker_that_says_nothing_is_silent_in_time() -> None:
-    with broker(silent) as address, pytest.raises(StompTimeout):
+def test_broker_without_response_raises_timeout() -> None:
+    with scripted_broker(send_nothing) as address, pytest.raises(StompTimeout):
         within(PATIENCE, lambda: StompConnection(address, timeout=0.2))
 
 
-def test_a_broker_that_hangs_up_is_not_silent() -> None:
-    with broker(lambda peer: peer.frame()) as address, pytest.raises(StompError, match="closed the STOMP connection"):
+def test_broker_that_closes_connection_raises_error() -> None:
+    with (
+        scripted_broker(lambda peer: peer.receive_frame()) as address,
+        pytest.raises(StompError, match="closed the STOMP connection"),
+    ):
         StompConnection(address)
 
 
-def test_nobody_listening_is_an_os_error() -> None:
+def test_connection_to_closed_port_raises_connection_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(ConnectionRefusedError):
         StompConnection(address)
 
 
-def test_frames_may_arrive_in_any_pieces() -> None:
-    def script(peer: Peer) -> None:
-        peer.frame()
+def test_frame_is_parsed_if_it_arrives_byte_by_byte() -> None:
+    def script(peer: ScriptedConnection) -> None:
+        peer.receive_frame()
         for byte in CONNECTED:
             peer.send(bytes([byte]))
 
-    with broker(script) as address:
+    with scripted_broker(script) as address:
         StompConnection(address).close()
 
 
-def test_a_message_that_comes_before_the_receipt_is_kept() -> None:
-    with broker(echoing) as address, StompConnection(address) as connection:
+def test_message_that_arrives_before_receipt_is_kept() -> None:
+    with scripted_broker(echo_messages) as address, StompConnection(address) as connection:
         connection.send("/queue/q", "first")
         message = connection.receive(1)
     assert message is not None
     assert message.body == "first"
 
 
-def test_a_body_with_a_length_may_hold_a_nul() -> None:
-    def script(peer: Peer) -> None:
-        peer.frame()
+def test_body_with_content_length_may_contain_nul() -> None:
+    def script(peer: ScriptedConnection) -> None:
+        peer.receive_frame()
         peer.send(CONNECTED, b"MESSAGE\nmessage-id:1\ncontent-length:3\n\na\0b\0")
 
-    with broker(script) as address, StompConnection(address) as connection:
+    with scripted_broker(script) as address, StompConnection(address) as connection:
         message = connection.receive(1)
     assert message is not None
     assert message.body == "a\0b"
 
 
-def test_no_message_in_time_is_none() -> None:
-    with broker(echoing) as address, StompConnection(address) as connection:
+def test_receive_returns_none_after_timeout() -> None:
+    with scripted_broker(echo_messages) as address, StompConnection(address) as connection:
         assert connection.receive(0.05) is None
 
 
 @pytest.mark.parametrize("bad", ["a\nb", "a\0b"])
-def test_a_header_cannot_smuggle_a_frame(bad: str) -> None:
-    with broker(echoing) as address, StompConnection(address) as connection, pytest.raises(StompError):
+def test_destination_with_newline_or_nul_is_rejected(bad: str) -> None:
+    with scripted_broker(echo_messages) as address, StompConnection(address) as connection, pytest.raises(StompError):
         connection.send(bad, "body")
 
 
-def test_a_password_does_not_show() -> None:
+def test_repr_of_credentials_hides_password() -> None:
     assert "pw" not in repr(Credentials("app", "pw"))
 
 
-def test_a_round_trip_ends_when_the_message_is_back() -> None:
-    with broker(echoing) as address:
+def test_round_trip_completes_when_message_returns() -> None:
+    with scripted_broker(echo_messages) as address:
         stomp_round_trip(address, None, "probe", timeout=2)
 
 
-def test_a_publisher_goes_on_at_the_next_broker() -> None:
-    with broker(refusing) as first, broker(echoing) as second, StompPublisher([first, second]) as publisher:
+def test_publisher_connects_to_next_broker_after_rejected_login() -> None:
+    with (
+        scripted_broker(reject_login) as first,
+        scripted_broker(echo_messages) as second,
+        StompPublisher([first, second]) as publisher,
+    ):
         assert publisher.publish_until_confirmed("/queue/q", "m", timeout=60) == 2
 
 
-def test_a_publisher_gives_up_in_time_and_says_why() -> None:
+def test_publisher_reports_reason_when_timeout_ends() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with StompPublisher([address]) as publisher, pytest.raises(LabError, match="refused"):
         publisher.publish_until_confirmed("/queue/q", "m", timeout=0.1)
 
 
-def test_a_drain_goes_on_at_the_next_broker() -> None:
-    def one_message(body: str) -> Callable[[Peer], None]:
-        def script(peer: Peer) -> None:
-            peer.frame()
+def test_drain_continues_at_next_broker() -> None:
+    def script_with_message(body: str) -> Callable[[ScriptedConnection], None]:
+        def script(peer: ScriptedConnection) -> None:
+            peer.receive_frame()
             peer.send(CONNECTED)
-            peer.receipt(peer.frame())
+            peer.send_receipt(peer.receive_frame())
             peer.send(f"MESSAGE\nmessage-id:{body}\n\n{body}\0".encode())
-            assert peer.frame().startswith("ACK")
+            assert peer.receive_frame().startswith("ACK")
 
         return script
 
-    with broker(one_message("a")) as first, broker(one_message("b")) as second:
+    with scripted_broker(script_with_message("a")) as first, scripted_broker(script_with_message("b")) as second:
         assert stomp_drain([first, second], "/queue/q", expected=2, timeout=60) == ["a", "b"]

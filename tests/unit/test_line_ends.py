@@ -1,4 +1,4 @@
-"""A line ends with a newline, and with nothing else, whatever clients and other accounts put into names."""
+"""Only a newline ends a line, regardless of the characters that clients and other accounts put into names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_ENDS = ("\v", "\f", "\r", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 DEADLINE = 120
-"""Seconds after which a process hangs; it usually takes some milliseconds."""
+"""Seconds after which a process counts as hung; it usually takes some milliseconds."""
 
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
@@ -29,7 +29,7 @@ def test_no_other_character_ends_a_line(end: str) -> None:
 @pytest.mark.parametrize(
     ("text", "lines"), [("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"]), ("a\n\n", ["a", ""])]
 )
-def test_the_last_newline_of_a_text_begins_no_line(text: str, lines: list[str]) -> None:
+def test_last_newline_of_text_begins_no_line(text: str, lines: list[str]) -> None:
     from activemq_fleet.node.text_lines import split_lines
 
     assert split_lines(text) == lines
@@ -38,12 +38,14 @@ def test_the_last_newline_of_a_text_begins_no_line(text: str, lines: list[str]) 
 def test_no_source_splits_text_at_other_line_ends() -> None:
     sources = [path for top in ("plugins", "src", "agent/src") for path in (ROOT / top).rglob("*.py")]
     assert len(sources) > 300
-    guilty = [str(path) for path in sources if path.name != "text_lines.py" and ".splitlines(" in path.read_text()]
-    assert guilty == [], "use split_lines of text_lines: str.splitlines also splits inside of names"
+    offenders = [str(path) for path in sources if path.name != "text_lines.py" and ".splitlines(" in path.read_text()]
+    assert offenders == [], (
+        "these files call str.splitlines, which also splits inside names: call split_lines of text_lines instead"
+    )
 
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
-def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: str) -> None:
+def test_rejected_login_does_not_report_applied_change(tmp_path: Path, end: str) -> None:
     """The log of a real 5.18.3 after a refused MQTT login, with line ends of other systems in the user name."""
     log = tmp_path / "activemq.log"
     log.write_text("")
@@ -62,15 +64,15 @@ def test_a_refused_login_does_not_report_an_applied_change(tmp_path: Path, end: 
 
     lines = runtime_configuration._read(since)
 
-    assert forged[2] in "".join(lines), "the forged name is not in what is read"
+    assert forged[2] in "".join(lines), "the lines that were read do not contain the forged name"
     change = runtime_configuration.LiveChange(links=1, plugins=True, period=1.0)
     assert runtime_configuration.logged_outcome_of_live_change(lines, change) is None
 
 
 @needs_root
 @pytest.mark.parametrize("end", ["\v", "\f", "\x1c"])
-def test_the_name_of_a_process_does_not_change_its_account(end: str) -> None:
-    """A process chooses its name, which is in the first line of /proc/PID/status."""
+def test_name_of_process_does_not_change_its_account(end: str) -> None:
+    """A process chooses its name, which the first line of /proc/PID/status contains."""
     name = f"{end}Uid:\t0\t0\t0".encode()
     rename = f"open('/proc/self/comm', 'wb').write({name!r}); import time; time.sleep({DEADLINE * 2})"
     child = subprocess.Popen(["/usr/bin/python3", "-c", rename], user=STRANGER, group=STRANGER, extra_groups=[])
@@ -88,11 +90,11 @@ HIERARCHIES = ((CGROUPS, "", "0::"), (CGROUPS / "unified", "", "0::"), (CGROUPS 
 
 
 @needs_root
-def test_the_name_of_a_cgroup_does_not_put_a_process_into_a_unit() -> None:
-    """An account with a manager of its own chooses names of cgroups, which are in /proc/PID/cgroup."""
-    usable = [one for one in HIERARCHIES if os.access(one[0] / "cgroup.procs", os.W_OK)]
+def test_name_of_cgroup_does_not_assign_process_to_unit() -> None:
+    """An account with a user manager chooses names of cgroups, which /proc/PID/cgroup contains."""
+    usable = [hierarchy for hierarchy in HIERARCHIES if os.access(hierarchy[0] / "cgroup.procs", os.W_OK)]
     if not usable:
-        pytest.skip("no cgroup can be made on this machine")
+        pytest.skip("this process cannot create a cgroup on this machine: run the test as root with writable cgroups")
     top, kind, prefix = usable[0]
     unit = "line-ends.service"
     outer = top / f"line-ends-{os.getpid()}\v{prefix}{'systemd:' if kind else ''}"

@@ -1,7 +1,7 @@
-"""The work on one line of a log is bounded, whatever length a client gives to the name in it.
+"""The work on one log line is bounded, regardless of the length of the client's name in it.
 
-Each test compares the time of two lengths and no time with a constant: a search that grows with the square of the
-length takes 64 times as long for eight times the length.
+Each test compares the times for two lengths. No test compares a time with a constant. A search that grows with the
+square of the length takes 64 times as long for eight times the length.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from activemq_fleet.node.log.kinds import KINDS, parse_log_event
 from activemq_fleet.node.log.log_records import Record
 
 SHORT, LONG = 2_000, 16_000
-MOST = 3 * LONG / SHORT
-"""How many times as long the longer text may take: more than linear work does, much less than its square."""
+LARGEST_GROWTH = 3 * LONG / SHORT
+"""The largest allowed growth of the time: more than linear growth, and much less than quadratic growth."""
 _WILD = re.compile(r"\(?(?:\.[+*]\??|\[\^?[^\]]*\](?:[+*]\??|\{[\d,]+\})|\\S(?:[+*]\??|\{[\d,]+\}\??)|\\d[+*]\??)\)?")
 
 PRINTED = [
@@ -35,7 +35,7 @@ PRINTED = [
 
 
 def growth(work: Callable[[str], object], texts: Callable[[int], Iterable[str]]) -> float:
-    """How many times as long the work on the longer texts takes, as the median of three pairs."""
+    """Return the time for the longer texts divided by the time for the shorter texts, the median of three pairs."""
 
     def seconds(length: int) -> float:
         began = time.thread_time()
@@ -47,13 +47,13 @@ def growth(work: Callable[[str], object], texts: Callable[[int], Iterable[str]])
 
 
 def literal_parts(pattern: str) -> list[str]:
-    """The texts between the wild parts of a regular expression."""
+    """Return the texts between the wildcards of a regular expression."""
     plain = re.sub(r"\(\?P<\w+>|\(\?:", "(", pattern).strip("^$")
     return [re.sub(r"\\(.)", r"\1", part) for part in _WILD.split(plain)]
 
 
 def repeated_parts(pattern: str, length: int) -> Iterable[str]:
-    """Texts that begin as the expression wants, and go on with one of its parts again and again."""
+    """Yield texts that begin with a match of the expression and then repeat one of its parts."""
     parts = literal_parts(pattern)
     for number, part in enumerate(parts):
         for piece in (part or "a", "a "):
@@ -62,21 +62,21 @@ def repeated_parts(pattern: str, length: int) -> Iterable[str]:
 
 @pytest.mark.parametrize("begin", PRINTED)
 @pytest.mark.parametrize("piece", ["a", "a.", "Error", "at x(", " "])
-def test_work_on_a_printed_line_does_not_grow_with_the_square_of_a_name(begin: str, piece: str) -> None:
-    """Root searches the last 200 lines that a broker's unit printed; journald's longest has 48 kB."""
+def test_error_search_in_printed_line_is_not_quadratic_in_length_of_name(begin: str, piece: str) -> None:
+    """A process of root searches the last 200 lines of a broker's unit; the longest line of journald has 48 kB."""
 
     def lines(length: int) -> Iterable[str]:
         yield begin + piece * (length // len(piece))
 
-    assert growth(lambda line: broker_log.find_error_in_output([line]), lines) < MOST
+    assert growth(lambda line: broker_log.find_error_in_output([line]), lines) < LARGEST_GROWTH
 
 
-def test_a_printed_error_behind_a_long_name_is_still_reported() -> None:
+def test_printed_error_after_long_name_is_reported() -> None:
     lines = ["login:" + "a" * 50_000, "java.lang.IllegalStateException: no space", "\tat x.Y(Z.java:1)"]
     assert broker_log.find_error_in_output(lines) == "java.lang.IllegalStateException: no space"
 
 
-def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> None:
+def test_classifier_is_not_quadratic_in_length_of_message() -> None:
     classifier = LogMessageClassifier()
 
     def find(text: str) -> object:
@@ -87,10 +87,10 @@ def test_work_of_the_classifier_does_not_grow_with_the_square_of_a_message() -> 
         for name in log_message_kind_ids():
             yield from repeated_parts(log_message_kind(name).regex.pattern, length)
 
-    assert growth(find, texts) < MOST
+    assert growth(find, texts) < LARGEST_GROWTH
 
 
-def test_work_of_the_phase_reader_does_not_grow_with_the_square_of_a_message() -> None:
+def test_phase_reader_is_not_quadratic_in_length_of_message() -> None:
     for kind_of_hosts in KINDS.values():
         pattern, logger = kind_of_hosts.regex.pattern, f"org.apache.activemq.{min(kind_of_hosts.classes)}"
 
@@ -100,10 +100,10 @@ def test_work_of_the_phase_reader_does_not_grow_with_the_square_of_a_message() -
         def work(text: str, logger: str = logger) -> object:
             return parse_log_event(Record(1, datetime(2026, 11, 27, 10), "INFO", text, logger, "main"))
 
-        assert growth(work, texts) < MOST, pattern
+        assert growth(work, texts) < LARGEST_GROWTH, pattern
 
 
-EVIDENCE = [
+EVIDENCE_SEARCHES = [
     ("_CREDENTIALS", "User name ["),
     ("_RIGHTS", "User "),
     ("_TWICE", "Client: "),
@@ -114,8 +114,8 @@ EVIDENCE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "begin"), EVIDENCE)
-def test_work_of_the_searches_for_evidence_does_not_grow_with_the_square_of_a_text(name: str, begin: str) -> None:
+@pytest.mark.parametrize(("name", "begin"), EVIDENCE_SEARCHES)
+def test_evidence_searches_are_not_quadratic_in_length_of_text(name: str, begin: str) -> None:
     expression: re.Pattern[str] = getattr(record_signs, name)
     pieces = (begin, "_inbound", f"{begin}_inbound", "a")
 
@@ -123,4 +123,4 @@ def test_work_of_the_searches_for_evidence_does_not_grow_with_the_square_of_a_te
         for piece in pieces:
             yield begin + piece * (length // len(piece))
 
-    assert growth(expression.search, texts) < MOST
+    assert growth(expression.search, texts) < LARGEST_GROWTH

@@ -1,4 +1,4 @@
-"""The masker: no secret survives it, wherever it stands, and what is none stays as it is."""
+"""The masker: it replaces every secret in every position, and does not change other text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PLACES = {
         '<!-- <authenticationUser username="x" password="{}"/> -->',
         '<property name="keyStorePassword" value="ENC({})"/>',
         '<sslContext keyStore="a.ks" keyStorePassword="{}" trustStorePassword="{}"/>',
-        '<broker><a b="<"/><x password="{}"',  # an editor's accident
+        '<broker><a b="<"/><x password="{}"',  # a file that an editor truncated
     ],
     "credentials.properties": ["activemq.password={}", "guest.password = {}", "foo: {}", "#old.password={}", "x={},y"],
     "users.properties": ["till={}", "# till = {}", "till={}\\\n  {}", "till={} two words {}"],
@@ -79,7 +79,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("path", "line"), [(path, line) for path, lines in PLACES.items() for line in lines])
-def test_a_secret_that_nobody_knows_is_masked_where_it_stands(path: str, line: str) -> None:
+def test_unknown_secret_is_masked_in_every_place(path: str, line: str) -> None:
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
     masked = mask_configuration_file(f"conf/{path}", text)
@@ -89,17 +89,17 @@ def test_a_secret_that_nobody_knows_is_masked_where_it_stands(path: str, line: s
     assert mask_configuration_file(f"conf/{path}", masked) == masked
 
 
-ALONE = [
+SINGLE_SECRETS = [
     (path, line)
     for path, lines in PLACES.items()
     for line in lines
-    if line.count("{}") == 1 and not any(around in line for around in ("KEY-", "{},y", "MD5", "two {}", "ENC"))
+    if line.count("{}") == 1 and not any(context in line for context in ("KEY-", "{},y", "MD5", "two {}", "ENC"))
 ]
-"""Where the secret is no part of a longer one."""
+"""Places in which the secret is not part of a longer secret."""
 
 
-@pytest.mark.parametrize(("path", "line"), ALONE)
-def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
+@pytest.mark.parametrize(("path", "line"), SINGLE_SECRETS)
+def test_known_secret_is_replaced_by_its_variable(path: str, line: str) -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x.password")])
     text = f"first line\n{line.replace('{}', CANARY).replace('{{', '{').replace('}}', '}')}\nlast"
 
@@ -125,11 +125,11 @@ def test_a_known_secret_shows_its_variable(path: str, line: str) -> None:
         ("log", '{"kind":"accepted","event_id":"a:1-2:3","topic":"x/password/y"}'),
     ],
 )
-def test_what_is_no_secret_stays(path: str, text: str) -> None:
+def test_text_without_secret_is_unchanged(path: str, text: str) -> None:
     assert mask_configuration_file(path, text) == text
 
 
-def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> None:
+def test_secret_that_is_plain_word_is_masked_only_as_password() -> None:
     known = KnownSecrets([KnownSecret("activemq", "activemq_users[0].password")])
 
     assert (
@@ -140,14 +140,14 @@ def test_a_plain_word_is_masked_where_a_password_stands_and_left_elsewhere() -> 
     assert known.word_like_secret_count == 1
 
 
-def test_a_known_secret_is_found_in_any_text_and_in_other_escapes() -> None:
+def test_known_secret_is_masked_in_any_text_and_escape() -> None:
     known = KnownSecrets([KnownSecret(r"p\=ss<1> &2", "activemq_x")])
 
     for text in (r"p\=ss<1> &2", "p=ss<1> &2", "p=ss&lt;1&gt; &amp;2", "p%3Dss%3C1%3E%20%262"):
         assert mask_text(f"the log says {text} here", known) == "the log says @activemq_x@ here"
 
 
-def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
+def test_variables_with_same_value_are_distinguished_by_place() -> None:
     known = KnownSecrets(
         [KnownSecret(CANARY, "activemq_a", "one.password="), KnownSecret(CANARY, "activemq_b", "two.password=")]
     )
@@ -157,7 +157,7 @@ def test_two_variables_with_one_value_are_told_apart_by_their_place() -> None:
     assert masked == "one.password=@activemq_a@\ntwo.password=@activemq_b@\n"
 
 
-def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself() -> None:
+def test_secret_that_begins_with_known_secret_is_masked_completely() -> None:
     known = KnownSecrets([KnownSecret(CANARY, "activemq_x")])
 
     assert (
@@ -166,7 +166,7 @@ def test_a_changed_secret_that_begins_like_a_known_one_shows_nothing_of_itself()
     )
 
 
-def test_a_command_line_is_masked_word_by_word() -> None:
+def test_command_line_is_masked_word_by_word() -> None:
     words = ["java", f"-Dx.password={CANARY} and more", "--jmxpassword", CANARY, "-Dactivemq.base=/x", "start"]
 
     assert mask_command_line(words) == [
@@ -174,7 +174,7 @@ def test_a_command_line_is_masked_word_by_word() -> None:
     ]  # fmt: skip
 
 
-def test_texts_inside_json_are_masked() -> None:
+def test_texts_in_json_are_masked() -> None:
     assert mask_json_value({"how": [f"nio://u:{CANARY}@h"], "n": 1}) == {"how": ["nio://u:@secret@@h"], "n": 1}
 
 
@@ -190,15 +190,15 @@ def test_texts_inside_json_are_masked() -> None:
         ("conf/latin", b"\xff\xfe"),
     ],
 )
-def test_key_stores_keys_and_what_is_no_text_are_left_out(path: str, content: bytes) -> None:
+def test_key_stores_keys_and_binary_files_are_omitted(path: str, content: bytes) -> None:
     assert reason_to_omit_from_evidence(path, content)
 
 
 def fleet_with_secrets(release: str) -> list[Broker | Agent]:
-    """A fleet whose every secret is a canary of its own, with characters that files escape."""
+    """Return the nodes of a fleet in which each secret is a different canary with characters that files escape."""
     pure = release == "5.5.1"
-    named = hosts("orders-mq01", "orders-mq02", release=release, **({"ha": "pure"} if pure else {}))
-    for variables in named.values():
+    variables_by_host = hosts("orders-mq01", "orders-mq02", release=release, **({"ha": "pure"} if pure else {}))
+    for variables in variables_by_host.values():
         variables |= {
             "activemq_network_password": "canary net=1 é",
             "activemq_users": [
@@ -210,36 +210,42 @@ def fleet_with_secrets(release: str) -> list[Broker | Agent]:
     if not pure:
         agents = {"kiosk-1": {"activemq_agent_group": "orders", "activemq_agent_username": "a"}}
         agents["kiosk-1"] |= {"activemq_agent_password": "canary agent", "activemq_release": release}
-    fleet = build_fleet({**named, **agents}, {"activemq_agents": list(agents)})
+    fleet = build_fleet({**variables_by_host, **agents}, {"activemq_agents": list(agents)})
     return [*fleet.brokers, *fleet.agents]
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_collected_files_are_masked_as_planned_ones(release: str) -> None:
-    """What ``collect`` makes of the deployed bytes is what the same masker makes of planned ones."""
-    seen = 0
+def test_collected_files_are_masked_like_planned_files(release: str) -> None:
+    """``collect`` masks the deployed bytes as the same masker masks the planned ones."""
+    masked_files = 0
     for node in fleet_with_secrets(release):
         files = files_to_deploy(node)
         texts = {path: file.content.decode() for path, file in files.items()}
-        planned = {path: text if (m := files[path].masked) is None else m for path, text in texts.items()}
+        planned = {
+            path: text if (masked_content := files[path].masked) is None else masked_content
+            for path, text in texts.items()
+        }
         known = on_hosts.KnownSecrets(
-            s for path in files for s in on_hosts.secrets_from_masked_text(planned[path], texts[path])
+            secret for path in files for secret in on_hosts.secrets_from_masked_text(planned[path], texts[path])
         )
         for path, text in texts.items():
             masked = on_hosts.mask_configuration_file(path, text, known)
             assert masked == masking.mask_configuration_file(path, planned[path])
             assert "canary" not in masked
-            seen += text != masked
-    assert seen >= 4
+            masked_files += text != masked
+    assert masked_files >= 4
 
 
-def test_both_names_are_one_file() -> None:
+def test_both_masking_modules_have_same_source() -> None:
     assert masking.__file__ is not None
-    with open(masking.__file__, encoding="utf-8") as mine, open(on_hosts.__file__, encoding="utf-8") as theirs:
-        assert mine.read() == theirs.read()
+    with (
+        open(masking.__file__, encoding="utf-8") as library_module,
+        open(on_hosts.__file__, encoding="utf-8") as host_module,
+    ):
+        assert library_module.read() == host_module.read()
 
 
-def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
+def test_secrets_are_read_from_lines_that_differ_only_in_secrets() -> None:
     masked = "# x\na.password=@activemq_a@\nb: @activemq_b[0].password@,user\nc=@activemq_c@\n"
     secrets = secrets_from_masked_text(masked, "# x\na.password=one\nb: two,user\nsomething else\n")
 
@@ -250,6 +256,6 @@ def test_secrets_are_learnt_from_lines_that_are_alike_but_for_them() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), st.sampled_from(sorted(PLACES)))
-def test_masking_twice_is_masking_once(text: str, path: str) -> None:
-    once = mask_configuration_file(path, text)
-    assert mask_configuration_file(path, once) == once
+def test_masking_twice_equals_masking_once(text: str, path: str) -> None:
+    masked = mask_configuration_file(path, text)
+    assert mask_configuration_file(path, masked) == masked

@@ -1,4 +1,4 @@
-"""No form of a secret passes the masker, what is none stays readable, and masked text stays as it is."""
+"""The masker removes every form of a secret, keeps other text readable, and does not change masked text."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, W
 from tests.work import QUADRATIC, growth_of_time
 
 
-def filled(form: str, secret: str) -> str:
+def fill_form(form: str, secret: str) -> str:
     return form.replace("{{", "\0").replace("}}", "\1").replace("{}", secret).replace("\0", "{").replace("\1", "}")
 
 
-def test_the_table_has_more_forms_than_the_attacker_tried() -> None:
+def test_table_has_more_forms_than_attacker_tried() -> None:
     assert len(ANYTHING) + len(WORDS) > 63
     assert len(FILES) > 31
 
 
 @pytest.mark.parametrize("form", [*ANYTHING, *WORDS])
-def test_no_form_of_a_secret_in_text_passes(form: str) -> None:
-    masked = mask_text(filled(form, WORD))
+def test_every_form_of_secret_in_text_is_masked(form: str) -> None:
+    masked = mask_text(fill_form(form, WORD))
 
     assert "canary" not in masked.lower()
     assert UNKNOWN in masked
@@ -48,17 +48,17 @@ def test_no_form_of_a_secret_in_text_passes(form: str) -> None:
 
 @pytest.mark.parametrize("form", ANYTHING)
 @pytest.mark.parametrize("secret", PHRASES)
-def test_no_secret_ends_before_its_line(form: str, secret: str) -> None:
-    masked = mask_text(filled(form, secret))
+def test_secret_with_separators_is_masked_to_end_of_line(form: str, secret: str) -> None:
+    masked = mask_text(fill_form(form, secret))
 
     assert "canary" not in masked
     assert mask_text(masked) == masked
-    assert "canary" not in mask_configuration_file("conf/x.properties", filled(form, secret))
+    assert "canary" not in mask_configuration_file("conf/x.properties", fill_form(form, secret))
 
 
 @pytest.mark.parametrize(("path", "form"), FILES)
-def test_no_form_of_a_secret_in_files_passes(path: str, form: str) -> None:
-    text = filled(form, WORD)
+def test_every_form_of_secret_in_file_is_masked(path: str, form: str) -> None:
+    text = fill_form(form, WORD)
 
     masked = mask_configuration_file(f"conf/{path}", text)
 
@@ -66,7 +66,7 @@ def test_no_form_of_a_secret_in_files_passes(path: str, form: str) -> None:
     assert UNKNOWN in masked
     assert mask_configuration_file(f"conf/{path}", masked) == masked
     if path.endswith(".xml"):
-        assert parses(masked) == parses(text)
+        assert is_well_formed_xml(masked) == is_well_formed_xml(text)
 
 
 QUOTED = [
@@ -82,12 +82,12 @@ QUOTED = [
 @pytest.mark.parametrize(
     "secret", ["canary horse canary", "canary;canary)canary", "canary>canary,canary", "canary:canary"]
 )
-def test_a_quoted_secret_is_hidden_to_its_quote(form: str, secret: str) -> None:
-    assert "canary" not in mask_text(filled(form, secret))
+def test_quoted_secret_is_masked_up_to_closing_quote(form: str, secret: str) -> None:
+    assert "canary" not in mask_text(fill_form(form, secret))
 
 
 @pytest.mark.parametrize("secret", [r"canary\"canary", r"canary\\", r"\"canary\" canary", "canary'canary"])
-def test_escaped_quotes_do_not_end_a_secret(secret: str) -> None:
+def test_escaped_quotes_do_not_end_secret(secret: str) -> None:
     outer = json.dumps({"a": json.dumps({"password": secret, "user": "bob"})})
     for text in (f'{{"password": "{secret}", "user": "bob"}}', json.dumps({"password": secret, "user": "bob"}), outer):
         masked = mask_text(text)
@@ -101,8 +101,8 @@ def test_escaped_quotes_do_not_end_a_secret(secret: str) -> None:
 @pytest.mark.parametrize(
     "form", ["tcp://user:{}@host:1", "//user:{}@host", "static:(tcp://a:1,tcp://user:{}@host:2,tcp://b:3)"]
 )
-def test_a_password_of_a_uri_ends_at_its_last_at_sign(form: str, secret: str) -> None:
-    masked = mask_text(filled(form, secret))
+def test_password_in_uri_ends_at_last_at_sign(form: str, secret: str) -> None:
+    masked = mask_text(fill_form(form, secret))
 
     assert "canary" not in masked
     assert "@host" in masked
@@ -110,40 +110,40 @@ def test_a_password_of_a_uri_ends_at_its_last_at_sign(form: str, secret: str) ->
 
 
 @pytest.mark.parametrize("text", READABLE)
-def test_what_is_no_secret_stays_readable(text: str) -> None:
+def test_text_without_secret_is_readable(text: str) -> None:
     assert mask_text(text) == text
 
 
-def test_a_record_of_a_log_keeps_its_logger_and_thread() -> None:
+def test_masked_log_record_keeps_logger_and_thread() -> None:
     line = "2026-11-21 05:22:44,001 | WARN  | failed password=a b | org.apache.activemq.Broker | ActiveMQ Transport: x"
 
     assert mask_text(line) == line.replace("a b", UNKNOWN)
 
 
-def test_one_letter_case_is_as_good_as_another() -> None:
+def test_secret_is_masked_in_any_letter_case() -> None:
     for form in ANYTHING:
-        for text in (form.upper(), form.title()):
-            assert "CANARY" not in mask_text(filled(text, WORD)).upper(), text
+        for cased_form in (form.upper(), form.title()):
+            assert "CANARY" not in mask_text(fill_form(cased_form, WORD)).upper(), cased_form
 
 
-def parses(text: str) -> bool:
+def is_well_formed_xml(text: str) -> bool:
     try:
-        ET.fromstring(text)  # noqa: S314 -- made here
+        ET.fromstring(text)  # noqa: S314 -- the test wrote this text
     except ET.ParseError:
         return False
     return True
 
 
 KNOWN = "Can4ry<&>\"pä'ss=/+ \\word"
-FORMS = {
+ESCAPED_FORMS = {
     "plain": KNOWN,
     "xml": "Can4ry&lt;&amp;&gt;&quot;pä'ss=/+ \\word",
     "xml with numbers": "Can4ry&#60;&#38;&#62;&#34;p&#228;&#39;ss=/+ \\word",
     "json": json.dumps(KNOWN)[1:-1],
-    "json as it is": json.dumps(KNOWN, ensure_ascii=False)[1:-1],
+    "json without ascii escapes": json.dumps(KNOWN, ensure_ascii=False)[1:-1],
     "gson": 'Can4ry\\u003c\\u0026\\u003e\\"pä\\u0027ss\\u003d/+ \\\\word',
     "uri": quote(KNOWN, safe=""),
-    "uri in small letters": re.sub("%..", lambda escape: escape[0].lower(), quote(KNOWN, safe="")),
+    "uri in lowercase": re.sub("%..", lambda escape: escape[0].lower(), quote(KNOWN, safe="")),
     "json in json": json.dumps(json.dumps(KNOWN))[3:-3],
     "uri twice": quote(quote(KNOWN, safe=""), safe=""),
     "hex": KNOWN.encode().hex(),
@@ -152,16 +152,16 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_known_secret_is_found_in_every_escape(form: str) -> None:
+@pytest.mark.parametrize("form", ESCAPED_FORMS)
+def test_known_secret_is_masked_in_every_escape(form: str) -> None:
     known = KnownSecrets([KnownSecret(KNOWN.replace("\\", "\\\\"), "activemq_x")])
 
-    assert mask_text(f"it was <{FORMS[form]}> there", known) == "it was <@activemq_x@> there"
+    assert mask_text(f"it was <{ESCAPED_FORMS[form]}> there", known) == "it was <@activemq_x@> there"
 
 
 @pytest.mark.parametrize("before", ["", "u", "us", "user:", "a longer user's name:"])
 @pytest.mark.parametrize("url_safe", [False, True])
-def test_a_known_secret_is_found_in_base64_wherever_it_begins(before: str, url_safe: bool) -> None:
+def test_known_secret_is_masked_in_base64_at_any_offset(before: str, url_safe: bool) -> None:
     secret = "Can4ry?~>>??ÿ-word"
     encode = base64.urlsafe_b64encode if url_safe else base64.b64encode
     for after in ("", "x", "xy", "xyz and more"):
@@ -169,12 +169,12 @@ def test_a_known_secret_is_found_in_base64_wherever_it_begins(before: str, url_s
 
         masked = mask_text(f"sent {text} there", KnownSecrets([KnownSecret(secret, "activemq_x")]))
 
-        shown = masked.removeprefix("sent ").removesuffix(" there").replace("@activemq_x@", "").replace(UNKNOWN, "")
-        assert len(shown) <= len(text) - len(secret) * 4 // 3
+        visible = masked.removeprefix("sent ").removesuffix(" there").replace("@activemq_x@", "").replace(UNKNOWN, "")
+        assert len(visible) <= len(text) - len(secret) * 4 // 3
         assert UNKNOWN in masked or "@activemq_x@" in masked
 
 
-def test_a_short_known_secret_is_named_where_a_password_stands() -> None:
+def test_short_known_secret_is_masked_only_as_password() -> None:
     known = KnownSecrets([KnownSecret("admin", "activemq_users[0].password")])
 
     assert (
@@ -183,7 +183,7 @@ def test_a_short_known_secret_is_named_where_a_password_stands() -> None:
     )
 
 
-def test_words_of_a_command_line_are_masked_whole() -> None:
+def test_words_of_command_line_are_masked_completely() -> None:
     words = ["sshpass", "-p", "can ary", "curl", "-u", "bob:can ary", "--token", "-canary", "-Dpw=can ary", "x=y"]
 
     assert mask_command_line(words) == [
@@ -202,28 +202,33 @@ def test_words_of_a_command_line_are_masked_whole() -> None:
         ["curl", "-sSubob:canary", "http://host/"],
     ],
 )
-def test_options_of_a_command_show_no_password(words: list[str]) -> None:
+def test_options_of_command_show_no_password(words: list[str]) -> None:
     masked = mask_command_line(words)
 
     assert "canary" not in " ".join(masked)
     assert len(masked) == len(words)
 
 
-def growth(path: str, make: Callable[[int], str], size: int) -> float:
+def growth_of_masking(path: str, make: Callable[[int], str], size: int) -> float:
     return growth_of_time(lambda text: mask_configuration_file(path, text), make, size)
 
 
-def slow(pieces: Iterable[tuple[str, tuple[str, str]]], path: str, size: int) -> list[tuple[str, float]]:
-    """Return the pieces whose repetition takes the masker more time than in proportion to the text, and the growth."""
-    growths = [(piece, growth(path, partial(hostile, piece, around), size)) for piece, around in pieces]
+def pieces_with_nonlinear_time(
+    pieces: Iterable[tuple[str, tuple[str, str]]], path: str, size: int
+) -> list[tuple[str, float]]:
+    """Return the pieces, and the growth, for which the time of the masker grows more than linearly with the text."""
+    growths = [(piece, growth_of_masking(path, partial(hostile, piece, around), size)) for piece, around in pieces]
     return [(piece, factor) for piece, factor in growths if factor > QUADRATIC]
 
 
-def test_a_long_line_of_passwords_quotes_or_blanks_does_not_stop_the_masker() -> None:
+def test_masking_time_of_long_line_of_repeated_piece_grows_linearly() -> None:
     pieces = ("password", " ", '"', "'", "<", "&", "\\", "://", "AAAA", '"password":{', "x=y ", "[")
 
-    assert slow([(piece, AROUND[0]) for piece in pieces], "conf/setenv", 60_000) == []
-    assert growth("conf/activemq.xml", lambda blanks: '<property name="password"' + " " * blanks, 240) < QUADRATIC
+    assert pieces_with_nonlinear_time([(piece, AROUND[0]) for piece in pieces], "conf/setenv", 60_000) == []
+    assert (
+        growth_of_masking("conf/activemq.xml", lambda blanks: '<property name="password"' + " " * blanks, 240)
+        < QUADRATIC
+    )
 
 
 @some_situations(2)
@@ -237,11 +242,11 @@ def test_a_long_line_of_passwords_quotes_or_blanks_does_not_stop_the_masker() ->
         ),
     ],
 )
-def test_no_piece_that_comes_again_and_again_stops_the_masker(path: str) -> None:
-    number = len(path)
-    pieces = [(piece, AROUND[(number + at) % len(AROUND)]) for at, piece in enumerate(PIECES)]
+def test_masking_time_of_any_repeated_piece_grows_linearly(path: str) -> None:
+    offset = len(path)
+    pieces = [(piece, AROUND[(offset + index) % len(AROUND)]) for index, piece in enumerate(PIECES)]
 
-    assert slow([*pieces, *((piece, ("", "")) for piece in PIECES)], path, 600) == []
+    assert pieces_with_nonlinear_time([*pieces, *((piece, ("", "")) for piece in PIECES)], path, 600) == []
 
 
 GROUP = re.compile(r"\(\?P<\w+>(?:[^()\\\[]|\\.|\[[^\]]*\]|\((?:[^()\\\[]|\\.|\[[^\]]*\])*\))*\)")
@@ -257,7 +262,7 @@ NAMES = (
 
 
 def ordinary_lines(count: int) -> list[str]:
-    """Lines as logs of brokers have them, from the messages whose kinds the library knows."""
+    """Return lines like those in logs of brokers, made from the message kinds of the library."""
     shapes = [GROUP.sub("\0", log_message_kind(id_).regex.pattern).strip("^$") for id_ in log_message_kind_ids()]
     shapes = [
         re.sub(r"\\([^a-zA-Z0-9])", r"\1", re.sub(r"\\[wSd][+*]?|\[[^\]]*\][+*]?", "\0", shape)) for shape in shapes
@@ -275,17 +280,17 @@ def test_at_most_one_percent_of_ordinary_log_lines_is_masked() -> None:
 
     masked = mask_text("\n".join(lines)).split("\n")
 
-    assert sum(shown != line for shown, line in zip(masked, lines, strict=True)) <= 100
+    assert sum(masked_line != line for masked_line, line in zip(masked, lines, strict=True)) <= 100
 
 
 @pytest.mark.parametrize("path", ["", "conf/setenv", "conf/x.yml", "conf/x.properties", "users.properties"])
-def test_masking_a_file_with_every_form_twice_changes_nothing(path: str) -> None:
-    forms = [filled(form, WORD) for form in [*ANYTHING, *WORDS, *(form for _, form in FILES)]]
+def test_masking_twice_file_with_every_form_equals_masking_once(path: str) -> None:
+    forms = [fill_form(form, WORD) for form in [*ANYTHING, *WORDS, *(form for _, form in FILES)]]
     text = "\n".join([line for pair in zip(forms, ordinary_lines(len(forms)), strict=True) for line in pair])
 
-    once = mask_configuration_file(path, text) if path else mask_text(text)
+    masked = mask_configuration_file(path, text) if path else mask_text(text)
 
-    assert (mask_configuration_file(path, once) if path else mask_text(once)) == once
+    assert (mask_configuration_file(path, masked) if path else mask_text(masked)) == masked
 
 
 RECORDS = "".join(
@@ -295,14 +300,14 @@ KEY_LINES = "MIICdgIBADANBgkqhkiG9w0BAQEFAASCAmAwggJcAgEAAoGBAMcanarycanarycA\n"
 
 
 @pytest.mark.parametrize("end", ["", "-----END PRIVATE KEY-----\n"])
-def test_the_header_of_a_private_key_hides_no_records(end: str) -> None:
+def test_header_of_private_key_hides_no_log_record(end: str) -> None:
     masked = mask_text(f"-----BEGIN PRIVATE KEY-----\n{RECORDS}{end}{RECORDS}")
 
     assert masked == f"-----BEGIN PRIVATE KEY-----\n{RECORDS}{end}{RECORDS}"
 
 
 @pytest.mark.parametrize("before", ["", "  ", "Nov 22 05:22:44 host app[1]: ", "# "])
-def test_a_private_key_is_masked_behind_what_a_log_puts_before_its_lines(before: str) -> None:
+def test_private_key_is_masked_after_log_prefixes(before: str) -> None:
     key = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}-----END RSA PRIVATE KEY-----\n"
     text = "".join(f"{before}{line}\n" for line in key.splitlines())
 
@@ -312,7 +317,7 @@ def test_a_private_key_is_masked_behind_what_a_log_puts_before_its_lines(before:
     assert masked.endswith(RECORDS)
 
 
-def test_a_line_without_end_is_cut_and_says_so() -> None:
+def test_overlong_line_is_cut_with_count_of_omitted_characters() -> None:
     text = f"first\n{'x' * (LINE_LENGTH + 10)}\nlast password=canary"
 
     masked = mask_text(text)
@@ -330,7 +335,7 @@ def test_a_line_without_end_is_cut_and_says_so() -> None:
         ("activemq.json", "jdbc:oracle:thin:a/b@c.da:b@c.da:b" * 100),
     ],
 )
-def test_a_line_that_repeats_forms_to_no_end_is_masked_whole_and_the_others_stay(path: str, line: str) -> None:
+def test_line_with_endlessly_repeated_forms_does_not_change_other_lines(path: str, line: str) -> None:
     masked = mask_configuration_file(path, f"first\n{line}\nlast")
 
     assert masked.startswith("first\n")
@@ -338,15 +343,15 @@ def test_a_line_that_repeats_forms_to_no_end_is_masked_whole_and_the_others_stay
     assert mask_configuration_file(path, masked) == masked
 
 
-def test_a_heading_in_a_log_hides_no_record() -> None:
-    """A client's name may stand on a line of its own in logs of releases with log4j 1."""
+def test_heading_in_log_hides_no_record() -> None:
+    """In logs of releases with log4j 1, a client's name can fill a separate line."""
     records = [f"2026-11-21 05:22:4{number},001 | INFO  | text {number} | org.x | main" for number in range(3)]
     text = "\n".join(["user | password | x | y | z", *records, ""])
 
     assert mask_text(text) == text
 
 
-def test_the_line_after_a_backslash_in_a_log_stays_readable() -> None:
+def test_line_after_backslash_in_log_is_readable() -> None:
     text = "2026-11-21 05:22:44,001 | WARN  | password=x\\\n2026-11-21 05:22:45,001 | INFO  | text | org.x | main\n"
 
     assert "| INFO  | text | org.x | main" in mask_text(text)

@@ -1,4 +1,4 @@
-"""Metrics of brokers: what the exporter reads and serves, to whom, and what Prometheus is told of the fleet."""
+"""Metrics of brokers: what the exporter reads and serves, its access, and the files for Prometheus."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ LOGIN = {"metrics_username": "prom", "metrics_password": "s3cret-of-metrics"}
 AGENT = {"metrics_address": 9464, "username": "kiosk", "password": "kiosk's"}
 
 
-def broker(release: str = "5.18.3", **variables: Any) -> Broker:
+def broker_with_metrics(release: str = "5.18.3", **variables: Any) -> Broker:
     return fleet("o-mq01", release=release, metrics=True, **variables).broker("o-mq01-a")
 
 
-def exporter(one: Broker, *, reveal: bool = False) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(render_broker(one, reveal=reveal)[CONF])
-    return found
+def exporter_settings(broker: Broker, *, reveal: bool = False) -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load(render_broker(broker, reveal=reveal)[CONF])
+    return settings
 
 
-def test_without_it_nothing_is_rendered_and_nothing_listens() -> None:
-    one = fleet("o-mq01").broker("o-mq01-a")
-    assert CONF not in render_broker(one)
-    assert "metrics" not in one.ports
-    assert not any("javaagent" in option or "httpserver" in option for option in java_options(one))
+def test_broker_without_metrics_has_no_exporter_and_no_metrics_port() -> None:
+    broker = fleet("o-mq01").broker("o-mq01-a")
+    assert CONF not in render_broker(broker)
+    assert "metrics" not in broker.ports
+    assert not any("javaagent" in option or "httpserver" in option for option in java_options(broker))
     assert not any(path.startswith("prometheus/") for path in render_fleet(fleet("o-mq01")))
 
 
-def test_it_listens_on_loopback_unless_told_otherwise_and_minds_the_offset() -> None:
-    (option,) = (one for one in java_options(broker(port_offset=10)) if "javaagent" in one)
-    limits = [one for one in java_options(broker()) if "httpserver" in one]
+def test_exporter_listens_on_metrics_bind_and_port_plus_offset() -> None:
+    (agent_option,) = (option for option in java_options(broker_with_metrics(port_offset=10)) if "javaagent" in option)
+    limits = [option for option in java_options(broker_with_metrics()) if "httpserver" in option]
     assert limits == ["-Dsun.net.httpserver.maxReqTime=5", "-Dsun.net.httpserver.maxRspTime=30"]
-    assert option.endswith(".jar=127.0.0.1:9414:/var/lib/activemq/activemq/current/conf/metrics.yml")
-    (option,) = (one for one in java_options(broker(metrics_bind="fe80::1")) if "javaagent" in one)
-    assert "=[fe80::1]:9404:" in option
+    assert agent_option.endswith(".jar=127.0.0.1:9414:/var/lib/activemq/activemq/current/conf/metrics.yml")
+    (agent_option,) = (
+        option for option in java_options(broker_with_metrics(metrics_bind="fe80::1")) if "javaagent" in option
+    )
+    assert "=[fe80::1]:9404:" in agent_option
 
 
 @pytest.mark.parametrize(
@@ -62,58 +64,68 @@ def test_it_listens_on_loopback_unless_told_otherwise_and_minds_the_offset() -> 
         ("6.3.1", "org.apache.activemq:type=Broker,brokerName=*,destinationType=Queue,destinationName=orders.in"),
     ],
 )
-def test_only_destinations_of_the_list_and_dead_letters_are_read(release: str, bean: str) -> None:
-    read = exporter(broker(release, metrics_destinations=["orders.in", "topic://prices.>"]))["includeObjectNames"]
-    assert bean in read
-    named = [text for text in read if "estination" in text]
-    assert len(named) == 3
-    assert any(text.endswith("=prices.*") for text in named)
-    assert any(text.endswith("=ActiveMQ.DLQ") for text in named)
+def test_exporter_reads_only_listed_destinations_and_dead_letters(release: str, bean: str) -> None:
+    object_names = exporter_settings(
+        broker_with_metrics(release, metrics_destinations=["orders.in", "topic://prices.>"])
+    )["includeObjectNames"]
+    assert bean in object_names
+    destinations = [name for name in object_names if "estination" in name]
+    assert len(destinations) == 3
+    assert any(name.endswith("=prices.*") for name in destinations)
+    assert any(name.endswith("=ActiveMQ.DLQ") for name in destinations)
 
 
-def test_names_and_units_are_those_of_prometheus() -> None:
-    for rule in exporter(broker())["rules"]:
+def test_metric_names_follow_prometheus_conventions() -> None:
+    for rule in exporter_settings(broker_with_metrics())["rules"]:
         assert re.fullmatch(r"activemq_[a-z_]+", rule["name"])
         assert (rule["type"] == "COUNTER") == rule["name"].endswith("_total")
         re.compile(rule["pattern"])
 
 
-@pytest.mark.parametrize(("release", "counted"), [("6.2.7", False), ("6.2.8", True), ("5.19.9", True), ("6.3.1", True)])
-def test_exception_counters_are_read_on_releases_that_have_them(release: str, counted: bool) -> None:
-    names = {rule["name"] for rule in exporter(broker(release))["rules"]}
+@pytest.mark.parametrize(("release", "present"), [("6.2.7", False), ("6.2.8", True), ("5.19.9", True), ("6.3.1", True)])
+def test_exception_counters_are_read_on_releases_that_have_them(release: str, present: bool) -> None:
+    names = {rule["name"] for rule in exporter_settings(broker_with_metrics(release))["rules"]}
     counters = {"activemq_link_start_exceptions_total", "activemq_bridge_remote_exceptions_total"}
-    assert (counters <= names) == counted
+    assert (counters <= names) == present
 
 
-@pytest.mark.parametrize(("release", "enabled", "shown"), [("6.3.1", True, 5), ("6.3.1", None, 0), ("6.1.8", None, 0)])
-def test_message_times_are_read_where_a_policy_records_them(release: str, enabled: bool | None, shown: int) -> None:
+@pytest.mark.parametrize(("release", "enabled", "count"), [("6.3.1", True, 5), ("6.3.1", None, 0), ("6.1.8", None, 0)])
+def test_message_times_are_read_if_policy_records_them(release: str, enabled: bool | None, count: int) -> None:
     policy = {"kind": "queue", "destination": "orders.>"} | (
         {"advanced_message_statistics_enabled": enabled} if enabled else {}
     )
-    names = [rule["name"] for rule in exporter(broker(release, destination_policies=[policy]))["rules"]]
-    assert sum(name.endswith("_timestamp_seconds") for name in names) == shown
+    names = [
+        rule["name"] for rule in exporter_settings(broker_with_metrics(release, destination_policies=[policy]))["rules"]
+    ]
+    assert sum(name.endswith("_timestamp_seconds") for name in names) == count
 
 
 def test_secret_is_in_file_of_exporter_only_and_not_in_files_for_prometheus() -> None:
-    one = broker(**LOGIN, metrics_bind="0.0.0.0")
+    broker = broker_with_metrics(**LOGIN, metrics_bind="0.0.0.0")
     assert CONF in SECRET_FILES
-    assert exporter(one)["httpServer"]["authentication"]["basic"]["password"] == "@activemq_metrics_password@"
-    shown = render_broker(one, reveal=True)
-    assert [path for path, content in shown.items() if b"s3cret-of-metrics" in content] == [CONF]
-    found = fleet("o-mq01", metrics=True, **LOGIN)
-    assert not any(b"s3cret-of-metrics" in content for content in render_fleet(found).values())
+    assert (
+        exporter_settings(broker)["httpServer"]["authentication"]["basic"]["password"] == "@activemq_metrics_password@"
+    )
+    files = render_broker(broker, reveal=True)
+    assert [path for path, content in files.items() if b"s3cret-of-metrics" in content] == [CONF]
+    planned = fleet("o-mq01", metrics=True, **LOGIN)
+    assert not any(b"s3cret-of-metrics" in content for content in render_fleet(planned).values())
 
 
-def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
-    def mark(**variables: Any) -> str:
-        (rule,) = (r for r in exporter(broker(**variables))["rules"] if r["name"] == "activemq_configuration_info")
+def test_fingerprint_depends_on_files_and_not_on_secrets() -> None:
+    def configuration_fingerprint(**variables: Any) -> str:
+        (rule,) = (
+            rule
+            for rule in exporter_settings(broker_with_metrics(**variables))["rules"]
+            if rule["name"] == "activemq_configuration_info"
+        )
         return str(rule["labels"]["fingerprint"])
 
-    assert mark() == mark()
-    assert mark() != mark(store_limit="1 gb")
-    one = broker(network_password="another")
-    revealed = yaml.safe_load(render_broker(one, reveal=True)[CONF])["rules"]
-    assert mark() in json.dumps(revealed)
+    assert configuration_fingerprint() == configuration_fingerprint()
+    assert configuration_fingerprint() != configuration_fingerprint(store_limit="1 gb")
+    broker = broker_with_metrics(network_password="another")
+    revealed = yaml.safe_load(render_broker(broker, reveal=True)[CONF])["rules"]
+    assert configuration_fingerprint() in json.dumps(revealed)
 
 
 @pytest.mark.parametrize(
@@ -132,34 +144,34 @@ def test_the_fingerprint_follows_the_files_and_not_the_secrets() -> None:
         ),
     ],
 )
-def test_a_wrong_variable_is_named(variables: dict[str, Any], text: str) -> None:
+def test_error_names_invalid_variable(variables: dict[str, Any], text: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        broker(**variables)
+        broker_with_metrics(**variables)
     assert any(text in problem for problem in caught.value.problems)
 
 
-def test_who_cannot_scrape_and_who_can_is_found() -> None:
+def test_loopback_metrics_and_missing_authentication_are_findings() -> None:
     assert "T033" in rules(fleet("o-mq01", metrics=True))
     everywhere = {"metrics_bind": "0.0.0.0"}
     assert "T034" in rules(fleet("o-mq01", metrics=True, **everywhere))
     assert not {"T033", "T034"} & set(rules(fleet("o-mq01", metrics=True, **everywhere, **LOGIN)))
-    found = hosts("o-mq01", metrics=True, **everywhere, **LOGIN) | {
+    variables_by_host = hosts("o-mq01", metrics=True, **everywhere, **LOGIN) | {
         "kiosk": {f"activemq_agent_{name}": value for name, value in AGENT.items()}
     }
-    said = build_fleet(found, {"activemq_agents": ["kiosk"]}).findings
-    assert [one.host for one in said if one.rule == "T033"] == ["kiosk"]
+    findings = build_fleet(variables_by_host, {"activemq_agents": ["kiosk"]}).findings
+    assert [finding.host for finding in findings if finding.rule == "T033"] == ["kiosk"]
 
 
-def test_two_brokers_of_one_machine_must_not_share_the_port() -> None:
-    found = hosts("o-mq01", metrics=True, address="10.0.0.9")
-    found["o-mq01-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "second"}
-    assert "T005" not in rules(build_fleet(found, {}))
-    clash = {name: {**variables, "activemq_metrics_port": port} for (name, variables), port in zip(
-        found.items(), (9414, 9404), strict=True)}  # fmt: skip
-    assert any("9414" in one.message for one in build_fleet(clash, {}).findings)
+def test_brokers_on_same_address_with_same_metrics_port_are_finding() -> None:
+    variables_by_host = hosts("o-mq01", metrics=True, address="10.0.0.9")
+    variables_by_host["o-mq01-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "second"}
+    assert "T005" not in rules(build_fleet(variables_by_host, {}))
+    conflicting = {name: {**variables, "activemq_metrics_port": port} for (name, variables), port in zip(
+        variables_by_host.items(), (9414, 9404), strict=True)}  # fmt: skip
+    assert any("9414" in finding.message for finding in build_fleet(conflicting, {}).findings)
 
 
-def test_targets_are_what_is_listened_on_with_the_labels_of_the_inventory() -> None:
+def test_targets_have_metrics_address_and_labels_of_inventory() -> None:
     files = render_fleet(fleet("o-mq01", metrics=True, metrics_bind="10.1.2.3", **LOGIN))
     first, _ = json.loads(files["prometheus/targets/activemq-brokers-prom.json"])
     assert first == {
@@ -171,13 +183,13 @@ def test_targets_are_what_is_listened_on_with_the_labels_of_the_inventory() -> N
     yaml.safe_load(files["prometheus/prometheus.yml"])
 
 
-def test_prometheus_has_a_job_for_each_login_and_ca() -> None:
-    found = hosts("o-mq01", metrics=True, metrics_bind="0.0.0.0", **LOGIN)
+def test_prometheus_has_job_for_each_login_and_ca() -> None:
+    variables_by_host = hosts("o-mq01", metrics=True, metrics_bind="0.0.0.0", **LOGIN)
     tls = {"keystore": "/k.p12", "keystore_password": "changeit", "alias": "metrics"}
-    found["o-mq01-a.example.com"]["activemq_metrics_tls"] = {**tls, "ca_file": "/etc/ssl/own-ca.pem"}
-    found["o-mq01-b.example.com"]["activemq_metrics_tls"] = tls
-    files = render_fleet(build_fleet(found, {}))
-    jobs = {one["job_name"]: one for one in yaml.safe_load(files["prometheus/prometheus.yml"])["scrape_configs"]}
+    variables_by_host["o-mq01-a.example.com"]["activemq_metrics_tls"] = {**tls, "ca_file": "/etc/ssl/own-ca.pem"}
+    variables_by_host["o-mq01-b.example.com"]["activemq_metrics_tls"] = tls
+    files = render_fleet(build_fleet(variables_by_host, {}))
+    jobs = {job["job_name"]: job for job in yaml.safe_load(files["prometheus/prometheus.yml"])["scrape_configs"]}
     assert jobs["activemq-brokers-prom-tls-1"]["tls_config"] == {"ca_file": "/etc/ssl/own-ca.pem"}
     assert "tls_config" not in jobs["activemq-brokers-prom"]
     for name in ("activemq-brokers-prom", "activemq-brokers-prom-tls-1"):
@@ -185,7 +197,7 @@ def test_prometheus_has_a_job_for_each_login_and_ca() -> None:
         assert target["labels"]["__scheme__"] == "https"
 
 
-def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
+def test_each_alert_has_section_on_page_and_links_to_it() -> None:
     assert alerts_page.main(["--check"]) == 0, "run `make rules`"
     page = alerts_page.PAGE.read_text()
     written = yaml.safe_load(alert_rules_yaml("https://wiki.example.com/alerts"))["groups"][0]["rules"]
@@ -196,21 +208,21 @@ def test_every_alert_has_its_place_on_the_page_and_links_to_it() -> None:
         assert rule["labels"]["severity"] in ("critical", "warning", "info")
 
 
-def test_dashboards_are_json_with_every_panel_inside_the_grid() -> None:
+def test_dashboards_are_json_with_all_panels_inside_grid() -> None:
     files = dashboard_files()
-    assert set(files) == {one.name for one in DASHBOARDS}
+    assert set(files) == {dashboard.name for dashboard in DASHBOARDS}
     for content in files.values():
         panels = json.loads(content)["panels"]
-        assert len({(one["gridPos"]["x"], one["gridPos"]["y"]) for one in panels}) == len(panels)
-        assert all(one["gridPos"]["x"] + one["gridPos"]["w"] <= 24 and one["targets"] for one in panels)
+        assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)
+        assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 and panel["targets"] for panel in panels)
 
 
-def test_a_text_file_escapes_what_a_label_may_hold() -> None:
+def test_prometheus_text_escapes_special_characters_in_labels() -> None:
     text = to_prometheus_text([MetricSample("a_total", "counter", "what", 2, {"x": 'q"\\\n'})], {"host": "h"}).decode()
     assert text == '# HELP a_total what\n# TYPE a_total counter\na_total{host="h",x="q\\"\\\\\\n"} 2\n'
 
 
-def test_planned_work_is_written_for_the_node_exporter_to_read(tmp_path: Path) -> None:
+def test_operation_in_progress_is_written_for_node_exporter(tmp_path: Path) -> None:
     labels = {"host": "o-mq01-a", "group": "o", "pair": "o-mq01", "node": "a"}
     for kind, value in (("begin", 1), ("end", 0)):
         operation_record.write_operation_in_progress_metrics(kind, "restart", labels, str(tmp_path))
@@ -220,7 +232,7 @@ def test_planned_work_is_written_for_the_node_exporter_to_read(tmp_path: Path) -
     assert file.parent.stat().st_mode & 0o777 == 0o755
 
 
-def test_another_jar_than_the_one_that_was_chosen_is_refused(tmp_path: Path) -> None:
+def test_exporter_jar_with_wrong_checksum_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "agent.jar").write_bytes(b"another")
     with pytest.raises(ArtifactError, match="its SHA-512 checksum begins with"):
         prometheus_jmx_exporter_jar(tmp_path / "agent.jar")

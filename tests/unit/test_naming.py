@@ -1,4 +1,4 @@
-"""What a host name says."""
+"""Naming conventions: the identity of a broker from its host name, and proposed patterns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 GROUP_AND_NUMBER = r"^(?P<group>[a-z]+)(?P<number>[0-9]+)$"
 
 
-def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
+def test_full_name_gives_group_number_node_pair_role_and_domain() -> None:
     identity = Naming().identify_broker("orders-mq01-a.example.com")
 
     assert identity == Identity(
@@ -34,7 +34,7 @@ def test_a_full_name_gives_group_number_node_pair_role_and_domain() -> None:
         ("x-mq1-a-mq2-b.d", "x-mq1-a", "x-mq1-a-mq2", "slave"),
     ],
 )
-def test_names_are_read_from_their_first_label(name: str, group: str, pair: str, role: str) -> None:
+def test_only_first_label_of_name_is_parsed(name: str, group: str, pair: str, role: str) -> None:
     identity = Naming().identify_broker(name)
 
     assert identity is not None
@@ -42,24 +42,24 @@ def test_names_are_read_from_their_first_label(name: str, group: str, pair: str,
 
 
 @pytest.mark.parametrize("name", ["orders-mq01-c", "orders-mq-a", "mq01-a", "-mq01-a", "db1", "", "a.b-mq01-a"])
-def test_other_names_have_no_identity(name: str) -> None:
+def test_names_without_convention_have_no_identity(name: str) -> None:
     assert Naming().identify_broker(name) is None
 
 
-def test_the_letter_of_masters_can_be_changed() -> None:
+def test_master_node_variable_changes_letter_of_master() -> None:
     identity = Naming(master_node="b").identify_broker("orders-mq01-b")
 
     assert identity is not None
     assert identity.role == "master"
 
 
-def test_a_name_that_nearly_matches_is_told_apart() -> None:
+def test_only_nearly_matching_name_is_reported_as_misspelled() -> None:
     assert Naming().looks_like_misspelled_broker("orders-mq01-c.example.com")
     assert not Naming().looks_like_misspelled_broker("orders-db01-a.example.com")
     assert not Naming().looks_like_misspelled_broker("orders-mq01-a")
 
 
-def test_a_pattern_of_ones_own_decides() -> None:
+def test_custom_pattern_determines_identity() -> None:
     naming = Naming(r"^amq-(?P<group>[a-z]+)(?P<number>\d+)(?P<node>[12])$", master_node="1")
 
     identity = naming.identify_broker("amq-pay031")
@@ -69,25 +69,25 @@ def test_a_pattern_of_ones_own_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "message"),
     [
         ("(", "is not a valid regular expression"),
         ("(?P<x>x)", "contains none of the named capture groups"),
     ],
 )
-def test_a_pattern_that_cannot_be_used_is_one_clear_error(pattern: str, said: str) -> None:
+def test_unusable_pattern_is_error_that_names_variable(pattern: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         Naming(pattern).identify_broker("x")
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "activemq_naming_pattern" in str(caught.value)
 
 
-def identity(name: str, pattern: str | None = None, **variables: str) -> Identity:
-    stated = {f"activemq_{key}": value for key, value in variables.items()}
-    host_identity = Naming.naming_of_host(name, stated, pattern).identify_broker(name)
-    assert host_identity is not None
-    return host_identity
+def identity_of_host(name: str, pattern: str | None = None, **variables: str) -> Identity:
+    host_variables = {f"activemq_{key}": value for key, value in variables.items()}
+    identity = Naming.naming_of_host(name, host_variables, pattern).identify_broker(name)
+    assert identity is not None
+    return identity
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,16 @@ def identity(name: str, pattern: str | None = None, **variables: str) -> Identit
         ("even-odd", "mq01", "mq00-01", "odd", "slave"),
     ],
 )
-def test_two_numbers_are_a_pair_called_after_both(parity: str, name: str, pair: str, node: str, role: str) -> None:
-    found = identity(name, GROUP_AND_NUMBER, naming_parity=parity)
+def test_parity_pairs_two_numbers_and_names_pair_after_both(
+    parity: str, name: str, pair: str, node: str, role: str
+) -> None:
+    identity = identity_of_host(name, GROUP_AND_NUMBER, naming_parity=parity)
 
-    assert (found.pair, found.node, found.role) == (pair, node, role)
+    assert (identity.pair, identity.node, identity.role) == (pair, node, role)
 
 
-def test_the_even_number_can_be_the_preferred_master() -> None:
-    assert identity("mq2", GROUP_AND_NUMBER, naming_parity="odd-even", master_node="even").role == "master"
+def test_even_number_can_be_preferred_master() -> None:
+    assert identity_of_host("mq2", GROUP_AND_NUMBER, naming_parity="odd-even", master_node="even").role == "master"
 
 
 @pytest.mark.parametrize(
@@ -123,30 +125,30 @@ def test_the_even_number_can_be_the_preferred_master() -> None:
         ("pay-a-card", r"^(?P<group>[a-z]+)-(?P<node>[ab])-card", "pay-card"),
     ],
 )
-def test_a_pair_is_called_as_the_page_says(name: str, pattern: str, pair: str) -> None:
-    assert identity(name, pattern).pair == pair
+def test_pair_name_follows_rules_of_names_page(name: str, pattern: str, pair: str) -> None:
+    assert identity_of_host(name, pattern).pair == pair
 
 
-def test_what_a_host_states_wins_and_the_difference_is_kept() -> None:
-    found = identity("orders-mq01-a", pair="old", node="b")
+def test_host_variables_override_name_and_disagreements_are_kept() -> None:
+    identity = identity_of_host("orders-mq01-a", pair="old", node="b")
 
-    assert (found.group, found.pair, found.node, found.role) == ("orders", "old", "b", "slave")
-    assert found.disagreements == {"pair": "orders-mq01", "node": "a"}
-    assert found.origins == {"group": "name", "pair": "activemq_pair", "node": "activemq_node"}
-
-
-def test_a_name_that_says_nothing_is_a_broker_once_all_is_stated() -> None:
-    found = identity("hal9000", group="orders", pair="orders-mq01", node="a")
-
-    assert (found.group, found.number, found.pair, found.role) == ("orders", "01", "orders-mq01", "master")
+    assert (identity.group, identity.pair, identity.node, identity.role) == ("orders", "old", "b", "slave")
+    assert identity.disagreements == {"pair": "orders-mq01", "node": "a"}
+    assert identity.origins == {"group": "name", "pair": "activemq_pair", "node": "activemq_node"}
 
 
-def test_only_a_group_makes_no_broker() -> None:
+def test_host_variables_identify_broker_with_arbitrary_name() -> None:
+    identity = identity_of_host("hal9000", group="orders", pair="orders-mq01", node="a")
+
+    assert (identity.group, identity.number, identity.pair, identity.role) == ("orders", "01", "orders-mq01", "master")
+
+
+def test_group_variable_alone_identifies_no_broker() -> None:
     assert Naming.naming_of_host("web1", {"activemq_group": "orders"}).identify_broker("web1") is None
 
 
 @pytest.mark.parametrize(
-    ("name", "pattern", "variables", "said"),
+    ("name", "pattern", "variables", "message"),
     [
         (
             "hal9000",
@@ -191,18 +193,18 @@ def test_only_a_group_makes_no_broker() -> None:
         ),
     ],
 )
-def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
-    name: str, pattern: str | None, variables: dict[str, str], said: str
+def test_missing_part_of_identity_is_error_that_names_host(
+    name: str, pattern: str | None, variables: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UnparsableBrokerNameError) as caught:
-        identity(name, pattern, **variables)
+        identity_of_host(name, pattern, **variables)
 
     assert str(caught.value).startswith(f"{name}: ")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"activemq_node": 1}, "web1: activemq_node must be text, not a number: write the value in quotes"),
         ({"activemq_pair": "{{ x }}"}, "web1: activemq_pair is the template '{{ x }}', but Ansible groups"),
@@ -214,19 +216,19 @@ def test_a_part_that_is_nowhere_stated_is_one_error_that_names_the_host(
         ({"activemq_naming_parity": "odd"}, "web1: activemq_naming_parity is 'odd': set it to odd-even or even-odd"),
     ],
 )
-def test_a_value_that_is_no_plain_name_is_refused(variables: dict[str, object], said: str) -> None:
+def test_invalid_naming_variable_is_rejected(variables: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         Naming.naming_of_host("web1", variables)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_parity_and_a_node_in_the_pattern_contradict_each_other() -> None:
+def test_parity_with_node_in_pattern_is_error() -> None:
     with pytest.raises(InputError, match=r"without .*: correct the pattern, or remove activemq_naming_parity"):
         Naming(parity="odd-even").identify_broker("orders-mq01-a")
 
 
-def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
+def test_variables_on_names_page_identify_its_names_as_pairs() -> None:
     block = PAGE.read_text().split("```yaml\n")[1].split("```")[0]
     conventions = re.findall(r"# (\S+), (\S+)\n((?:\w+: .*\n)+)", block)
     assert len(conventions) == len(CONVENTIONS) - 2
@@ -237,23 +239,27 @@ def test_the_variables_of_the_page_read_its_names_as_pairs() -> None:
         assert len({identity.pair for identity in identities if identity}) == 1
 
 
-@pytest.mark.parametrize("convention", [one for one in CONVENTIONS if one is not PUBLIC], ids=lambda one: one.name)
-def test_a_convention_is_proposed_that_reads_all_names_as_these_pairs(convention: Convention) -> None:
-    found = propose_naming(reversed(convention.hosts))
+@pytest.mark.parametrize(
+    "convention",
+    [convention for convention in CONVENTIONS if convention is not PUBLIC],
+    ids=lambda convention: convention.name,
+)
+def test_proposal_identifies_all_names_of_convention_as_its_pairs(convention: Convention) -> None:
+    proposal = propose_naming(reversed(convention.hosts))
 
-    assert found is not None
-    wanted = {host: pair for pair, hosts in convention.pairs.items() for host in hosts}
-    assert {one.name: one.pair for one in found.identities} == wanted
-    masters = {one.name for one in found.identities if one.role == "master"}
+    assert proposal is not None
+    pairs_by_host = {host: pair for pair, hosts in convention.pairs.items() for host in hosts}
+    assert {identity.name: identity.pair for identity in proposal.identities} == pairs_by_host
+    masters = {identity.name for identity in proposal.identities if identity.role == "master"}
     assert masters == {master for master, _ in convention.pairs.values()}
 
 
-def test_a_mark_amid_the_name_is_proposed_and_hosts_of_other_kinds_do_not_matter() -> None:
-    found = propose_naming([*PUBLIC.hosts, "web1", "db-master"])
+def test_proposal_finds_node_inside_name_and_ignores_other_hosts() -> None:
+    proposal = propose_naming([*PUBLIC.hosts, "web1", "db-master"])
 
-    assert found is not None
-    assert {one.name for one in found.identities} == set(PUBLIC.hosts)
-    assert {one.pair for one in found.identities} == set(PUBLIC.pairs)
+    assert proposal is not None
+    assert {identity.name for identity in proposal.identities} == set(PUBLIC.hosts)
+    assert {identity.pair for identity in proposal.identities} == set(PUBLIC.pairs)
 
 
 @pytest.mark.parametrize(
@@ -268,11 +274,11 @@ def test_a_mark_amid_the_name_is_proposed_and_hosts_of_other_kinds_do_not_matter
         ("nl-ams-amq-001 nl-ams-amq-002 nl-rtm-amq-001 nl-rtm-amq-002", ["nl-ams-amq-001-002", "nl-rtm-amq-001-002"]),
     ],
 )
-def test_places_and_purposes_are_no_nodes_where_numbers_can_be(names: str, pairs: list[str]) -> None:
-    found = propose_naming(names.split())
-    assert found is not None
-    assert sorted({identity.pair for identity in found.identities}) == pairs
-    assert found.rival is not None
+def test_proposal_prefers_numbers_over_places_and_purposes_as_nodes(names: str, pairs: list[str]) -> None:
+    proposal = propose_naming(names.split())
+    assert proposal is not None
+    assert sorted({identity.pair for identity in proposal.identities}) == pairs
+    assert proposal.rival is not None
 
 
 @pytest.mark.parametrize(
@@ -293,15 +299,15 @@ def test_places_and_purposes_are_no_nodes_where_numbers_can_be(names: str, pairs
         ("web01 web02 db01 db02 amq01a amq01b", "amq01"),
     ],
 )
-def test_two_names_are_the_pair_that_a_reader_sees_in_them(names: str, pair: str) -> None:
-    found = propose_naming(names.split())
-    assert found is not None
-    assert {identity.pair for identity in found.identities} == {pair}
-    assert found.rival is None
+def test_proposal_finds_obvious_pair_without_rival(names: str, pair: str) -> None:
+    proposal = propose_naming(names.split())
+    assert proposal is not None
+    assert {identity.pair for identity in proposal.identities} == {pair}
+    assert proposal.rival is None
 
 
 @pytest.mark.parametrize("names", ["web1 db cache.example.com", "mq01 mq01-dr mq02 mq02-dr", "mq1 mq1_s mq2 mq2_s"])
-def test_nothing_is_proposed_for_names_without_pairs_that_a_pattern_can_read(names: str) -> None:
+def test_no_naming_is_proposed_for_names_without_pairs(names: str) -> None:
     assert propose_naming(names.split()) is None
 
 
@@ -309,25 +315,25 @@ def test_nothing_is_proposed_for_names_without_pairs_that_a_pattern_can_read(nam
     ("names", "group"),
     [("broker1 broker2 broker3", "broker"), ("activemq-0 activemq-1", "activemq"), ("p-amq-01.a.com p-amq-02", "p")],
 )
-def test_brokers_that_stand_alone_have_a_convention_beside_that_of_pairs(names: str, group: str) -> None:
+def test_single_broker_naming_is_proposed_for_brokers_without_pair(names: str, group: str) -> None:
     hosts = names.split()
-    alone = propose_single_broker_naming(hosts, propose_naming(hosts))
+    proposal = propose_single_broker_naming(hosts, propose_naming(hosts))
 
-    assert alone is not None
-    assert [identity.pair for identity in alone.identities] == [host.partition(".")[0] for host in hosts]
-    assert {identity.group for identity in alone.identities} == {group}
-    assert alone.variables()["activemq_node"] == "a"
+    assert proposal is not None
+    assert [identity.pair for identity in proposal.identities] == [host.partition(".")[0] for host in hosts]
+    assert {identity.group for identity in proposal.identities} == {group}
+    assert proposal.variables()["activemq_node"] == "a"
 
 
-def test_names_that_are_surely_pairs_stand_for_nothing_else() -> None:
+def test_single_broker_naming_is_not_proposed_for_obvious_pairs() -> None:
     hosts = ["amq-1-primary", "amq-1-secondary"]
     assert propose_single_broker_naming(hosts, propose_naming(hosts)) is None
 
 
-def test_a_proposal_sets_only_what_is_no_default() -> None:
-    found, default = propose_naming(PARITY.hosts), propose_naming(["orders-mq01-a", "orders-mq01-b"])
+def test_proposal_sets_only_variables_that_differ_from_defaults() -> None:
+    proposal, default = propose_naming(PARITY.hosts), propose_naming(["orders-mq01-a", "orders-mq01-b"])
 
-    assert found
+    assert proposal
     assert default
-    assert found.variables().keys() == {"activemq_naming_pattern", "activemq_naming_parity"}
+    assert proposal.variables().keys() == {"activemq_naming_pattern", "activemq_naming_parity"}
     assert default.variables() == {}

@@ -1,4 +1,4 @@
-"""Connectors, links, JMX and logins beyond the defaults: what is rendered, and what is refused."""
+"""Connectors, links, JMX and authentication with other than default settings: rendering and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE = "{http://activemq.apache.org/schema/core}"
 TLS = {"keystore": "/k", "keystore_password": "p1", "truststore": "/t", "truststore_password": "p2"}
 
 
-def first(**variables: Any) -> Broker:
+def first_broker(**variables: Any) -> Broker:
     return fleet("o-mq1", **variables).brokers[0]
 
 
@@ -26,16 +26,16 @@ def elements(broker: Broker, name: str) -> list[etree._Element]:
 
 
 class TestConnectors:
-    def test_each_has_what_it_is_given(self) -> None:
+    def test_connectors_have_their_settings(self) -> None:
         limits = {"maximumConsumersAllowedPerConnection": 7, "allowLinkStealing": True}
-        said = [
+        connectors = [
             {"name": "a", "scheme": "auto+nio", "port": 61616, "bind": "10.0.0.1", "options": {}},
             {"name": "amqp+nio", "scheme": "amqp+nio", "port": 5672, "options": {}, "attributes": limits},
             {"name": "amqp", "scheme": "amqp", "port": 5673, "options": {"maximumConnections": 5}},
         ]
-        found = elements(first(connectors=said), "transportConnector")
+        connector_elements = elements(first_broker(connectors=connectors), "transportConnector")
 
-        assert [dict(one.attrib) for one in found] == [
+        assert [dict(connector.attrib) for connector in connector_elements] == [
             {"name": "a", "uri": "auto+nio://10.0.0.1:61616"},
             {
                 "name": "amqp+nio",
@@ -46,17 +46,20 @@ class TestConnectors:
             {"name": "amqp", "uri": "amqp://0.0.0.0:5673?maximumConnections=5"},
         ]
 
-    def test_one_stays_plain_beside_those_with_tls(self) -> None:
-        said = [
+    def test_connector_with_tls_false_is_plain_among_connectors_with_tls(self) -> None:
+        connectors = [
             {"name": "ws", "scheme": "ws", "port": 61614, "options": {}},
             {"name": "plain", "scheme": "nio", "port": 61616, "options": {}, "tls": False},
         ]
-        found = elements(first(connectors=said, tls=TLS), "transportConnector")
+        connector_elements = elements(first_broker(connectors=connectors, tls=TLS), "transportConnector")
 
-        assert [one.get("uri") for one in found] == ["wss://0.0.0.0:61614", "nio://0.0.0.0:61616"]
+        assert [connector.get("uri") for connector in connector_elements] == [
+            "wss://0.0.0.0:61614",
+            "nio://0.0.0.0:61616",
+        ]
 
     @pytest.mark.parametrize(
-        ("said", "where"),
+        ("settings", "message"),
         [
             (
                 {"attributes": {"noSuch": True}},
@@ -70,23 +73,28 @@ class TestConnectors:
             ({"name": "a b!"}, "activemq_connectors[0].name"),
         ],
     )
-    def test_bad_values_name_host_and_variable(self, said: dict[str, Any], where: str) -> None:
-        connector = {"name": "a", "scheme": "nio", "port": 61616} | said
+    def test_invalid_attribute_is_error_that_names_host_and_variable(
+        self, settings: dict[str, Any], message: str
+    ) -> None:
+        connector = {"name": "a", "scheme": "nio", "port": 61616} | settings
         with pytest.raises(SettingsError) as raised:
             fleet("o-mq1", connectors=[connector])
-        assert where in str(raised.value)
+        assert message in str(raised.value)
         assert "o-mq1-a.example.com" in str(raised.value)
 
-    def test_an_attribute_that_the_release_lacks_is_t011(self) -> None:
-        said = [{"name": "a", "scheme": "nio", "port": 1, "attributes": {"displayStackTrace": False}}]
-        found = fleet("o-mq1", connectors=said, release="5.8.0")
+    def test_connector_attribute_that_release_lacks_is_t011(self) -> None:
+        connectors = [{"name": "a", "scheme": "nio", "port": 1, "attributes": {"displayStackTrace": False}}]
+        planned = fleet("o-mq1", connectors=connectors, release="5.8.0")
 
-        assert "T011" in rules(found)
-        assert any("activemq_connectors[0].attributes sets displayStackTrace" in f.message for f in found.findings)
+        assert "T011" in rules(planned)
+        assert any(
+            "activemq_connectors[0].attributes sets displayStackTrace" in finding.message
+            for finding in planned.findings
+        )
 
 
 class TestLinks:
-    def test_a_link_to_brokers_of_others_dials_their_addresses(self) -> None:
+    def test_link_with_addresses_connects_to_them(self) -> None:
         entry = {
             "from": "o",
             "to": "partner",
@@ -95,79 +103,83 @@ class TestLinks:
             "attributes": {"dynamicOnly": True, "decreaseNetworkConsumerPriority": False},
             "options": {"initialReconnectDelay": 500},
         }
-        broker = first(links=[entry])
-        [found] = elements(broker, "networkConnector")
+        broker = first_broker(links=[entry])
+        [connector] = elements(broker, "networkConnector")
 
-        assert found.get("name") == "o-mq1-to-partner"
+        assert connector.get("name") == "o-mq1-to-partner"
         uri = "masterslave:(ssl://one.example.org:61617,ssl://two.example.org:61617)?initialReconnectDelay=500"
-        assert found.get("uri") == uri
-        assert (found.get("dynamicOnly"), found.get("decreaseNetworkConsumerPriority")) == ("true", "false")
-        assert [child.get("physicalName") for child in found.iter(f"{CORE}queue")] == ["orders.>"]
-        assert found[0].tag == f"{CORE}staticallyIncludedDestinations"
+        assert connector.get("uri") == uri
+        assert (connector.get("dynamicOnly"), connector.get("decreaseNetworkConsumerPriority")) == ("true", "false")
+        assert [child.get("physicalName") for child in connector.iter(f"{CORE}queue")] == ["orders.>"]
+        assert connector[0].tag == f"{CORE}staticallyIncludedDestinations"
         assert broker.links[0].to_dict()["target"] == "partner"
 
-    def test_its_name_is_none_of_the_inventory(self) -> None:
+    def test_link_with_addresses_to_name_of_inventory_is_t007(self) -> None:
         entry = {"from": "o-mq1", "to": "o-mq2", "addresses": ["x:1"]}
-        found = fleet("o-mq1", "o-mq2", links=[entry])
+        planned = fleet("o-mq1", "o-mq2", links=[entry])
 
-        assert [f.message for f in found.findings if f.rule == "T007"] == [
+        assert [finding.message for finding in planned.findings if finding.rule == "T007"] == [
             "activemq_links[0] has addresses, but its `to` is 'o-mq2', a group or pair of the inventory"
         ]
 
-    def test_attributes_and_options_of_all_links(self) -> None:
-        found = fleet("o-mq1", "o-mq2", network_attributes={"prefetchSize": 1}, network_options={}, pair_links="static")
-        links = elements(found.brokers[0], "networkConnector")
+    def test_network_attributes_and_options_apply_to_all_links(self) -> None:
+        planned = fleet(
+            "o-mq1", "o-mq2", network_attributes={"prefetchSize": 1}, network_options={}, pair_links="static"
+        )
+        links = elements(planned.brokers[0], "networkConnector")
 
         assert {link.get("prefetchSize") for link in links} == {"1"}
         assert not any("?" in str(link.get("uri")) for link in links)
 
-    def test_an_attribute_that_the_release_lacks_is_t011(self) -> None:
+    def test_link_attribute_that_release_lacks_is_t011(self) -> None:
         assert "T011" in rules(fleet("o-mq1", "o-mq2", network_attributes={"staticBridge": True}, release="5.5.1"))
 
-    def test_multicast_of_another_name(self) -> None:
-        broker = first(discovery="multicast", multicast_group="default", multicast_name="NC")
-        [found] = elements(broker, "networkConnector")
+    def test_multicast_name_is_name_of_connector(self) -> None:
+        broker = first_broker(discovery="multicast", multicast_group="default", multicast_name="NC")
+        [connector] = elements(broker, "networkConnector")
 
-        assert (found.get("name"), found.get("uri")) == ("NC", "multicast://224.1.2.3:6255?group=default")
+        assert (connector.get("name"), connector.get("uri")) == ("NC", "multicast://224.1.2.3:6255?group=default")
 
 
 class TestAuthentication:
-    def test_with_none_nobody_is_asked_and_no_bridge_logs_in(self) -> None:
-        found = fleet("o-mq1", "o-mq2", authentication="none")
-        broker = found.brokers[0]
+    def test_authentication_none_renders_no_plugin_and_no_credentials(self) -> None:
+        planned = fleet("o-mq1", "o-mq2", authentication="none")
+        broker = planned.brokers[0]
 
         assert not elements(broker, "plugins")
         assert all(link.get("userName") is None for link in elements(broker, "networkConnector"))
         assert b"network.password" not in render_broker(broker)["conf/credentials.properties"]
         assert not broker.accounts
 
-    def test_with_custom_bridges_log_in_and_no_plugin_is_added(self) -> None:
+    def test_authentication_custom_renders_credentials_of_bridges_and_no_plugin(self) -> None:
         broker = fleet("o-mq1", "o-mq2", authentication="custom").brokers[0]
 
         assert not elements(broker, "simpleAuthenticationPlugin")
         assert {link.get("userName") for link in elements(broker, "networkConnector")} == {"net"}
 
-    def test_a_network_is_of_one_mind(self) -> None:
+    def test_different_authentication_in_network_is_t009(self) -> None:
         from activemq_fleet.topology import build_fleet
         from tests.unit.fleets import hosts
 
         mixed = hosts("o-mq1") | hosts("o-mq2", authentication="none")
-        found = build_fleet(mixed, {})
-        assert any(f.rule == "T009" and "activemq_authentication" in f.message for f in found.findings)
+        planned = build_fleet(mixed, {})
+        assert any(
+            finding.rule == "T009" and "activemq_authentication" in finding.message for finding in planned.findings
+        )
 
 
 class TestManagement:
-    def test_without_it_no_port_is_opened(self) -> None:
-        assert [dict(one.attrib) for one in elements(first(), "managementContext")[1:]] == [
+    def test_broker_without_jmx_opens_no_jmx_port(self) -> None:
+        assert [dict(context.attrib) for context in elements(first_broker(), "managementContext")[1:]] == [
             {"createConnector": "false"}
         ]
 
-    def test_port_path_and_accounts(self) -> None:
+    def test_jmx_settings_render_port_path_and_accounts(self) -> None:
         users = [
             {"name": "look", "password": "a-secret", "access": "readonly"},
             {"name": "op", "password": "other", "access": "readwrite"},
         ]
-        broker = first(jmx={"port": 1100, "rmi_port": 1101, "path": "/x", "users": users}, port_offset=10)
+        broker = first_broker(jmx={"port": 1100, "rmi_port": 1101, "path": "/x", "users": users}, port_offset=10)
         files = render_broker(broker, reveal=True)
 
         [context] = elements(broker, "managementContext")[1:]
@@ -180,43 +192,43 @@ class TestManagement:
         assert broker.ports["jmx"] == 1110
         assert b"-Djava.rmi.server.hostname=o-mq1-a.example.com" in b"".join(files.values())
 
-    def test_a_password_that_the_file_cannot_hold_is_refused(self) -> None:
-        broker = first(jmx={"users": [{"name": "look", "password": "two words"}]})
+    def test_jmx_password_with_space_is_rejected(self) -> None:
+        broker = first_broker(jmx={"users": [{"name": "look", "password": "two words"}]})
         with pytest.raises(SettingsError, match=r"o-mq1-a\.example\.com: activemq_jmx\.users\[0\]\.password"):
             render_broker(broker)
 
-    def test_tls_takes_the_stores_of_activemq_tls(self) -> None:
-        text = render_activemq_xml_bytes(first(jmx={"tls": True}, tls=TLS)).decode()
+    def test_jmx_tls_uses_stores_of_activemq_tls(self) -> None:
+        text = render_activemq_xml_bytes(first_broker(jmx={"tls": True}, tls=TLS)).decode()
         assert 'class="org.apache.activemq.spring.SpringSslContext"' in text
         with pytest.raises(SettingsError, match=r"activemq_jmx\.tls is true, but activemq_tls .* is not set"):
-            first(jmx={"tls": True})
+            first_broker(jmx={"tls": True})
 
-    def test_accounts_that_the_release_cannot_ask_for_are_t011(self) -> None:
-        said = {"users": [{"name": "a", "password": "x"}]}
-        assert "T011" in rules(fleet("o-mq1", jmx=said, release="5.3.2"))
+    def test_jmx_accounts_of_release_without_jmx_authentication_are_t011(self) -> None:
+        jmx = {"users": [{"name": "a", "password": "x"}]}
+        assert "T011" in rules(fleet("o-mq1", jmx=jmx, release="5.3.2"))
 
     @pytest.mark.parametrize(
         ("release", "refused"), [("5.8.0", False), ("5.15.11", False), ("5.15.12", True), ("6.3.1", True)]
     )
-    def test_tls_is_refused_where_the_connector_would_not_encrypt(self, release: str, refused: bool) -> None:
-        found = fleet("o-mq1", nodes="a", ha="none", jmx={"tls": True}, tls=TLS, release=release)
-        assert ("cannot encrypt the JMX port" in str(found.findings)) == refused
+    def test_jmx_tls_is_rejected_on_releases_that_cannot_encrypt(self, release: str, refused: bool) -> None:
+        planned = fleet("o-mq1", nodes="a", ha="none", jmx={"tls": True}, tls=TLS, release=release)
+        assert ("cannot encrypt the JMX port" in str(planned.findings)) == refused
 
 
-class TestBeansBesideTheBroker:
-    def test_imports_hooks_and_log_query(self) -> None:
+class TestBeansNextToBroker:
+    def test_imports_hooks_and_log_query_are_rendered(self) -> None:
         text = render_activemq_xml_bytes(
-            first(imports=["camel.xml"], shutdown_hooks=["a.b.Hook"], log_query=True, release="5.15.16")
+            first_broker(imports=["camel.xml"], shutdown_hooks=["a.b.Hook"], log_query=True, release="5.15.16")
         ).decode()
 
         assert '<import resource="camel.xml"/>' in text
         assert 'class="a.b.Hook"' in text
         assert 'class="io.fabric8.insight.log.log4j.Log4jLogQuery"' in text
 
-    def test_log_query_without_its_class_is_t011(self) -> None:
+    def test_log_query_on_release_without_its_class_is_t011(self) -> None:
         assert "T011" in rules(fleet("o-mq1", log_query=True, release="5.18.3"))
 
     @pytest.mark.parametrize("name", ["../x.xml", "jetty.xml", "${x}.xml", "http://x/y.xml", "camel"])
-    def test_imports_are_files_beside_activemq_xml(self, name: str) -> None:
+    def test_imports_outside_directory_of_activemq_xml_are_rejected(self, name: str) -> None:
         with pytest.raises(SettingsError, match="activemq_imports"):
-            first(imports=[name])
+            first_broker(imports=[name])
