@@ -23,7 +23,7 @@ class ScriptedConnection:
         self.connection = connection
         self._buffer = b""
 
-    def frame(self) -> str:
+    def receive_frame(self) -> str:
         while b"\0" not in self._buffer:
             data = self.connection.recv(65536)
             if not data:

@@ -46,7 +46,7 @@ def test_no_source_splits_text_at_other_line_ends() -> None:
 
 @pytest.mark.parametrize("end", OTHER_ENDS)
 def test_rejected_login_does_not_report_applied_change(tmp_path: Path, end: str) -> None:
-    """The log of a real 5.18.3 after a refused MQTT login, with line ends of other systems in the user name."""
+    """ActiveMQ 5.18.3 writes this record after a rejected MQTT login whose user name contains other line ends."""
     log = tmp_path / "activemq.log"
     log.write_text("")
     status = log.stat()

@@ -1,4 +1,4 @@
-"""What the playbook migrate does next, from what was found: nothing is ended before it is proved empty."""
+"""Next steps of the playbook migrate: it stops no old broker before the evidence shows that its store is empty."""
 
 from __future__ import annotations
 
@@ -59,119 +59,136 @@ NEW = MigrationBrokerEvidence(
 PEER = replace(NEW, host="new-mq01-b", role="slave", state="standby")
 
 
-def holding(**values: Any) -> MigrationBrokerEvidence:
-    """The old master, with something in it."""
-    held = replace(NOTHING, **values)
-    number = sum(held.queues.values()) + sum(one[3] for one in held.subscriptions)
-    return replace(MASTER, held=replace(held, messages=number), counts=(number,))
+def master_with_backlog(**contents: Any) -> MigrationBrokerEvidence:
+    """Return the old master with messages in its store."""
+    backlog = replace(NOTHING, **contents)
+    number = sum(backlog.queues.values()) + sum(subscription[3] for subscription in backlog.subscriptions)
+    return replace(MASTER, held=replace(backlog, messages=number), counts=(number,))
 
 
-def plan(*looks: MigrationBrokerEvidence, **options: Any) -> MigrationStep:
-    return next_migration_step(looks, ["old-mq01"], **options)
+def next_step(*evidence: MigrationBrokerEvidence, **options: Any) -> MigrationStep:
+    return next_migration_step(evidence, ["old-mq01"], **options)
 
 
-def test_full_queues_are_wanted_on_the_active_new_node() -> None:
-    step = plan(holding(queues={"orders": 5, "a": 1}), SLAVE, NEW, PEER)
+def test_active_new_node_drains_queues_with_messages() -> None:
+    step = next_step(master_with_backlog(queues={"orders": 5, "a": 1}), SLAVE, NEW, PEER)
 
     assert (step.act, step.phase) == ("want", "draining")
     assert step.hosts == ("new-mq01-a",)
     assert step.queues == ("a", "orders")
 
 
-def test_it_is_drained_only_after_two_counts_of_nothing() -> None:
-    once = plan(replace(MASTER, counts=(3, 0)), SLAVE, NEW, PEER)
-    twice = plan(MASTER, SLAVE, NEW, PEER)
+def test_pair_is_drained_after_two_empty_counts() -> None:
+    step_after_first_empty_count = next_step(replace(MASTER, counts=(3, 0)), SLAVE, NEW, PEER)
+    step_after_second_empty_count = next_step(MASTER, SLAVE, NEW, PEER)
 
-    assert (once.act, once.phase) == ("wait", "draining")
-    assert (twice.act, twice.phase) == ("done", "drained")
-
-
-def test_nothing_is_ended_unless_it_is_said() -> None:
-    assert plan(MASTER, SLAVE, NEW, PEER).act == "done"
+    assert (step_after_first_empty_count.act, step_after_first_empty_count.phase) == ("wait", "draining")
+    assert (step_after_second_empty_count.act, step_after_second_empty_count.phase) == ("done", "drained")
 
 
-def test_the_slave_is_ended_before_its_master() -> None:
-    first = plan(MASTER, SLAVE, NEW, PEER, retire=True)
-    then = plan(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
+def test_migrate_stops_no_broker_without_retire() -> None:
+    assert next_step(MASTER, SLAVE, NEW, PEER).act == "done"
+
+
+def test_retire_stops_slave_before_master() -> None:
+    first = next_step(MASTER, SLAVE, NEW, PEER, retire=True)
+    second = next_step(MASTER, replace(SLAVE, state="stopped"), NEW, PEER, retire=True)
 
     assert (first.act, first.hosts) == ("stop", ("old-mq01-b",))
-    assert (then.act, then.hosts) == ("stop", ("old-mq01-a",))
+    assert (second.act, second.hosts) == ("stop", ("old-mq01-a",))
 
 
-def test_a_second_count_comes_before_anything_is_ended() -> None:
-    assert plan(replace(MASTER, counts=(0,)), SLAVE, NEW, PEER, retire=True).act == "wait"
+def test_retire_waits_for_second_count_before_first_stop() -> None:
+    assert next_step(replace(MASTER, counts=(0,)), SLAVE, NEW, PEER, retire=True).act == "wait"
 
 
 def test_stopped_brokers_with_empty_stores_are_retired() -> None:
-    ended = replace(MASTER, state="stopped", held=replace(NOTHING, clients=[], bridges=[]), counts=(0,))
+    stopped_master = replace(MASTER, state="stopped", held=replace(NOTHING, clients=[], bridges=[]), counts=(0,))
 
-    step = plan(ended, replace(SLAVE, state="stopped"), NEW, PEER)
+    step = next_step(stopped_master, replace(SLAVE, state="stopped"), NEW, PEER)
 
     assert (step.act, step.phase) == ("done", "retired")
     assert "/var/lib/activemq/activemq/data/kahadb" in step.say
 
 
-def test_a_link_that_is_not_up_yet_is_waited_for_and_then_named() -> None:
-    alone = replace(MASTER, held=replace(NOTHING, bridges=[]))
+def test_missing_bridge_is_error_that_names_link_after_timeout() -> None:
+    master_without_bridge = replace(MASTER, held=replace(NOTHING, bridges=[]))
 
-    assert plan(alone, SLAVE, NEW, PEER).phase == "prepared"
+    assert next_step(master_without_bridge, SLAVE, NEW, PEER).phase == "prepared"
     with pytest.raises(InputError, match="new-mq01-to-old-mq01 of new-mq01-a to old-mq01-a"):
-        plan(alone, SLAVE, NEW, PEER, waited=LINK_PATIENCE)
+        next_step(master_without_bridge, SLAVE, NEW, PEER, waited=LINK_PATIENCE)
 
 
-def test_a_clients_connection_stands_in_the_way_of_the_end_only() -> None:
+def test_client_connection_blocks_only_retire() -> None:
     client = ("desk", "192.0.2.9:4000", "openwire")
-    busy = replace(MASTER, held=replace(NOTHING, clients=[*NOTHING.clients, client]))
+    master_with_client = replace(MASTER, held=replace(NOTHING, clients=[*NOTHING.clients, client]))
 
-    assert "desk from 192.0.2.9:4000" in plan(busy, SLAVE, NEW, PEER).notes[0]
+    assert "desk from 192.0.2.9:4000" in next_step(master_with_client, SLAVE, NEW, PEER).notes[0]
     with pytest.raises(InputError, match=r"still connected: desk from 192\.0\.2\.9:4000 to old-mq01-a"):
-        plan(busy, SLAVE, NEW, PEER, retire=True)
+        next_step(master_with_client, SLAVE, NEW, PEER, retire=True)
 
 
-def test_what_the_link_itself_is_owed_is_waited_for() -> None:
-    bridged = holding(subscriptions=[("prices", "new-mq01-to-old-mq01_new-mq01_inbound_old", "s", 4)])
+def test_migrate_waits_for_backlog_of_link_until_it_stalls() -> None:
+    master_with_backlog_of_link = master_with_backlog(
+        subscriptions=[("prices", "new-mq01-to-old-mq01_new-mq01_inbound_old", "s", 4)]
+    )
 
-    assert plan(bridged, SLAVE, NEW, PEER).act == "wait"
+    assert next_step(master_with_backlog_of_link, SLAVE, NEW, PEER).act == "wait"
     with pytest.raises(
         InputError, match=r"old-mq01-a: .* in 4 consecutive counts\. The old broker still holds 4 messages for"
     ):
-        plan(replace(bridged, counts=(4,) * STALLED), SLAVE, NEW, PEER)
+        next_step(replace(master_with_backlog_of_link, counts=(4,) * STALLED), SLAVE, NEW, PEER)
 
 
 REFUSED = {
     "subscription": (
-        holding(subscriptions=[("prices", "desk", "all", 7)]),
+        master_with_backlog(subscriptions=[("prices", "desk", "all", 7)]),
         SLAVE,
         NEW,
         "all of client desk on prices: 7",
     ),
-    "transaction": (holding(prepared=1), SLAVE, NEW, "1 prepared XA transaction, which no link can transfer"),
-    "stuck": (
-        replace(holding(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
+    "transaction": (
+        master_with_backlog(prepared=1),
+        SLAVE,
+        NEW,
+        "1 prepared XA transaction, which no link can transfer",
+    ),
+    "backlog that does not decrease": (
+        replace(master_with_backlog(queues={"q": 2}), counts=(9,) + (2,) * STALLED),
         SLAVE,
         NEW,
         r"number did not decrease in 4 consecutive counts\. The queues still hold: q \(2\)\.",
     ),
-    "doubt": (replace(MASTER, held=replace(NOTHING, certain=False)), SLAVE, NEW, "not list all durable subscriptions"),
-    "promoted": (
+    "incomplete list of subscriptions": (
+        replace(MASTER, held=replace(NOTHING, certain=False)),
+        SLAVE,
+        NEW,
+        "not list all durable subscriptions",
+    ),
+    "active slave": (
         replace(MASTER, state="stopped"),
         replace(SLAVE, state="active", how="it answers"),
         NEW,
         "old-mq01-b: the preferred slave serves clients .* resync",
     ),
     "two masters": (MASTER, replace(SLAVE, state="active"), NEW, "the preferred slave serves clients"),
-    "no master": (
+    "hung master": (
         replace(MASTER, state="hung", how="silent"),
         SLAVE,
         NEW,
         r"old-mq01-a: the preferred master is hung \(silent\)",
     ),
-    "one way": (MASTER, SLAVE, replace(NEW, links=(replace(LINK, duplex=False),)), "is not duplex"),
+    "link that is not duplex": (MASTER, SLAVE, replace(NEW, links=(replace(LINK, duplex=False),)), "is not duplex"),
     "no link": (MASTER, SLAVE, replace(NEW, links=()), "no new pair has a link to the old pair old-mq01"),
-    "asleep": (MASTER, SLAVE, replace(NEW, state="standby"), "new-mq01 has no active node"),
-    "not pure": (replace(MASTER, ha="shared-file"), SLAVE, NEW, "old-mq01-a: activemq_ha is shared-file, but"),
-    "left behind": (
-        replace(holding(queues={"late": 3}), state="stopped"),
+    "new pair without active node": (MASTER, SLAVE, replace(NEW, state="standby"), "new-mq01 has no active node"),
+    "old pair that is not pure": (
+        replace(MASTER, ha="shared-file"),
+        SLAVE,
+        NEW,
+        "old-mq01-a: activemq_ha is shared-file, but",
+    ),
+    "messages in stopped pair": (
+        replace(master_with_backlog(queues={"late": 3}), state="stopped"),
         replace(SLAVE, state="stopped"),
         NEW,
         "still holds messages or transactions .queue late: 3.*resync for pair old-mq01",
@@ -181,26 +198,27 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("retire", [False, True])
-def test_what_is_in_the_way_is_refused_and_named(case: str, retire: bool) -> None:
-    *looks, said = REFUSED[case]
+def test_migrate_refuses_obstacle_and_names_it(case: str, retire: bool) -> None:
+    *evidence, message = REFUSED[case]
 
-    with pytest.raises(InputError, match=str(said)):
-        plan(*[look for look in looks if isinstance(look, MigrationBrokerEvidence)], retire=retire)
+    with pytest.raises(InputError, match=str(message)):
+        next_step(*[broker for broker in evidence if isinstance(broker, MigrationBrokerEvidence)], retire=retire)
 
 
-def test_a_pair_that_was_ended_does_not_hold_up_the_others() -> None:
-    other = replace(LINK, target="old-mq02")
-    ended = replace(MASTER, host="old-mq02-a", pair="old-mq02", state="stopped", counts=(0, 0))
-    gone = replace(SLAVE, host="old-mq02-b", pair="old-mq02", state="stopped")
+def test_retired_pair_does_not_block_other_pairs() -> None:
+    second_link = replace(LINK, target="old-mq02")
+    stopped_master = replace(MASTER, host="old-mq02-a", pair="old-mq02", state="stopped", counts=(0, 0))
+    stopped_slave = replace(SLAVE, host="old-mq02-b", pair="old-mq02", state="stopped")
 
     step = next_migration_step(
-        [MASTER, SLAVE, ended, gone, replace(NEW, links=(LINK, other)), PEER], ["old-mq01", "old-mq02"]
+        [MASTER, SLAVE, stopped_master, stopped_slave, replace(NEW, links=(LINK, second_link)), PEER],
+        ["old-mq01", "old-mq02"],
     )
 
     assert step.phase == "drained"
 
 
-def test_only_new_pairs_with_a_link_there_drain() -> None:
+def test_only_new_pairs_with_link_to_old_pair_drain_it() -> None:
     links = (LinkFacts("l", "old-mq01", True),)
     brokers = {
         "n": facts_of_broker("n", pair="new-mq01", ha="shared-file", links=links),

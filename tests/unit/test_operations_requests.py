@@ -1,4 +1,4 @@
-"""What every operation has in common: its progress, lost hosts, and the table that it ends with."""
+"""Common parts of all operations: their progress, lost hosts, and the final table."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.support.facts_of_brokers import facts_of_broker
 A, B = "orders-mq01-a", "orders-mq01-b"
 
 
-def test_a_line_for_each_host_says_what_it_was_what_it_is_and_what_was_done() -> None:
-    found = outcome_table_lines(
+def test_table_shows_state_before_and_after_gap_and_acts_of_each_host() -> None:
+    lines = outcome_table_lines(
         [A, B],
         {A: "5.17.6 active", B: "5.17.6 standby"},
         {A: BrokerEvidence("standby", release="5.18.3"), B: BrokerEvidence("active", release="5.18.3")},
         {A: ["switch", "upgrade"], B: ["upgrade"]},
         {A: 0.94},
     )
-    assert found == [
+    assert lines == [
         "host           before          after           gap    changed",
         "orders-mq01-a  5.17.6 active   5.18.3 standby  0.9 s  switch, upgrade",
         "orders-mq01-b  5.17.6 standby  5.18.3 active   -      upgrade",
     ]
 
 
-def test_a_host_that_was_left_alone_is_as_it_was() -> None:
+def test_table_shows_unchanged_host_with_same_state() -> None:
     head, line = outcome_table_lines([A], {}, {A: BrokerEvidence("active")}, {A: []}, {A: None})
     assert line.split() == [A, "active", "active", "-", "no"]
     assert head.split() == ["host", "before", "after", "gap", "changed"]
@@ -48,9 +48,7 @@ def test_a_host_that_was_left_alone_is_as_it_was() -> None:
         ("5.18.3 active", ["inject"], "-"),
     ],
 )
-def test_table_marks_the_restart_of_an_active_broker_without_a_measured_gap(
-    before: str, acted: list[str], gap: str
-) -> None:
+def test_table_marks_restart_of_active_broker_without_measured_gap(before: str, acted: list[str], gap: str) -> None:
     after = {A: BrokerEvidence("active", release="5.18.3")}
 
     line = outcome_table_lines([A], {A: before}, after, {A: acted}, {})[1]
@@ -58,12 +56,12 @@ def test_table_marks_the_restart_of_an_active_broker_without_a_measured_gap(
     assert f"5.18.3 active  {gap} " in line
 
 
-def test_a_host_that_nobody_looked_at_is_not_known() -> None:
+def test_table_shows_not_known_for_host_without_evidence() -> None:
     assert "not known" in outcome_table_lines([A], {}, {}, {}, {})[1]
 
 
 def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options: Any) -> dict[str, Any]:
-    """The decision of a restart for two brokers, of which the standby comes first."""
+    """Return the decision of a restart of two single brokers, A and then B."""
     brokers = {
         host: facts_of_broker(host, "5.18.3", role=role, peer=peer, ha="none", service="systemd")
         for host, role, peer in ((A, "master", B), (B, "slave", A))
@@ -83,7 +81,7 @@ def restart(progress: RunProgress, states: dict[str, dict[str, Any]], **options:
     return decide_operation("restart", request)
 
 
-def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> None:
+def test_progress_of_decision_is_input_of_next_decision_until_table() -> None:
     first = restart(RunProgress(), {A: {}, B: {}})
     assert (first["step"]["act"], first["step"]["hosts"], first["progress"]["done"]) == ("restart", [A], [])
     assert first["progress"]["hosts"] == {
@@ -101,21 +99,21 @@ def test_progress_of_a_decision_is_the_input_of_the_next_until_the_table() -> No
     assert [line.split()[-1] for line in third["table"]] == ["changed", "restart", "restart"]
 
 
-def test_seconds_waited_add_up_until_the_next_act() -> None:
+def test_waited_seconds_accumulate_until_next_act() -> None:
     waiting = restart(RunProgress(waited=4.0), {A: {"state": "starting"}, B: {}})
     assert waiting["step"]["act"] == "wait"
     assert waiting["progress"]["waited"] == 4.0 + waiting["step"]["seconds"]
     assert restart(RunProgress.progress_from_dict(waiting["progress"]), {A: {}, B: {}})["progress"]["waited"] == 0.0
 
 
-def test_evidence_of_another_type_is_refused_by_host_and_key() -> None:
+def test_evidence_of_wrong_type_is_error_that_names_host_and_key() -> None:
     with pytest.raises(InputError, match=rf"{B}: .* 'seven' for pid, which must be of the type int"):
         restart(RunProgress(), {A: {}, B: {"pid": "seven"}})
     with pytest.raises(InputError, match=rf"{A}: .* 'fine' for state, which must be of the type BrokerState"):
         restart(RunProgress(), {A: {"state": "fine"}, B: {}})
 
 
-def test_decision_refuses_a_host_that_the_play_has_lost() -> None:
+def test_decision_refuses_host_that_play_has_lost() -> None:
     with pytest.raises(InputError, match=f"{B} failed or was not reached, so no further host .* run the same command"):
         restart(RunProgress(), {A: {}}, alive=[A], same_command="the same command")
 

@@ -1,4 +1,4 @@
-"""What ``site`` starts and restarts: order, invariants, and that every run ends."""
+"""Starts and restarts of the playbook site: order, invariants, and termination."""
 
 from __future__ import annotations
 
@@ -27,140 +27,147 @@ def node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     return ObservedNode(host=name, pair=pair, state=state, **values)
 
 
-def pure(name: str, state: BrokerState, **more: Any) -> ObservedNode:
+def pure_node(name: str, state: BrokerState, **more: Any) -> ObservedNode:
     return node(name, state, ha="pure", **{"store_used": False, **more})
 
 
-def run(nodes: Iterable[ObservedNode], **more: Any) -> RollingProgress:
-    values: dict[str, Any] = {"act": "site", "chosen": {each.host for each in nodes}, "done": (), "settle": 60.0}
+def progress_of(nodes: Iterable[ObservedNode], **more: Any) -> RollingProgress:
+    values: dict[str, Any] = {"act": "site", "chosen": {broker.host for broker in nodes}, "done": (), "settle": 60.0}
     return RollingProgress(**values | more)
 
 
-def acts(*nodes: ObservedNode, **more: Any) -> list[str]:
-    return [f"{act} {each.host}" for act, each in pending_actions(nodes, {each.host for each in nodes}, **more)]
+def pending_acts(*nodes: ObservedNode, **more: Any) -> list[str]:
+    return [f"{act} {broker.host}" for act, broker in pending_actions(nodes, {broker.host for broker in nodes}, **more)]
 
 
-def notes(*nodes: ObservedNode) -> list[str]:
-    return notes_on_skipped_restarts(nodes, {each.host for each in nodes})
+def notes_of(*nodes: ObservedNode) -> list[str]:
+    return notes_on_skipped_restarts(nodes, {broker.host for broker in nodes})
 
 
-def after(now: dict[str, ObservedNode], step: RollingStep) -> dict[str, ObservedNode]:
-    """The nodes once a step has done what it should: who waits for a lock that comes free takes it."""
+def nodes_after_step(brokers: dict[str, ObservedNode], step: RollingStep) -> dict[str, ObservedNode]:
+    """Return the nodes after a successful step: a standby whose lock becomes free acquires it."""
     (host,) = step.hosts
-    mine, peers = now[host], [each for each in now.values() if each.pair == now[host].pair and each.host != host]
-    now = dict(now)
-    if mine.ha == "pure":
-        now[host] = replace(mine, state="starting" if "starting" in step.accept else "standby", store_used=True)
-        if mine.role == "slave":
-            now |= {peer.host: replace(peer, state="active") for peer in peers}
-        return now
+    restarted = brokers[host]
+    peers = [peer for peer in brokers.values() if peer.pair == restarted.pair and peer.host != host]
+    brokers = dict(brokers)
+    if restarted.ha == "pure":
+        brokers[host] = replace(
+            restarted, state="starting" if "starting" in step.accept else "standby", store_used=True
+        )
+        if restarted.role == "slave":
+            brokers |= {peer.host: replace(peer, state="active") for peer in peers}
+        return brokers
     successor = next((peer for peer in peers if peer.state == "standby"), None)
-    held = any(peer.state in ("active", "starting", "hung") for peer in peers)
-    now[host] = replace(mine, state="standby" if successor or held else "active", restart_required=False)
-    if successor and not held:
-        now[successor.host] = replace(successor, state="active")
-    return now
+    is_lock_held = any(peer.state in ("active", "starting", "hung") for peer in peers)
+    brokers[host] = replace(
+        restarted, state="standby" if successor or is_lock_held else "active", restart_required=False
+    )
+    if successor and not is_lock_held:
+        brokers[successor.host] = replace(successor, state="active")
+    return brokers
 
 
-def follow(*nodes: ObservedNode, chosen: set[str] | None = None) -> tuple[list[RollingStep], dict[str, ObservedNode]]:
-    """The acts of a run, step after step, each decided on what the one before has left; and the nodes at its end."""
-    now, steps, acted = {each.host: each for each in nodes}, list[RollingStep](), set[str]()
+def run_to_end(
+    *nodes: ObservedNode, chosen: set[str] | None = None
+) -> tuple[list[RollingStep], dict[str, ObservedNode]]:
+    """Return the steps of a run, each decided from the nodes after the previous step, and the nodes at its end."""
+    brokers, steps, acted = {broker.host: broker for broker in nodes}, list[RollingStep](), set[str]()
     while True:
-        step = next_site_step(list(now.values()), run(nodes, chosen=chosen or set(now), acted=acted))
+        step = next_site_step(list(brokers.values()), progress_of(nodes, chosen=chosen or set(brokers), acted=acted))
         if step.act in ("done", "wait"):
-            return steps, now
+            return steps, brokers
         steps.append(step)
         acted |= {*step.hosts}
-        now = after(now, step)
+        brokers = nodes_after_step(brokers, step)
 
 
-def followed(*nodes: ObservedNode) -> list[str]:
-    steps, _ = follow(*nodes)
+def acts_of_run(*nodes: ObservedNode) -> list[str]:
+    steps, _ = run_to_end(*nodes)
     return [f"{step.act} {step.hosts[0]}" for step in steps]
 
 
-def test_a_fleet_that_runs_and_owes_nothing_is_left_alone() -> None:
+def test_running_pair_without_pending_restart_requires_no_step() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby")
-    assert next_site_step(pair, run(pair)).act == "done"
-    assert notes(*pair) == []
+    assert next_site_step(pair, progress_of(pair)).act == "done"
+    assert notes_of(*pair) == []
 
 
-def test_a_new_pair_is_started_with_its_preferred_master_first() -> None:
+def test_new_pair_is_started_with_preferred_master_first() -> None:
     pair = node("x-mq01-b", "stopped"), node("x-mq01-a", "stopped")
-    assert acts(*pair) == followed(*pair) == ["start x-mq01-a", "start x-mq01-b"]
+    assert pending_acts(*pair) == acts_of_run(*pair) == ["start x-mq01-a", "start x-mq01-b"]
 
 
 @pytest.mark.parametrize(("active", "standby"), [("a", "b"), ("b", "a")])
-def test_the_standby_is_restarted_first_whatever_its_preferred_role(active: str, standby: str) -> None:
+def test_standby_is_restarted_first_regardless_of_preferred_role(active: str, standby: str) -> None:
     pair = (
         node(f"x-mq01-{active}", "active", restart_required=True),
         node(f"x-mq01-{standby}", "standby", restart_required=True),
     )
-    assert acts(*pair) == followed(*pair) == [f"restart x-mq01-{standby}", f"restart x-mq01-{active}"]
+    assert pending_acts(*pair) == acts_of_run(*pair) == [f"restart x-mq01-{standby}", f"restart x-mq01-{active}"]
 
 
-def test_a_stopped_node_is_started_before_the_active_one_is_restarted() -> None:
+def test_stopped_node_is_started_before_active_node_is_restarted() -> None:
     pair = node("x-mq01-a", "active", restart_required=True), node("x-mq01-b", "stopped")
-    assert acts(*pair) == followed(*pair) == ["start x-mq01-b", "restart x-mq01-a"]
+    assert pending_acts(*pair) == acts_of_run(*pair) == ["start x-mq01-b", "restart x-mq01-a"]
 
 
-def test_a_node_that_hangs_is_restarted_only_when_that_is_owed() -> None:
+def test_hung_node_is_restarted_only_if_restart_is_pending() -> None:
     hung = node("x-mq01-a", "hung", restart_required=True)
-    step = next_site_step([hung], run([hung]))
+    step = next_site_step([hung], progress_of([hung]))
     assert (step.act, step.hosts, step.say) == (
         "restart",
         (hung.host,),
         "the playbook restarts x-mq01-a. It is a single broker, so its clients wait until it is active again",
     )
-    other = node("x-mq01-a", "hung", how="it says nothing")
-    assert next_site_step([other], run([other])).act == "done"
-    (note,) = notes(other)
+    hung_without_pending_restart = node("x-mq01-a", "hung", how="it says nothing")
+    assert next_site_step([hung_without_pending_restart], progress_of([hung_without_pending_restart])).act == "done"
+    (note,) = notes_of(hung_without_pending_restart)
     assert note.startswith(
         "x-mq01-a: the broker is hung (it says nothing). The playbook site does not restart it, because its "
         "configuration"
     )
 
 
-def test_the_line_says_what_a_node_is_that_is_neither_active_nor_standby() -> None:
+def test_step_names_state_of_node_that_is_neither_active_nor_standby() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "hung", restart_required=True)
     assert (
-        next_site_step(pair, run(pair)).say
+        next_site_step(pair, progress_of(pair)).say
         == "the playbook restarts x-mq01-b, which is hung. x-mq01-a serves clients (as found)"
     )
 
 
-def test_pairs_come_one_after_the_other() -> None:
+def test_pairs_are_started_in_sequence() -> None:
     nodes = [node(f"{pair}-{letter}", "stopped") for letter in "ab" for pair in ("x-mq02", "x-mq01")]
-    assert followed(*nodes) == ["start x-mq01-a", "start x-mq01-b", "start x-mq02-a", "start x-mq02-b"]
+    assert acts_of_run(*nodes) == ["start x-mq01-a", "start x-mq01-b", "start x-mq02-a", "start x-mq02-b"]
 
 
-def test_a_new_pure_pair_is_started_with_the_master_s_replication_port_between() -> None:
-    (master, slave), now = follow(pure("x-mq01-b", "stopped"), pure("x-mq01-a", "stopped"))
+def test_slave_of_new_pure_pair_is_started_after_its_starting_master() -> None:
+    (master, slave), brokers = run_to_end(pure_node("x-mq01-b", "stopped"), pure_node("x-mq01-a", "stopped"))
     assert (master.act, master.hosts, master.accept) == ("start", ("x-mq01-a",), ("active", "starting"))
     assert (slave.act, slave.hosts, slave.accept) == ("start", ("x-mq01-b",), ("active", "standby"))
-    assert {host: each.state for host, each in now.items()} == {"x-mq01-a": "active", "x-mq01-b": "standby"}
+    assert {host: broker.state for host, broker in brokers.items()} == {"x-mq01-a": "active", "x-mq01-b": "standby"}
 
 
-def test_a_pure_slave_is_not_started_when_its_master_did_not_stay() -> None:
-    pair = pure("x-mq01-a", "stopped", how="no process"), pure("x-mq01-b", "stopped")
+def test_pure_slave_is_not_started_if_its_master_stopped_again() -> None:
+    pair = pure_node("x-mq01-a", "stopped", how="no process"), pure_node("x-mq01-b", "stopped")
     with pytest.raises(
         RefusalError, match=r"x-mq01-a: the broker is not ready yet; it is stopped \(no process\)\. Check "
     ):
-        next_site_step(pair, run(pair, acted={"x-mq01-a"}))
+        next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}))
 
 
-def test_a_pure_pair_is_done_when_its_master_is_active_too() -> None:
-    pair = pure("x-mq01-a", "starting", store_used=True), pure("x-mq01-b", "standby")
-    acted = {each.host for each in pair}
-    assert next_site_step(pair, run(pair, acted=acted)).act == "wait"
+def test_site_waits_until_master_of_pure_pair_is_active() -> None:
+    pair = pure_node("x-mq01-a", "starting", store_used=True), pure_node("x-mq01-b", "standby")
+    acted = {broker.host for broker in pair}
+    assert next_site_step(pair, progress_of(pair, acted=acted)).act == "wait"
     with pytest.raises(RefusalError, match="no further host is changed: x-mq01-a: the broker is not ready yet"):
-        next_site_step(pair, run(pair, acted=acted, waited=60.0))
+        next_site_step(pair, progress_of(pair, acted=acted, waited=60.0))
 
 
-def test_a_pure_broker_is_never_restarted() -> None:
-    pair = pure("x-mq01-a", "active", restart_required=True), pure("x-mq01-b", "standby")
-    assert next_site_step(pair, run(pair)).act == "done"
-    assert "Run the playbook resync" in notes(*pair)[0]
+def test_pure_broker_is_never_restarted() -> None:
+    pair = pure_node("x-mq01-a", "active", restart_required=True), pure_node("x-mq01-b", "standby")
+    assert next_site_step(pair, progress_of(pair)).act == "done"
+    assert "Run the playbook resync" in notes_of(*pair)[0]
 
 
 STOPPED_PURE = (
@@ -169,61 +176,65 @@ STOPPED_PURE = (
 )
 
 
-@pytest.mark.parametrize("other", [pure("x-mq01-b", "active"), pure("x-mq01-b", "stopped", store_used=True)])
-def test_a_pure_node_with_a_store_somewhere_is_never_started(other: ObservedNode) -> None:
-    pair = pure("x-mq01-a", "stopped"), other
-    assert next_site_step(pair, run(pair)).act == "done"
-    assert STOPPED_PURE in notes(*pair)
+@pytest.mark.parametrize("peer", [pure_node("x-mq01-b", "active"), pure_node("x-mq01-b", "stopped", store_used=True)])
+def test_stopped_node_of_used_pure_pair_is_never_started(peer: ObservedNode) -> None:
+    pair = pure_node("x-mq01-a", "stopped"), peer
+    assert next_site_step(pair, progress_of(pair)).act == "done"
+    assert STOPPED_PURE in notes_of(*pair)
 
 
-def test_one_node_of_a_new_pure_pair_is_never_started_alone() -> None:
-    pair = pure("x-mq01-a", "stopped"), pure("x-mq01-b", "stopped")
-    assert next_site_step(pair, run(pair, chosen={"x-mq01-a"})).act == "done"
+def test_single_node_of_new_pure_pair_is_never_started() -> None:
+    pair = pure_node("x-mq01-a", "stopped"), pure_node("x-mq01-b", "stopped")
+    assert next_site_step(pair, progress_of(pair, chosen={"x-mq01-a"})).act == "done"
     assert notes_on_skipped_restarts(pair, {"x-mq01-a"}) == [STOPPED_PURE]
 
 
-OWING = node("x-mq01-a", "active", restart_required=True)
+NODE_WITH_PENDING_RESTART = node("x-mq01-a", "active", restart_required=True)
 
 
 @pytest.mark.parametrize("state", ["stopped", "active"])
-def test_an_active_broker_is_not_restarted_without_a_standby(state: BrokerState) -> None:
-    pair = OWING, node("x-mq01-b", state)
+def test_active_broker_is_not_restarted_without_standby(state: BrokerState) -> None:
+    pair = NODE_WITH_PENDING_RESTART, node("x-mq01-b", state)
     text = rf"^nothing was changed: x-mq01-a: the active broker is not restarted, .*, x-mq01-b, is {state}"
     with pytest.raises(RefusalError, match=text):
-        next_site_step(pair, run(pair, chosen={OWING.host}))
+        next_site_step(pair, progress_of(pair, chosen={NODE_WITH_PENDING_RESTART.host}))
 
 
 @pytest.mark.parametrize("state", ["starting", "hung"])
-def test_a_peer_that_may_come_to_stand_by_is_waited_for(state: BrokerState) -> None:
-    pair = OWING, node("x-mq01-b", state)
-    assert next_site_step(pair, run(pair)).act == "wait"
+def test_site_waits_for_starting_or_hung_peer_before_restart(state: BrokerState) -> None:
+    pair = NODE_WITH_PENDING_RESTART, node("x-mq01-b", state)
+    assert next_site_step(pair, progress_of(pair)).act == "wait"
     with pytest.raises(RefusalError, match=f"the active broker is not restarted, .*, x-mq01-b, is {state}"):
-        next_site_step(pair, run(pair, waited=60.0))
+        next_site_step(pair, progress_of(pair, waited=60.0))
 
 
-def test_an_active_broker_is_not_restarted_when_nobody_could_look_at_its_peer() -> None:
+def test_active_broker_is_not_restarted_if_peer_was_not_reached() -> None:
     with pytest.raises(RefusalError, match=r"the active broker is not restarted, .*, x-mq01-b, was not reached"):
-        next_site_step([OWING], run([OWING]), {OWING.host: "x-mq01-b"})
+        next_site_step(
+            [NODE_WITH_PENDING_RESTART],
+            progress_of([NODE_WITH_PENDING_RESTART]),
+            {NODE_WITH_PENDING_RESTART.host: "x-mq01-b"},
+        )
 
 
-def test_a_pair_that_was_touched_is_waited_for_until_somebody_serves() -> None:
+def test_site_waits_until_changed_pair_has_active_node() -> None:
     pair = node("x-mq01-a", "standby"), node("x-mq01-b", "starting")
-    assert next_site_step(pair, run(pair)).act == "done"
-    assert next_site_step(pair, run(pair, acted={"x-mq01-a"})).act == "wait"
+    assert next_site_step(pair, progress_of(pair)).act == "done"
+    assert next_site_step(pair, progress_of(pair, acted={"x-mq01-a"})).act == "wait"
     with pytest.raises(RefusalError, match="x-mq01: no node is active yet"):
-        next_site_step(pair, run(pair, acted={"x-mq01-a"}, waited=60.0))
+        next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}, waited=60.0))
 
 
-def test_an_act_that_does_not_show_ends_the_run() -> None:
+def test_restart_without_effect_ends_run() -> None:
     pair = node("x-mq01-a", "active"), node("x-mq01-b", "standby", restart_required=True)
     with pytest.raises(RefusalError, match="x-mq01-b: the restart of this broker had no effect"):
-        next_site_step(pair, run(pair, acted={"x-mq01-b"}))
+        next_site_step(pair, progress_of(pair, acted={"x-mq01-b"}))
 
 
-def test_a_broker_that_is_stopped_again_after_its_start_ends_the_run() -> None:
+def test_broker_that_stopped_again_after_start_ends_run() -> None:
     pair = node("x-mq01-a", "stopped"), node("x-mq01-b", "standby")
     with pytest.raises(RefusalError, match="x-mq01-a: the broker is not ready yet; it is stopped"):
-        next_site_step(pair, run(pair, acted={"x-mq01-a"}))
+        next_site_step(pair, progress_of(pair, acted={"x-mq01-a"}))
 
 
 STATES = st.sampled_from(["active", "standby", "starting", "stopped", "hung"])
@@ -231,41 +242,41 @@ NODES = st.tuples(STATES, st.booleans(), st.booleans())
 
 
 @given(st.dictionaries(st.integers(1, 9), st.tuples(st.sampled_from(["shared-file", "pure", "none"]), NODES, NODES)))
-def test_every_act_makes_one_more_node_done_and_none_of_them_serves_alone(pairs: dict[int, Any]) -> None:
+def test_each_step_completes_node_and_never_restarts_last_serving_node(pairs: dict[int, Any]) -> None:
     nodes = {
-        name: node(name, state, ha=ha, restart_required=owed and state != "stopped", store_used=used)
-        for number, (ha, *both) in pairs.items()
-        for letter, (state, owed, used) in zip("ab", both, strict=True)
+        name: node(name, state, ha=ha, restart_required=pending and state != "stopped", store_used=used)
+        for number, (ha, *node_states) in pairs.items()
+        for letter, (state, pending, used) in zip("ab", node_states, strict=True)
         for name in [f"x-mq{number:02d}-{letter}"]
     }
-    now, touched = nodes, list[str]()
+    brokers, acted_hosts = nodes, list[str]()
     while True:
         try:
-            step = next_site_step(list(now.values()), run(now.values(), acted={*touched}))
+            step = next_site_step(list(brokers.values()), progress_of(brokers.values(), acted={*acted_hosts}))
         except RefusalError:
             return
         if step.act in ("done", "wait"):
             break
         (host,) = step.hosts
-        assert host not in touched
-        assert step.act == ("start" if now[host].state == "stopped" else "restart")
-        assert step.act == "start" or now[host].ha != "pure"
-        if step.act == "restart" and now[host].state == "active" and now[host].ha == "shared-file":
-            assert now[host[:-1] + ("b" if host.endswith("a") else "a")].state == "standby"
-        if now[host].ha == "pure":
-            mine = [each for name, each in nodes.items() if name[:-1] == host[:-1]]
-            assert all(each.state == "stopped" and not each.store_used for each in mine)
-        before, now = now, after(now, step)
-        touched.append(host)
-        if now[host].ha != "pure":
-            assert len(owed(now)) == len(owed(before)) - 1
-    assert [host[:-2] for host in touched] == sorted(host[:-2] for host in touched)
+        assert host not in acted_hosts
+        assert step.act == ("start" if brokers[host].state == "stopped" else "restart")
+        assert step.act == "start" or brokers[host].ha != "pure"
+        if step.act == "restart" and brokers[host].state == "active" and brokers[host].ha == "shared-file":
+            assert brokers[host[:-1] + ("b" if host.endswith("a") else "a")].state == "standby"
+        if brokers[host].ha == "pure":
+            pair_nodes = [broker for name, broker in nodes.items() if name[:-1] == host[:-1]]
+            assert all(broker.state == "stopped" and not broker.store_used for broker in pair_nodes)
+        brokers_before, brokers = brokers, nodes_after_step(brokers, step)
+        acted_hosts.append(host)
+        if brokers[host].ha != "pure":
+            assert len(hosts_with_pending_work(brokers)) == len(hosts_with_pending_work(brokers_before)) - 1
+    assert [host[:-2] for host in acted_hosts] == sorted(host[:-2] for host in acted_hosts)
     if step.act == "done":
-        assert [host for host in owed(now) if now[host].ha != "pure"] == []
+        assert [host for host in hosts_with_pending_work(brokers) if brokers[host].ha != "pure"] == []
 
 
-def owed(nodes: dict[str, ObservedNode]) -> list[str]:
-    return [host for host, each in nodes.items() if each.restart_required or each.state == "stopped"]
+def hosts_with_pending_work(nodes: dict[str, ObservedNode]) -> list[str]:
+    return [host for host, broker in nodes.items() if broker.restart_required or broker.state == "stopped"]
 
 
 A, B = "x-mq01-a", "x-mq01-b"
@@ -275,12 +286,12 @@ BROKERS = {
 }
 
 
-def found(state: BrokerState, **more: Any) -> dict[str, Any]:
+def evidence_of(state: BrokerState, **more: Any) -> dict[str, Any]:
     return {"state": state, "how": "as found", "restart_required": False, "store_used": True} | more
 
 
-def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> None:
-    evidence = {B: found("standby"), A: found("active")}
+def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_run() -> None:
+    evidence = {B: evidence_of("standby"), A: evidence_of("active")}
     installed = {host: {"version": "1", "restart_required": host == A} for host in BROKERS}
     options = {"all": [A, B], "remaining": [A, B]}
     fleet = FleetFacts(brokers=BROKERS, expected=(A, B, "web01"))
@@ -293,18 +304,18 @@ def test_fleet_is_split_into_batches_of_pairs_and_lost_host_stops_the_run() -> N
         "verify": [B, A],
         "notes": [],
     }
-    for lost in (
+    for incomplete_request in (
         replace(request, options=options | {"remaining": [A]}),
         replace(request, configured={A: installed[A]}),
     ):
         with pytest.raises(RefusalError, match=f"^no broker is started or restarted, .* or were not reached: {B}"):
-            decide_operation("roll", lost)
+            decide_operation("roll", incomplete_request)
 
 
-def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
-    options = {"settle": 60, "peers": {A: found("standby")}}
+def test_peer_outside_limit_counts_with_its_evidence() -> None:
+    options = {"settle": 60, "peers": {A: evidence_of("standby")}}
     request = OperationDecisionRequest(
-        fleet=FleetFacts(brokers=BROKERS), evidence={A: found("active", restart_required=True)}, options=options
+        fleet=FleetFacts(brokers=BROKERS), evidence={A: evidence_of("active", restart_required=True)}, options=options
     )
     assert decide_operation("site", request)["step"]["hosts"] == [A]
     with pytest.raises(RefusalError, match=f"because the other node of the pair, {B}, was not reached"):
@@ -312,25 +323,25 @@ def test_a_peer_beyond_the_limit_counts_by_what_was_found_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "hosts"),
+    ("process", "hosts"),
     [({"pid": 7, "release": "6.3.1"}, []), ({"pid": 7, "release": "6.3.0"}, [A]), ({"pid": None}, [A])],
 )
-def test_release_is_compared_again_only_where_evidence_lacks_it(shown: dict[str, Any], hosts: list[str]) -> None:
+def test_release_is_verified_only_if_evidence_lacks_it(process: dict[str, Any], hosts: list[str]) -> None:
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),
-        evidence={A: found("active", **shown)},
+        evidence={A: evidence_of("active", **process)},
         options={"all": [A], "remaining": [A]},
     )
     assert decide_operation("roll", request)["verify"] == hosts
 
 
 def test_final_table_shows_state_before_first_step_and_after_last() -> None:
-    started = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
+    progress = RunProgress(hosts={A: HostProgress(acted=("start",), before="stopped")})
     request = OperationDecisionRequest(
         fleet=FleetFacts(brokers=BROKERS),
-        evidence={A: found("active", release="6.3.1"), B: {"unreachable": True}},
+        evidence={A: evidence_of("active", release="6.3.1"), B: {"unreachable": True}},
         configured={A: {"changed": True}, B: {"changed": False}},
-        options={"decisions": {A: {"progress": started.progress_as_dict()}}, "verified": {A: {"skipped": True}}},
+        options={"decisions": {A: {"progress": progress.progress_as_dict()}}, "verified": {A: {"skipped": True}}},
     )
     decision = decide_operation("outcome", request)
     assert decision["say"] == "the playbook site is done on 2 brokers"

@@ -1,4 +1,4 @@
-"""Which upgrades are made, in which order, and what is refused with which remedy."""
+"""Supported upgrades, their order, and refusals with their remedies."""
 
 from __future__ import annotations
 
@@ -27,18 +27,22 @@ SHARE = "/srv/activemq/orders-mq01"
 A, B = "orders-mq01-a", "orders-mq01-b"
 
 
-def kaha(directory: str = SHARE, **more: Any) -> StoreFacts:
+def kahadb_store(directory: str = SHARE, **more: Any) -> StoreFacts:
     return StoreFacts("kahaDB", directory, **more)
 
 
-def jump_of(found: str, wanted: str, now: StoreFacts | None = None, then: StoreFacts | None = None) -> Any:
-    return release_change_effects(Release.of(found), Release.of(wanted), now or kaha(), then or kaha())
+def release_change(
+    installed: str, wanted: str, old_store: StoreFacts | None = None, new_store: StoreFacts | None = None
+) -> Any:
+    return release_change_effects(
+        Release.of(installed), Release.of(wanted), old_store or kahadb_store(), new_store or kahadb_store()
+    )
 
 
-def pair(
+def observed_pair(
     active: str = "5.17.6", standby: str = "5.17.6", wanted: str = "5.18.3", **more: Any
 ) -> tuple[ObservedNode, ObservedNode]:
-    """Node a serves, b waits for the lock; both are well."""
+    """Return the active node a and the standby b, both healthy."""
     common: dict[str, Any] = {
         "pair": "orders-mq01",
         "ha": "shared-file",
@@ -60,7 +64,7 @@ def run_of(nodes: Sequence[ObservedNode], **more: Any) -> RollingProgress:
 
 
 def stores_of(nodes: Sequence[ObservedNode], **more: Any) -> dict[str, UpgradeStoreChange]:
-    return {node.host: UpgradeStoreChange(**{"now": kaha(), "then": kaha(), **more}) for node in nodes}
+    return {node.host: UpgradeStoreChange(**{"now": kahadb_store(), "then": kahadb_store(), **more}) for node in nodes}
 
 
 def step_of(nodes: Sequence[ObservedNode], switched: Mapping[str, int] | None = None, **more: Any) -> Any:
@@ -80,7 +84,7 @@ def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "back"),
+    ("installed", "wanted", "rollback"),
     [
         ("5.5.0", "5.5.1", "open"),
         ("5.5.1", "5.6.0", "closed"),
@@ -95,28 +99,28 @@ def refusal_of(nodes: Sequence[ObservedNode], **more: Any) -> str:
         ("5.18.3", "6.3.1", "open"),
     ],
 )
-def test_the_way_back_is_the_one_that_was_measured(found: str, wanted: str, back: Back) -> None:
-    jump = jump_of(found, wanted)
-    assert (jump.refusal, jump.back) == ("", back)
+def test_rollback_after_release_change_is_as_measured(installed: str, wanted: str, rollback: Back) -> None:
+    change = release_change(installed, wanted)
+    assert (change.refusal, change.back) == ("", rollback)
 
 
-def test_every_newer_release_goes_on_with_every_older_kahadb_store() -> None:
+def test_each_newer_release_accepts_each_older_kahadb_store() -> None:
     releases = [load_release_data().newest_release(line) for line in known_release_lines()]
-    for number, found in enumerate(releases):
-        for wanted in releases[number:]:
-            assert not jump_of(found, wanted).refusal
+    for index, installed in enumerate(releases):
+        for wanted in releases[index:]:
+            assert not release_change(installed, wanted).refusal
 
 
-def test_an_older_release_that_cannot_read_the_store_is_refused_with_the_way_out() -> None:
-    refusal = jump_of("6.3.1", "5.11.4").refusal
+def test_downgrade_to_release_that_cannot_read_store_is_refused() -> None:
+    refusal = release_change("6.3.1", "5.11.4").refusal
     assert "which 5.11.4 therefore cannot read" in refusal
     assert "the copy of the store from before the upgrade" in refusal
 
 
-def test_going_back_says_that_the_index_is_built_anew() -> None:
-    jump = jump_of("6.3.1", "5.15.16")
-    assert not jump.refusal
-    assert any("builds the index" in change for change in jump.changes)
+def test_downgrade_reports_that_index_is_rebuilt() -> None:
+    change = release_change("6.3.1", "5.15.16")
+    assert not change.refusal
+    assert any("builds the index" in text for text in change.changes)
 
 
 @pytest.mark.parametrize(
@@ -130,55 +134,58 @@ def test_going_back_says_that_the_index_is_built_anew() -> None:
         ("5.16.7", "6.3.1", "journaledJDBC"),
     ],
 )
-def test_a_store_that_the_release_does_not_have_needs_a_new_pair(installed: str, wanted: str, kind: str) -> None:
-    same = StoreFacts(kind)
+def test_store_that_release_does_not_support_requires_new_pair(installed: str, wanted: str, kind: str) -> None:
+    store = StoreFacts(kind)
     assert (
         f"stores its messages in {kind}, which {wanted} does not support"
-        in jump_of(installed, wanted, same, same).refusal
+        in release_change(installed, wanted, store, store).refusal
     )
-    assert "Add a new pair" in jump_of(installed, wanted, same, same).refusal
+    assert "Add a new pair" in release_change(installed, wanted, store, store).refusal
 
 
-def test_another_kind_of_store_would_leave_the_messages_behind() -> None:
-    refusal = jump_of("5.15.16", "5.16.7", StoreFacts("levelDB"), kaha()).refusal
+def test_change_of_store_kind_is_refused() -> None:
+    refusal = release_change("5.15.16", "5.16.7", StoreFacts("levelDB"), kahadb_store()).refusal
     assert "stores its messages in levelDB, but with 5.16.7 it would use kahaDB" in refusal
 
 
 def test_default_store_of_several_uses_another_directory_from_5_11_on() -> None:
-    several = StoreFacts("mKahaDB", SHARE)
+    multiple_stores = StoreFacts("mKahaDB", SHARE)
     assert (
         "stores messages in the directory 0 of its mKahaDB store, but 5.18.3 would read them from the directory #210"
-        in jump_of("5.8.0", "5.18.3", several, several).refusal
+        in release_change("5.8.0", "5.18.3", multiple_stores, multiple_stores).refusal
     )
-    assert jump_of("5.13.5", "6.3.1", several, several).refusal == ""
+    assert release_change("5.13.5", "6.3.1", multiple_stores, multiple_stores).refusal == ""
 
 
-def test_another_directory_is_no_upgrade() -> None:
-    refusal = jump_of("5.17.6", "5.18.3", kaha(), kaha("/elsewhere")).refusal
+def test_change_of_store_directory_is_refused() -> None:
+    refusal = release_change("5.17.6", "5.18.3", kahadb_store(), kahadb_store("/elsewhere")).refusal
     assert refusal.endswith(f"An upgrade does not move the store. Set activemq_store_directory to {SHARE}")
 
 
-def test_rows_of_a_database_need_their_openwire_version_across_5_12() -> None:
+def test_database_store_requires_its_openwire_version_across_5_12() -> None:
     jdbc = StoreFacts("jdbcPersistenceAdapter")
-    assert '{storeOpenWireVersion: "6"}' in jump_of("5.11.4", "5.15.16", jdbc, jdbc).refusal
-    told = replace(jdbc, openwire=6)
-    assert (jump_of("5.11.4", "5.15.16", jdbc, told).refusal, jump_of("5.11.4", "5.15.16", jdbc, told).back) == (
+    assert '{storeOpenWireVersion: "6"}' in release_change("5.11.4", "5.15.16", jdbc, jdbc).refusal
+    store_with_version = replace(jdbc, openwire=6)
+    assert (
+        release_change("5.11.4", "5.15.16", jdbc, store_with_version).refusal,
+        release_change("5.11.4", "5.15.16", jdbc, store_with_version).back,
+    ) == (
         "",
         "open",
     )
-    assert not jump_of("5.15.16", "6.3.1", jdbc, jdbc).refusal
-    # What a store was once told to use it must be told for ever.
-    assert '"6"' in jump_of("5.15.16", "6.3.1", told, jdbc).refusal
+    assert not release_change("5.15.16", "6.3.1", jdbc, jdbc).refusal
+    # A database store that has an OpenWire version must keep it permanently.
+    assert '"6"' in release_change("5.15.16", "6.3.1", store_with_version, jdbc).refusal
 
 
-def test_a_pure_pair_is_no_roll() -> None:
-    pure = kaha("/var/lib/activemq/data", pure=True)
-    assert "the playbook resync" in jump_of("5.5.1", "5.7.0", pure, pure).refusal
-    assert "Run the playbook migrate" in jump_of("5.5.1", "5.18.3", pure, kaha()).refusal
+def test_upgrade_refuses_pure_pair() -> None:
+    pure = kahadb_store("/var/lib/activemq/data", pure=True)
+    assert "the playbook resync" in release_change("5.5.1", "5.7.0", pure, pure).refusal
+    assert "Run the playbook migrate" in release_change("5.5.1", "5.18.3", pure, kahadb_store()).refusal
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "words"),
+    ("installed", "wanted", "texts"),
     [
         ("5.16.7", "5.17.6", ["Java 11 or later", "log4j2.properties"]),
         ("5.19.0", "6.0.0", ["Java 17 or later", "jakarta.jms", "groups.properties", "bin/setenv"]),
@@ -189,18 +196,18 @@ def test_a_pure_pair_is_no_roll() -> None:
         ("5.15.16", "5.17.6", ["5.17.6 does not support levelDB"]),
     ],
 )
-def test_what_changes_on_the_way_is_told(found: str, wanted: str, words: list[str]) -> None:
-    changes = "; ".join(jump_of(found, wanted).changes)
-    for word in words:
-        assert word in changes
+def test_changes_of_release_are_reported(installed: str, wanted: str, texts: list[str]) -> None:
+    changes = "; ".join(release_change(installed, wanted).changes)
+    for text in texts:
+        assert text in changes
 
 
-def test_nothing_but_the_patch_changes_nothing_to_look_after() -> None:
-    assert jump_of("5.18.3", "5.18.7").changes == ()
+def test_patch_release_reports_no_changes() -> None:
+    assert release_change("5.18.3", "5.18.7").changes == ()
 
 
-def test_the_standby_comes_first_then_places_change_then_the_other() -> None:
-    nodes = pair()
+def test_standby_is_upgraded_first_then_switchover_then_other_node() -> None:
+    nodes = observed_pair()
     first = step_of(nodes)
     assert (first.act, first.hosts, first.peer) == ("upgrade", (B,), A)
     nodes = (nodes[0], replace(nodes[1], release="5.18.3"))
@@ -213,117 +220,120 @@ def test_the_standby_comes_first_then_places_change_then_the_other() -> None:
     assert step_of(nodes).act == "done"
 
 
-def test_the_node_that_serves_is_upgraded_only_where_it_has_no_peer() -> None:
-    step = step_of(pair()[:1])
+def test_active_node_is_upgraded_only_without_peer() -> None:
+    step = step_of(observed_pair()[:1])
     assert (step.act, step.hosts, step.peer) == ("upgrade", (A,), None)
 
 
-def test_the_switch_says_when_it_closes_the_way_back() -> None:
-    nodes = pair("5.11.4", "5.18.3")
+def test_switch_reports_when_rollback_becomes_impossible() -> None:
+    nodes = observed_pair("5.11.4", "5.18.3")
     assert "after this step no rollback is possible" in step_of(nodes).say
-    assert "rollback" not in step_of(pair("5.17.6", "5.18.3")).say
+    assert "rollback" not in step_of(observed_pair("5.17.6", "5.18.3")).say
 
 
-def test_a_lock_that_is_won_back_again_and_again_ends_the_run() -> None:
-    nodes = pair("5.17.6", "5.18.3")
+def test_lock_reacquired_3_times_ends_run() -> None:
+    nodes = observed_pair("5.17.6", "5.18.3")
     assert step_of(nodes, {A: 2}).act == "switch"
     with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
         step_of(nodes, {A: 3})
 
 
-def test_a_node_that_stays_what_it_was_ends_the_run() -> None:
-    nodes = pair()
+def test_upgrade_without_effect_ends_run() -> None:
+    nodes = observed_pair()
     with pytest.raises(RefusalError, match=r"this run has upgraded the broker, but it still runs 5\.17\.6"):
         next_upgrade_step(nodes, stores_of(nodes), run_of(nodes, acted=[B]))
 
 
-def test_a_standby_that_is_not_there_is_waited_for_or_refused() -> None:
-    nodes = pair("5.17.6", "5.18.3")
-    coming = replace(nodes[1], state="starting")
-    assert step_of((nodes[0], coming)).act == "wait"
-    gone = replace(nodes[1], state="stopped", pid=None, release=None)
+def test_upgrade_waits_for_starting_standby_and_refuses_stopped_standby() -> None:
+    nodes = observed_pair("5.17.6", "5.18.3")
+    starting_standby = replace(nodes[1], state="starting")
+    assert step_of((nodes[0], starting_standby)).act == "wait"
+    stopped_standby = replace(nodes[1], state="stopped", pid=None, release=None)
     with pytest.raises(RefusalError, match=f"{B}: the broker is stopped"):
-        step_of((nodes[0], gone))
+        step_of((nodes[0], stopped_standby))
 
 
-def test_the_very_start_refuses_what_does_not_pass_by_itself() -> None:
-    nodes = pair()
-    said = refusal_of((nodes[0], replace(nodes[1], store_marker=None)))
-    assert said.startswith("nothing was changed:")
-    assert "has no file .activemq-fleet-pair" in said
+def test_upgrade_refuses_permanent_problem_before_first_step() -> None:
+    nodes = observed_pair()
+    refusal = refusal_of((nodes[0], replace(nodes[1], store_marker=None)))
+    assert refusal.startswith("nothing was changed:")
+    assert "has no file .activemq-fleet-pair" in refusal
 
 
-def test_a_standby_may_go_back_while_nobody_has_opened_the_store() -> None:
-    # a serves as 5.11.4 and has the store open; b was upgraded already.
-    nodes = pair("5.11.4", "6.3.1", wanted="5.11.4")
+def test_standby_may_be_downgraded_before_its_release_opened_store() -> None:
+    # Node a serves clients with 5.11.4 and has opened the store. Node b is already upgraded.
+    nodes = observed_pair("5.11.4", "6.3.1", wanted="5.11.4")
     step = step_of(nodes)
     assert (step.act, step.hosts) == ("upgrade", (B,))
 
 
-def test_once_it_was_opened_there_is_no_way_back() -> None:
-    nodes = pair("6.3.1", "5.11.4", wanted="5.11.4")
+def test_downgrade_is_refused_after_newer_release_opened_store() -> None:
+    nodes = observed_pair("6.3.1", "5.11.4", wanted="5.11.4")
     assert f"{A}: the broker runs 6.3.1 and has changed the store, which 5.11.4 therefore" in refusal_of(nodes)
 
 
-def test_a_cut_run_that_goes_on_says_that_the_way_back_is_closed_by_now() -> None:
-    nodes = pair("6.3.1", "5.11.4", wanted="6.3.1")
-    jump = upgrade_effects_by_pair(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
-    assert (jump.found, jump.back) == ("5.11.4", "closed")
-    assert jump.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
+def test_resumed_run_reports_that_rollback_is_not_possible() -> None:
+    nodes = observed_pair("6.3.1", "5.11.4", wanted="6.3.1")
+    change = upgrade_effects_by_pair(nodes, stores_of(nodes), run_of(nodes))["orders-mq01"]
+    assert (change.found, change.back) == ("5.11.4", "closed")
+    assert change.way_back.startswith("rollback is not possible, because 6.3.1 has opened the store")
 
 
 @pytest.mark.parametrize(
-    ("active", "standby", "may"),
+    ("active", "standby", "allowed"),
     [("5.11.4", "5.11.4", True), ("6.3.1", "5.11.4", False), ("6.3.1", "5.15.16", True), ("6.3.1", "5.17.6", True)],
 )
-def test_a_release_comes_back_only_to_a_store_that_it_can_read(active: str, standby: str, may: bool) -> None:
-    nodes = pair(active, standby, wanted="6.3.1")
-    assert may_roll_back(B, nodes, stores_of(nodes)) is may
+def test_rollback_is_allowed_only_if_old_release_can_read_store(active: str, standby: str, allowed: bool) -> None:
+    nodes = observed_pair(active, standby, wanted="6.3.1")
+    assert may_roll_back(B, nodes, stores_of(nodes)) is allowed
 
 
-def test_a_broker_without_a_peer_may_have_opened_its_store_itself() -> None:
-    assert not may_roll_back(A, pair("5.11.4", wanted="6.3.1")[:1], stores_of(pair()))
-    assert may_roll_back(A, pair("5.17.6", wanted="6.3.1")[:1], stores_of(pair()))
+def test_rollback_of_single_broker_requires_store_readable_by_old_release() -> None:
+    assert not may_roll_back(A, observed_pair("5.11.4", wanted="6.3.1")[:1], stores_of(observed_pair()))
+    assert may_roll_back(A, observed_pair("5.17.6", wanted="6.3.1")[:1], stores_of(observed_pair()))
 
 
-def test_two_releases_of_which_none_is_wanted_are_refused() -> None:
-    said = refusal_of(pair("5.16.7", "5.17.6", wanted="5.18.3"))
-    assert f"orders-mq01: the nodes run two releases ({A} 5.16.7, {B} 5.17.6), and neither of them is" in said
+def test_upgrade_refuses_pair_with_two_other_releases() -> None:
+    refusal = refusal_of(observed_pair("5.16.7", "5.17.6", wanted="5.18.3"))
+    assert f"orders-mq01: the nodes run two releases ({A} 5.16.7, {B} 5.17.6), and neither of them is" in refusal
 
 
-def test_a_node_whose_release_cannot_be_seen_is_refused() -> None:
-    nodes = pair()
+def test_upgrade_refuses_node_with_unknown_running_release() -> None:
+    nodes = observed_pair()
     assert f"{B}: the release that process 20 of the broker runs is not known" in refusal_of(
         (nodes[0], replace(nodes[1], release=None))
     )
 
 
-def test_a_node_that_is_just_coming_up_is_waited_for_whatever_it_runs() -> None:
+def test_upgrade_waits_for_starting_node_of_any_release() -> None:
     for active in ("5.17.6", "5.18.3"):
-        nodes = pair(active)
+        nodes = observed_pair(active)
         assert step_of((nodes[0], replace(nodes[1], state="starting", release=None))).act == "wait"
 
 
-def test_a_release_that_nobody_knows_is_refused() -> None:
-    assert "does not know (5.2.0)" in refusal_of(pair("5.2.0", "5.2.0"))
+def test_upgrade_refuses_unsupported_release() -> None:
+    assert "does not know (5.2.0)" in refusal_of(observed_pair("5.2.0", "5.2.0"))
 
 
-def test_one_node_of_a_pair_is_no_target() -> None:
-    said = refusal_of(pair(), chosen=[B])
-    assert f"orders-mq01: both nodes of a pair must run the same release, but {A} would keep its release" in said
+def test_upgrade_refuses_single_node_of_pair() -> None:
+    refusal = refusal_of(observed_pair(), chosen=[B])
+    assert f"orders-mq01: both nodes of a pair must run the same release, but {A} would keep its release" in refusal
 
 
-def test_a_pair_must_agree_on_its_release() -> None:
-    nodes = pair()
+def test_upgrade_refuses_different_activemq_release_in_pair() -> None:
+    nodes = observed_pair()
     assert "activemq_release differs within the pair" in refusal_of((nodes[0], replace(nodes[1], wanted="6.3.1")))
 
 
-def test_a_package_is_the_systems_own_business() -> None:
-    assert "the playbook upgrade does not upgrade packages" in refusal_of(pair(), install="package")
+def test_upgrade_refuses_packaged_broker() -> None:
+    assert "the playbook upgrade does not upgrade packages" in refusal_of(observed_pair(), install="package")
 
 
-def test_every_bad_pair_is_named_at_once() -> None:
-    bad = [replace(node, pair="orders-mq02", host=node.host.replace("01", "02")) for node in pair("5.2.0", "5.2.0")]
-    said = refusal_of((*pair(), *bad), then=kaha("/elsewhere"))
-    assert "orders-mq01-a: the broker stores its messages in" in said
-    assert "orders-mq02-a: the pair runs a release that this version of" in said
+def test_refusal_names_all_pairs_with_problems() -> None:
+    pair_with_unknown_release = [
+        replace(node, pair="orders-mq02", host=node.host.replace("01", "02"))
+        for node in observed_pair("5.2.0", "5.2.0")
+    ]
+    refusal = refusal_of((*observed_pair(), *pair_with_unknown_release), then=kahadb_store("/elsewhere"))
+    assert "orders-mq01-a: the broker stores its messages in" in refusal
+    assert "orders-mq02-a: the pair runs a release that this version of" in refusal

@@ -16,7 +16,7 @@ from tests.xsds import small_xsd
 
 @pytest.fixture
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a bundle with a schema of 5.18.3, in the place of the wheel's; there are no Maven and no cache."""
+    """Replace the bundle of the wheel by one with a schema of 5.18.3, without Maven and cache, and return its path."""
     path = tmp_path / "schemas.zip"
     write_bundle({"5.18.3.xsd": small_xsd()}, path)
     monkeypatch.setattr(_schemas.packaged_schema_bytes, "__defaults__", (path,))
@@ -25,7 +25,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_schema_of_the_wheel_needs_no_maven(bundle: Path) -> None:
+def test_schema_of_wheel_requires_no_maven(bundle: Path) -> None:
     lines: list[str] = []
 
     path = fetch_schema_to_cache(Release.of("5.18.3"), progress=lines.append)
@@ -42,13 +42,13 @@ def test_fetch_takes_several_releases(bundle: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.count("schema of ") == 2
 
 
-def test_file_of_one_release_is_refused_for_two(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_file_of_single_release_is_rejected_for_two_releases(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "fetch", "5.18.3", "6.3.1", "--from", str(bundle)]) == 2
 
     assert "is the file of a single release: name only one RELEASE" in capsys.readouterr().err
 
 
-def test_bundle_has_a_license_notice_and_no_date(tmp_path: Path) -> None:
+def test_bundle_has_license_notice_and_no_date(tmp_path: Path) -> None:
     write_bundle({"5.18.3.xsd": b"<a/>"}, tmp_path / "one.zip")
     write_bundle({"5.18.3.xsd": b"<a/>"}, tmp_path / "two.zip")
 

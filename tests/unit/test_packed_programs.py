@@ -1,4 +1,4 @@
-"""The programs that are installed on hosts as one file hold every module that they import."""
+"""Programs that are installed on hosts as a single file contain all modules that they import."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from activemq_fleet.node.watchdog import program as watchdog
 
 NODE = Path(__file__).resolve().parents[2] / "plugins/module_utils/node"
 PYTHON = getattr(sys, "_base_executable", sys.executable)
-"""The interpreter of no virtual environment, so that this project cannot be imported from anywhere else."""
+"""The interpreter outside virtual environments, which cannot import this project from another directory."""
 
 
 @pytest.mark.parametrize("program", [guard.guard_program, watchdog.watchdog_program])
-def test_a_packed_program_starts_where_nothing_else_is_installed(
-    program: Callable[[str], bytes], tmp_path: Path
-) -> None:
+def test_packed_program_starts_without_installed_packages(program: Callable[[str], bytes], tmp_path: Path) -> None:
     path = tmp_path / "program"
     path.write_bytes(program(PYTHON))
     path.chmod(0o700)
-    done = subprocess.run([str(path), "--help"], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--" in done.stdout
+    completed = subprocess.run(
+        [str(path), "--help"], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert "--" in completed.stdout
 
 
 def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) -> None:
@@ -41,20 +41,20 @@ def test_program_contains_module_that_main_module_newly_imports(tmp_path: Path) 
             "\nfrom ..process import added_module\n\n\ndef main() -> None:\n    print(repr(added_module.ERROR))\n"
         )
     path = tmp_path / "program"
-    path.write_bytes(_packed_below(tmp_path))
+    path.write_bytes(_packed_guard_program(tmp_path))
     path.chmod(0o700)
     shutil.rmtree(tmp_path / "node")
-    ran = subprocess.run([str(path)], capture_output=True, text=True, timeout=60, check=False)
-    assert ran.stderr == ""
-    assert ran.stdout == "NodeError('added')\n"
+    completed = subprocess.run([str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert completed.stderr == ""
+    assert completed.stdout == "NodeError('added')\n"
 
 
-def test_program_is_the_same_whatever_package_node_is_in(tmp_path: Path) -> None:
+def test_program_is_independent_of_package_of_node(tmp_path: Path) -> None:
     shutil.copytree(NODE, tmp_path / "node", ignore=shutil.ignore_patterns("__pycache__"))
-    assert _packed_below(tmp_path) == guard.guard_program(PYTHON)
+    assert _packed_guard_program(tmp_path) == guard.guard_program(PYTHON)
 
 
-def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> None:
+def test_install_replaces_guard_of_earlier_version_once(tmp_path: Path) -> None:
     path = tmp_path / "activemq-guard"
     with zipfile.ZipFile(path, "w") as earlier:
         package = "ansible_collections.activemq.fleet.plugins.module_utils.fence"
@@ -65,7 +65,7 @@ def test_install_replaces_guard_of_an_earlier_version_once(tmp_path: Path) -> No
     assert not guard.install_executable(str(path), content)
 
 
-def _packed_below(directory: Path) -> bytes:
+def _packed_guard_program(directory: Path) -> bytes:
     code = (
         f"import sys; sys.path.insert(0, {str(directory)!r}); from node.fence.program import guard_program\n"
         f"sys.stdout.buffer.write(guard_program({PYTHON!r}))"

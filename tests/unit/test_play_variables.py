@@ -1,4 +1,4 @@
-"""Facts, a fact cache and results of tasks configure nothing: only the inventory and extra variables do."""
+"""Only the inventory and extra variables configure a fleet, not facts, a fact cache, or results of tasks."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def place(tmp_path: Path) -> Place:
     return make_place(tmp_path)
 
 
-def one_line(text: str) -> str:
+def single_line(text: str) -> str:
     return re.sub(r"\s+", " ", text.replace("\\n", " "))
 
 
 class FactAttack(NamedTuple):
-    """What came of a play that gathers facts from a hostile host, compiles, and runs the agent's role."""
+    """The outcome of a play that gathers facts from a hostile host, compiles, and runs the agent's role."""
 
     edits: int
     exit_status: int
@@ -83,25 +83,25 @@ def fact_attack(tmp_path_factory: pytest.TempPathFactory) -> FactAttack:
     (place.root / "play.yml").write_text(yaml.safe_dump(plays))
     process = place.start(str(place.root / "play.yml"))
     printed, _ = process.communicate(timeout=500)
-    return FactAttack(python.edits_made(), process.returncode, one_line(printed), evaluated, copied)
+    return FactAttack(python.edits_made(), process.returncode, single_line(printed), evaluated, copied)
 
 
 def test_compile_refuses_gathered_facts_with_names_of_variables(fact_attack: FactAttack) -> None:
-    """Attack p13: a fact of one host would widen what the broker of another host allows."""
+    """In attack p13, a fact of a host grants more access to the broker of another host."""
     assert fact_attack.edits == 1, fact_attack.printed
     assert fact_attack.exit_status == 2, fact_attack.printed
     assert f"{ATTACKER}: activemq_agent_topics is a fact of the host" in fact_attack.printed
 
 
-def test_agent_role_copies_no_directory_named_by_a_fact(fact_attack: FactAttack) -> None:
-    """Attack p13b: the host would get the files of a directory of the controller."""
+def test_agent_role_copies_no_directory_named_by_fact(fact_attack: FactAttack) -> None:
+    """In attack p13b, a host receives the files of a directory of the controller."""
     assert fact_attack.edits == 1, fact_attack.printed
     assert not fact_attack.copied.exists()
     assert f"{ATTACKER}: activemq_agent_handlers_source is a fact of the host" in fact_attack.printed
 
 
 def test_templates_in_facts_are_not_evaluated(fact_attack: FactAttack) -> None:
-    """Attack p13c."""
+    """Attack p13c uses a fact that contains a template."""
     assert fact_attack.edits == 1, fact_attack.printed
     assert not fact_attack.evaluated.exists()
 
@@ -118,11 +118,11 @@ def test_variables_that_tasks_set_are_refused(tmp_path: Path, set_variable: str)
         raise_for_variables_set_at_runtime(hostvars)
 
 
-def test_a_host_cannot_choose_where_status_writes(place: Place) -> None:
-    """A fact that a module of the playbook itself returns would name a file of the controller."""
-    stolen = place.root / "overwritten.json"
+def test_host_cannot_choose_path_that_status_writes(place: Place) -> None:
+    """In this attack, a fact that a module of the playbook returns names a file of the controller."""
+    controller_file = place.root / "overwritten.json"
     python = HostilePython.with_results(
-        place.root / "hostile", "broker", {"ansible_facts": {"activemq_status_to": str(stolen)}}
+        place.root / "hostile", "broker", {"ansible_facts": {"activemq_status_to": str(controller_file)}}
     )
     place.lay(A, B)
     inventory = yaml.safe_load((place.root / "hosts.yml").read_text())
@@ -132,9 +132,9 @@ def test_a_host_cannot_choose_where_status_writes(place: Place) -> None:
     _, printed = place.play("status")
 
     assert python.edits_made() == 1, printed
-    assert not stolen.exists(), printed
+    assert not controller_file.exists(), printed
     assert f"{A}" in printed
-    assert "activemq_status_to is a fact of the host" in one_line(printed)
+    assert "activemq_status_to is a fact of the host" in single_line(printed)
 
 
 def test_check_refuses_cached_facts_with_names_of_variables(place: Place) -> None:
@@ -149,7 +149,7 @@ def test_check_refuses_cached_facts_with_names_of_variables(place: Place) -> Non
         "ACTIVEMQ_FLEET_CACHE": str(place.root / "cache"),
     }
 
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", "check", "-i", str(place.root / "hosts.yml")],
         env=environment,
         cwd=place.root,
@@ -159,9 +159,9 @@ def test_check_refuses_cached_facts_with_names_of_variables(place: Place) -> Non
         check=False,
     )
 
-    assert done.returncode == 2, done.stdout
-    assert f"{A}: activemq_waivers is a fact of the host" in one_line(done.stdout)
-    assert "--flush-cache" in done.stdout
+    assert completed.returncode == 2, completed.stdout
+    assert f"{A}: activemq_waivers is a fact of the host" in single_line(completed.stdout)
+    assert "--flush-cache" in completed.stdout
 
 
 def hosts_of(tmp_path: Path, variables: Mapping[str, object]) -> tuple[VariableManager, HostVars, dict[str, list[str]]]:
@@ -172,7 +172,7 @@ def hosts_of(tmp_path: Path, variables: Mapping[str, object]) -> tuple[VariableM
     return manager, HostVars(inventory, manager, loader), inventory.get_groups_dict()
 
 
-def test_a_fact_outranks_no_variable_that_a_template_refers_to(tmp_path: Path) -> None:
+def test_variable_of_template_has_precedence_over_fact(tmp_path: Path) -> None:
     variables = {
         "site_release": "5.18.3",
         "activemq_release": "{{ site_release }}",
@@ -188,7 +188,7 @@ def test_a_fact_outranks_no_variable_that_a_template_refers_to(tmp_path: Path) -
     assert (settings["activemq_release"], settings["activemq_x_of_other"]) == ("5.18.3", "5.18.3")
 
 
-def test_a_template_may_refer_to_facts_and_results(tmp_path: Path) -> None:
+def test_template_may_refer_to_facts_and_results(tmp_path: Path) -> None:
     variables = {
         "activemq_heap": "{{ ansible_facts.memory }}m",
         "activemq_x_result": "{{ measured.stdout }}",
@@ -205,7 +205,7 @@ def test_a_template_may_refer_to_facts_and_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["activemq_waivers", "activemq_unheard_of", "__activemq_site"])
-def test_every_fact_of_such_a_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_fact_with_name_of_project_variable_is_refused(tmp_path: Path, name: str) -> None:
     manager, hostvars, _ = hosts_of(tmp_path, {})
     manager.set_host_facts(PLAIN, {name: trust_as_template("{{ 1 }}")})
 

@@ -1,4 +1,4 @@
-"""The state of a broker, from its process, its log and its connectors."""
+"""The state of a broker, derived from its process, its log and its connectors."""
 
 from __future__ import annotations
 
@@ -41,83 +41,83 @@ REFUSES = probe.ProbeAnswer(False, None, "the port refuses connections, because 
 SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
 
-def record(message: str, when: str = "2026-11-21 05:22:44") -> str:
-    return f"{when},001 | INFO  | {message} | {logger_of(message)} | main\n"
+def record(message: str, timestamp: str = "2026-11-21 05:22:44") -> str:
+    return f"{timestamp},001 | INFO  | {message} | {logger_of(message)} | main\n"
 
 
 LOCKED = (
     "Database /srv/x/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired"
 )
-BEGIN = "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]"
+FIRST_RECORD = "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]"
 STARTS = {
     "a modern standby": [
-        BEGIN,
+        FIRST_RECORD,
         LOCKED,
     ],
     "an old standby": [
-        BEGIN,
+        FIRST_RECORD,
         "Database /srv/x/lock is locked... waiting 1 seconds for the database to be unlocked. Reason: java.io.X",
     ],
     "a standby that took over": [
-        BEGIN,
+        FIRST_RECORD,
         LOCKED,
         "KahaDB is version 6",
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is starting",
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
     ],
     "an old broker": [
-        BEGIN,
+        FIRST_RECORD,
         "ActiveMQ 5.5.1 JMS Message Broker (x) is starting",
         "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
     ],
-    "a lease that waits": [BEGIN, "mq01-b attempting to acquire exclusive lease to become the master"],
-    "a lease that is got": [
-        BEGIN,
+    "a lease that waits": [FIRST_RECORD, "mq01-b attempting to acquire exclusive lease to become the master"],
+    "a lease that is acquired": [
+        FIRST_RECORD,
         "mq01-b attempting to acquire exclusive lease to become the Master broker",
         "mq01-b, becoming master with lease expiry Sat Nov 21 05:00:00 UTC 2026 on dataSource: x",
     ],
-    "a database lock": [BEGIN, "Attempting to acquire the exclusive lock to become the Master broker"],
-    "a database lock that is got": [
-        BEGIN,
+    "a database lock": [FIRST_RECORD, "Attempting to acquire the exclusive lock to become the Master broker"],
+    "a database lock that is acquired": [
+        FIRST_RECORD,
         "Attempting to acquire the exclusive lock to become the Master broker",
         "Becoming the master on dataSource: x",
     ],
     "a pure slave": [
-        BEGIN,
+        FIRST_RECORD,
         "ActiveMQ 5.5.1 JMS Message Broker (x) is starting",
         "Starting a slave connection between vm://x#0 and nio://y:61618",
         "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
         "Slave connection between vm://x#0 and nio://y:61618 has been established.",
     ],
     "a pure slave that took over": [
-        BEGIN,
+        FIRST_RECORD,
         "Starting a slave connection between vm://x#0 and nio://y:61618",
         "ActiveMQ JMS Message Broker (x, ID:h-1-2-0:1) started",
         "Master Failed - starting all connectors",
     ],
-    "a pure master that waits": [BEGIN, "ActiveMQ 5.5.1 JMS Message Broker (x) is starting"],
+    "a pure master that waits": [FIRST_RECORD, "ActiveMQ 5.5.1 JMS Message Broker (x) is starting"],
     "a master that lost its lock": [
-        BEGIN,
+        FIRST_RECORD,
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
         "x, no longer able to keep the exclusive lock so giving up being a master",
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutting down",
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutdown",
     ],
     "a master that came back as standby": [
-        BEGIN,
+        FIRST_RECORD,
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started",
         "Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) is shutdown",
-        BEGIN,
+        FIRST_RECORD,
         LOCKED,
     ],
-    "a file that is wrong": ["Failed to load: URL [file:activemq.xml], reason: nope"],
-    "a start that failed": [BEGIN, "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1)"],
+    "an invalid configuration file": ["Failed to load: URL [file:activemq.xml], reason: nope"],
+    "a start that failed": [FIRST_RECORD, "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1)"],
     "a start that failed for a reason of two lines": [
-        BEGIN,
+        FIRST_RECORD,
         "Failed to start Apache ActiveMQ (x, ID:h-1-2-0:1). Reason: java.io.IOException: first\nand second",
     ],
-    "a standby that opens its store": [BEGIN, LOCKED, "Starting KahaDBStore"],
-    "a standby whose other store is open": [BEGIN, LOCKED, "Persistence Adapter successfully started"],
+    "a standby that opens its store": [FIRST_RECORD, LOCKED, "Starting KahaDBStore"],
+    "a standby whose other store is open": [FIRST_RECORD, LOCKED, "Persistence Adapter successfully started"],
 }
 PHASES = {
     "a modern standby": "waiting",
@@ -125,15 +125,15 @@ PHASES = {
     "a standby that took over": "started",
     "an old broker": "started",
     "a lease that waits": "waiting",
-    "a lease that is got": "starting",
+    "a lease that is acquired": "starting",
     "a database lock": "waiting",
-    "a database lock that is got": "starting",
+    "a database lock that is acquired": "starting",
     "a pure slave": "attached",
     "a pure slave that took over": "started",
     "a pure master that waits": "starting",
     "a master that lost its lock": "stopped",
     "a master that came back as standby": "waiting",
-    "a file that is wrong": "failed",
+    "an invalid configuration file": "failed",
     "a start that failed": "failed",
     "a start that failed for a reason of two lines": "failed",
     "a standby that opens its store": "starting",
@@ -142,24 +142,24 @@ PHASES = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_phase_is_the_last_one_that_the_log_shows(name: str) -> None:
+def test_phase_is_last_phase_in_log(name: str) -> None:
     lines = "".join(map(record, STARTS[name])).split("\n")
     phase = broker_log.phase_after_records(broker_log.parse_records(lines))
     assert phase.name == PHASES[name]
     assert phase.message in STARTS[name]
 
 
-def test_what_a_log_says_of_an_earlier_process_counts_for_nothing(tmp_path: Path) -> None:
+def test_phase_ignores_records_of_earlier_process(tmp_path: Path) -> None:
     now = time.time()
     before, after = (time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now + shift)) for shift in (-60, 1))
     log = record("Apache ActiveMQ 5.18.3 (x, ID:h-1-2-0:1) started", before)
     (tmp_path / "activemq.log").write_text(log)
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "unknown"
-    (tmp_path / "activemq.log").write_text(log + record(BEGIN, after))
+    (tmp_path / "activemq.log").write_text(log + record(FIRST_RECORD, after))
     assert broker_log.read_broker_phase(str(tmp_path), now).name == "starting"
 
 
-def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: Path) -> None:
+def test_log_that_rolled_during_start_is_read_across_files(tmp_path: Path) -> None:
     (tmp_path / "activemq.log.1").write_text(
         record(STARTS["a modern standby"][0]) + record(STARTS["a modern standby"][1])
     )
@@ -167,7 +167,7 @@ def test_a_log_that_rolled_during_the_start_is_read_across_the_files(tmp_path: P
     assert broker_log.read_broker_phase(str(tmp_path), 0).name == "waiting"
 
 
-def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
+def test_last_error_contains_its_root_cause(tmp_path: Path) -> None:
     lines = [
         record("fine").replace("INFO ", "ERROR"),
         record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR"),
@@ -181,14 +181,14 @@ def test_the_last_error_is_told_with_its_root_cause(tmp_path: Path) -> None:
     assert broker_log.last_logged_error(str(tmp_path), time.time() + 3600) == ""
 
 
-def test_last_error_has_no_root_cause_of_a_later_warning(tmp_path: Path) -> None:
+def test_last_error_has_no_root_cause_of_later_warning(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     warning = record("Transport Connection failed").replace("INFO ", "WARN ")
     (tmp_path / "activemq.log").write_text(f"{error}{warning}java.io.EOFException\nCaused by: a.Client: gone\n")
     assert broker_log.last_logged_error(str(tmp_path)) == "Failed to load: URL [x], reason: bean y"
 
 
-def test_last_error_is_not_about_the_connection_of_a_client(tmp_path: Path) -> None:
+def test_last_error_ignores_connection_of_client(tmp_path: Path) -> None:
     error = record("Failed to load: URL [x], reason: bean y").replace("INFO ", "ERROR")
     client = record("Could not accept connection from tcp://10.0.0.9:1: no TLS").replace("INFO ", "ERROR")
     (tmp_path / "activemq.log").write_text(f"{error}{client}")
@@ -203,16 +203,16 @@ def test_last_error_is_not_about_the_connection_of_a_client(tmp_path: Path) -> N
         ({"ActiveState": "activating", "SubState": "start-pre"}, 1240),
     ],
 )
-def test_errors_count_from_the_last_start_of_the_unit(unit: dict[str, str], since: int) -> None:
+def test_errors_count_from_last_start_of_unit(unit: dict[str, str], since: int) -> None:
     assert state._last_start({**unit, "ConditionTimestampMonotonic": "300000000"}, 1000) == since
 
 
-def test_errors_count_at_all_times_where_no_start_of_the_unit_is_known() -> None:
+def test_errors_count_at_any_time_if_start_of_unit_is_unknown() -> None:
     assert state._last_start({}, 1000) == 0
     assert state._last_start({"ConditionTimestampMonotonic": "0"}, 1000) == 0
 
 
-def test_a_long_message_does_not_hide_its_root_cause(tmp_path: Path) -> None:
+def test_long_error_is_shortened_and_keeps_root_cause(tmp_path: Path) -> None:
     long = "Failed to load: URL [x], reason: " + "nested exception is y; " * 60
     stack = "java.lang.RuntimeException: z\n\tat a.b(C.java)\nCaused by: java.net.BindException: Address in use\n"
     (tmp_path / "activemq.log").write_text(record(long).replace("INFO ", "ERROR") + stack + "\t... 20 more\n")
@@ -239,7 +239,7 @@ STACK = [
 
 
 @pytest.mark.parametrize(
-    ("printed", "told"),
+    ("printed", "expected"),
     [
         (STACK, f"{STACK[0]}: java.io.IOException: keystore password was incorrect"),
         (STACK[3:], "java.io.IOException: keystore password was incorrect"),
@@ -257,8 +257,8 @@ STACK = [
         ([], ""),
     ],
 )  # fmt: skip
-def test_what_was_printed_is_told_by_its_deepest_cause_and_no_count_of_frames(printed: list[str], told: str) -> None:
-    assert broker_log.find_error_in_output(printed) == told
+def test_error_in_output_is_deepest_cause_without_count_of_frames(printed: list[str], expected: str) -> None:
+    assert broker_log.find_error_in_output(printed) == expected
 
 
 RESULT = {
@@ -271,7 +271,7 @@ RESULT = {
     "unit": {"Id": "activemq.service"},
     "message_returned": None,
 }
-HOLDS_BACK = {
+UNHEALTHY = {
     "state": "unhealthy",
     "message_returned": False,
     "error": "",
@@ -282,7 +282,7 @@ HOLDS_BACK = {
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("changes", "expected"),
     [
         ({}, "the broker is stopped: a.B: c (check /b/data/activemq.log and journalctl -u activemq.service)"),
         ({"error": "", "unit": None}, "the broker is stopped: no process runs (check /b/data/activemq.log)"),
@@ -290,21 +290,21 @@ HOLDS_BACK = {
         ({"state": "standby", "pid": 8}, "the broker runs 5.18.3 instead of 6.3.1"),
         ({"state": "standby", "pid": 8, "release": None}, "the broker runs an unknown release instead of 6.3.1"),
         ({"state": "standby", "pid": 8, "release": "6.3.1"}, ""),
-        (HOLDS_BACK, "the broker is unhealthy: it greets (check /b/data"),
+        (UNHEALTHY, "the broker is unhealthy: it greets (check /b/data"),
     ],
 )
-def test_what_was_waited_for_in_vain_is_one_line(more: dict[str, object], told: str) -> None:
-    said = state.unmet_expectation({**RESULT, **more}, ["active", "standby"], 7, "6.3.1")
-    assert said.startswith(told)
-    assert bool(said) == bool(told)
+def test_unmet_expectation_is_described_with_state_and_cause(changes: dict[str, object], expected: str) -> None:
+    message = state.unmet_expectation({**RESULT, **changes}, ["active", "standby"], 7, "6.3.1")
+    assert message.startswith(expected)
+    assert bool(message) == bool(expected)
 
 
-def test_a_broker_that_holds_messages_back_may_stay_where_a_hung_one_may() -> None:
-    assert state.unmet_expectation({**RESULT, **HOLDS_BACK}, ["active", "hung"], None, None) == ""
+def test_unhealthy_broker_is_accepted_where_hung_broker_is() -> None:
+    assert state.unmet_expectation({**RESULT, **UNHEALTHY}, ["active", "hung"], None, None) == ""
 
 
 @pytest.mark.parametrize(
-    ("unit", "said"),
+    ("unit", "expected"),
     [
         ({"Result": "success", "NRestarts": "0", "SubState": "dead"}, ""),
         (
@@ -319,8 +319,8 @@ def test_a_broker_that_holds_messages_back_may_stay_where_a_hung_one_may() -> No
         ),
     ],
 )
-def test_the_end_of_a_broker_is_told_unless_it_was_stopped_in_order(unit: dict[str, str], said: str) -> None:
-    assert state._ending(unit, "no such option") == said
+def test_end_of_broker_is_described_unless_it_stopped_normally(unit: dict[str, str], expected: str) -> None:
+    assert state._ending(unit, "no such option") == expected
 
 
 def units(*restarts: int, active: str = "activating") -> list[dict[str, str]]:
@@ -336,7 +336,7 @@ def units(*restarts: int, active: str = "activating") -> list[dict[str, str]]:
         (*units(0, 0, active="inactive"), False),
     ],
 )
-def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
+def test_wait_ends_for_broker_that_systemd_restarts_repeatedly(
     first: dict[str, str], now: dict[str, str], hopeless: bool
 ) -> None:
     assert state._is_hopeless({"unit": first}, {"unit": now, "state": "stopped"}) is hopeless
@@ -344,15 +344,15 @@ def test_a_broker_that_systemd_starts_in_vain_is_not_waited_for(
     assert not state._is_hopeless({"unit": None}, {"unit": None, "state": "stopped"})
 
 
-def test_no_log_is_no_evidence(tmp_path: Path) -> None:
+def test_phase_without_log_is_unknown(tmp_path: Path) -> None:
     assert broker_log.read_broker_phase(str(tmp_path), 0) == UNKNOWN
 
 
 @contextmanager
-def server(*replies: bytes) -> Iterator[tuple[str, int]]:
-    """Answers the Nth thing it is sent with the Nth reply, then says no more.
+def scripted_server(*replies: bytes) -> Iterator[tuple[str, int]]:
+    """Accept one connection, answer its Nth message with the Nth reply, then send nothing.
 
-    OpenWire greets unasked. The token that the last thing sent ended with stands in for ``%s``.
+    An OpenWire greeting is sent without a message. In a reply, the last 16 bytes of the message replace ``%s``.
     """
     listener = socket.create_server(("127.0.0.1", 0))
 
@@ -422,10 +422,10 @@ PUBLISHED = b"\x30\x28" + struct.pack(">H", 20) + b"activemq/fleet/probe" + b"%s
         ("mqtt", (CONNACK, SUBACK), False, False, "sends no data for 0.5 s"),
     ],
 )
-def test_a_connector_is_asked_in_its_own_protocol(
+def test_connector_is_probed_in_its_protocol(
     scheme: str, replies: tuple[bytes, ...], answered: bool, returned: bool | None, detail: str
 ) -> None:
-    with server(*replies) as address:
+    with scripted_server(*replies) as address:
         patience = 0.5 if "sends no data" in detail else 60
         answer = probe.probe_connector(scheme, address, Login("probe", "made-up"), timeout=patience)
     assert (answer.answered, answer.returned) == (answered, returned)
@@ -435,7 +435,7 @@ def test_a_connector_is_asked_in_its_own_protocol(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("scheme", ["nio+ssl", "mqtt+nio+ssl", "stomp+ssl"])
-def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_alone(
+def test_tls_rejection_counts_as_answer_if_client_certificate_is_required(
     scheme: str, version: ssl.TLSVersion, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
@@ -455,14 +455,14 @@ def test_a_connector_that_refuses_clients_without_a_certificate_answers_by_tls_a
     assert not answer_without_notice.answered
 
 
-def test_a_port_that_closes_before_any_handshake_has_not_answered() -> None:
+def test_port_that_closes_before_tls_handshake_has_not_answered() -> None:
     with tls_server(None) as port:
         answer = probe.probe_connector("nio+ssl", ("127.0.0.1", port), Login(), requires_client_certificate=True)
 
     assert not answer.answered
 
 
-def test_a_closed_port_refuses(unused_port: int) -> None:
+def test_closed_port_refuses_probe(unused_port: int) -> None:
     assert probe.probe_connector("stomp", ("127.0.0.1", unused_port), Login()) == REFUSES
 
 
@@ -472,7 +472,7 @@ def unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def lay(base: Path, **variables: object) -> broker_configuration.DeployedBrokerSettings:
+def deploy_configuration(base: Path, **variables: object) -> broker_configuration.DeployedBrokerSettings:
     broker = fleet("orders-mq01", **variables).broker("orders-mq01-a.example.com")
     for path, content in render_broker(broker, reveal=True).items():
         target = base / "versions" / "v" / path
@@ -481,46 +481,48 @@ def lay(base: Path, **variables: object) -> broker_configuration.DeployedBrokerS
     return broker_configuration.read_deployed_configuration(ConfigurationPaths(str(base)), "v")
 
 
-def test_a_connector_that_refuses_clients_without_a_certificate_is_known(tmp_path: Path) -> None:
+def test_required_client_certificate_is_read_from_deployed_files(tmp_path: Path) -> None:
     tls = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
 
-    found = lay(tmp_path, tls={**tls, "client_auth": True})
+    settings = deploy_configuration(tmp_path, tls={**tls, "client_auth": True})
 
-    assert all(listener.requires_client_certificate for listener in found.listeners)
+    assert all(listener.requires_client_certificate for listener in settings.listeners)
 
 
-def test_connectors_account_and_store_are_read_from_the_deployed_files(tmp_path: Path) -> None:
-    found = lay(tmp_path, network_password="p=a\\s #1:ö", bind="127.0.0.9")
-    assert [(listener.name, listener.scheme, listener.address) for listener in found.listeners] == [
+def test_connectors_account_and_store_are_read_from_deployed_files(tmp_path: Path) -> None:
+    settings = deploy_configuration(tmp_path, network_password="p=a\\s #1:ö", bind="127.0.0.9")
+    assert [(listener.name, listener.scheme, listener.address) for listener in settings.listeners] == [
         ("openwire", "nio", ("127.0.0.9", 61616)),
         ("stomp", "stomp+nio", ("127.0.0.9", 61613)),
         ("mqtt", "mqtt+nio", ("127.0.0.9", 1883)),
     ]
-    assert not any(listener.requires_client_certificate for listener in found.listeners)
-    assert found.login == Login("net", "p=a\\s #1:ö")
-    assert found.store == "/srv/activemq/orders-mq01"
-    assert not found.pure
-    assert "p=a" not in repr(found)
+    assert not any(listener.requires_client_certificate for listener in settings.listeners)
+    assert settings.login == Login("net", "p=a\\s #1:ö")
+    assert settings.store == "/srv/activemq/orders-mq01"
+    assert not settings.pure
+    assert "p=a" not in repr(settings)
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.2.7", "6.3.1"])
-def test_address_of_the_console_is_read_from_the_deployed_files(tmp_path: Path, release: str) -> None:
-    found = lay(tmp_path, release=release, console_bind="127.0.0.7", console_port=8170, port_offset=10)
-    assert found.consoles == (("127.0.0.7", 8180),)
-    assert lay(tmp_path / "none", release=release, console=False).consoles == ()
+def test_address_of_console_is_read_from_deployed_files(tmp_path: Path, release: str) -> None:
+    settings = deploy_configuration(
+        tmp_path, release=release, console_bind="127.0.0.7", console_port=8170, port_offset=10
+    )
+    assert settings.consoles == (("127.0.0.7", 8180),)
+    assert deploy_configuration(tmp_path / "none", release=release, console=False).consoles == ()
 
 
-def test_a_broker_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path) -> None:
-    assert {listener.address[0] for listener in lay(tmp_path).listeners} == {"127.0.0.1"}
+def test_broker_that_listens_on_all_addresses_is_probed_on_loopback(tmp_path: Path) -> None:
+    assert {listener.address[0] for listener in deploy_configuration(tmp_path).listeners} == {"127.0.0.1"}
 
 
-def test_a_pure_broker_is_known_by_its_files(tmp_path: Path) -> None:
-    found = lay(tmp_path, ha="pure", release="5.5.1")
-    assert found.pure
-    assert found.store == "/var/lib/activemq/activemq/data/kahadb"
+def test_pure_broker_is_identified_by_its_files(tmp_path: Path) -> None:
+    settings = deploy_configuration(tmp_path, ha="pure", release="5.5.1")
+    assert settings.pure
+    assert settings.store == "/var/lib/activemq/activemq/data/kahadb"
 
 
-def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Path) -> None:
+def test_store_path_resolves_property_of_data_directory(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     xml = '<beans><broker><kahaDB directory="${activemq.data}/kahadb"/></broker></beans>'
     (tmp_path / "conf" / "activemq.xml").write_text(xml)
@@ -530,7 +532,7 @@ def test_a_store_below_the_data_directory_is_found_by_its_property(tmp_path: Pat
     )
 
 
-def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
+def test_store_with_journal_counts_as_used(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     assert not broker_configuration.was_store_ever_used(str(tmp_path))
     assert not broker_configuration.was_store_ever_used(str(tmp_path / "none"))
@@ -539,7 +541,7 @@ def test_a_store_is_used_once_it_has_a_journal(tmp_path: Path) -> None:
 
 
 @contextmanager
-def running(base: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def running_process(base: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     (base / "data").mkdir(exist_ok=True)
     with (base / "data/activemq.log").open("w") as log:
         command = [sys.executable, "-c", "import time; time.sleep(60)", *arguments]
@@ -551,15 +553,15 @@ def running(base: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def eventually(look: Callable[[], Process | None]) -> Process | None:
-    wait_until(lambda: look() is not None, "the process is found", pause=0.02)
-    return look()
+def wait_for_process(find_process: Callable[[], Process | None]) -> Process | None:
+    wait_until(lambda: find_process() is not None, "the process is found", pause=0.02)
+    return find_process()
 
 
-def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Path) -> None:
+def test_process_is_identified_by_account_files_and_command_line(tmp_path: Path) -> None:
     before, started_after = seconds_since_boot(), time.time()
-    with running(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
-        broker_process = eventually(lambda: find_broker_process(str(tmp_path)))
+    with running_process(tmp_path, f"-Dactivemq.base={tmp_path}", "start") as process:
+        broker_process = wait_for_process(lambda: find_broker_process(str(tmp_path)))
         assert broker_process is not None
         assert broker_process.pid == process.pid
         assert before - 0.1 <= broker_process.started <= seconds_since_boot()
@@ -567,28 +569,34 @@ def test_the_process_is_found_by_its_account_files_and_command_line(tmp_path: Pa
     assert find_broker_process(str(tmp_path)) is None
 
 
-def test_neither_another_instance_nor_a_control_command_is_taken_for_the_broker(tmp_path: Path) -> None:
+def test_other_instance_and_control_command_are_not_identified_as_broker(tmp_path: Path) -> None:
     second, control = f"-Dactivemq.base={tmp_path}/second", f"-Dactivemq.base={tmp_path}"
-    with running(tmp_path, second, "start"), running(tmp_path, control, "stop"):
+    with running_process(tmp_path, second, "start"), running_process(tmp_path, control, "stop"):
         time.sleep(0.1)
         assert find_broker_process(str(tmp_path)) is None
 
 
-def test_a_host_without_a_configuration_has_a_stopped_broker(tmp_path: Path) -> None:
-    found = state.gather_broker_state(str(tmp_path), None)
-    assert (found["state"], found["version"], found["restart_required"]) == ("stopped", None, False)
+def test_broker_of_host_without_configuration_is_stopped(tmp_path: Path) -> None:
+    broker_state = state.gather_broker_state(str(tmp_path), None)
+    assert (broker_state["state"], broker_state["version"], broker_state["restart_required"]) == (
+        "stopped",
+        None,
+        False,
+    )
 
 
-def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
-    found = within(PATIENCE, lambda: state.gather_broker_state(str(tmp_path), None, wait=0.2, wanted=("active",)))
-    assert found["state"] == "stopped"
+def test_wait_for_state_ends_after_timeout(tmp_path: Path) -> None:
+    broker_state = within(
+        PATIENCE, lambda: state.gather_broker_state(str(tmp_path), None, wait=0.2, wanted=("active",))
+    )
+    assert broker_state["state"] == "stopped"
     assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
-    ("looks", "settled", "complaint"),
+    ("observations", "settled", "message"),
     [
-        # A bean after <broker> fails, and systemd gives the broker up: the broker of crash-loop-late-bean.
+        # A bean after <broker> fails, and systemd stops the restarts of the broker, as in crash-loop-late-bean.
         ([("active", 7, True), ("active", 7, True), ("stopped", None, None)], None, "the broker is stopped: bad bean"),
         ([("active", 7, True), ("active", 7, False)], True, ""),
         ([("active", 7, True), ("active", 8, True), ("active", 8, False)], True, ""),
@@ -600,66 +608,66 @@ def test_waiting_ends_when_the_time_is_over(tmp_path: Path) -> None:
 def test_broker_is_ready_only_when_its_configuration_is_loaded_crash_loop_late_bean(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-    looks: list[tuple[str, int | None, bool | None]],
+    observations: list[tuple[str, int | None, bool | None]],
     settled: bool | None,
-    complaint: str,
+    message: str,
 ) -> None:
-    """A second a look, 30 s to wait; a look is the state, the pid, and whether a thread dump shows the loading."""
-    left, now = list(looks), [0.0]
+    """The wait lasts 30 s, and an observation takes 1 s: state, pid, and whether a thread dump shows the loading."""
+    remaining, now = list(observations), [0.0]
 
-    def look_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]], object]:
-        name, pid, _loading = current = left.pop(0)
+    def observe_once(*_: object) -> tuple[dict[str, object], Callable[[], dict[str, object]], object]:
+        name, pid, _loading = current = remaining.pop(0)
         now[0] += 1
         process = dataclasses.replace(ALIVE, pid=pid) if pid else None
         unit = {"Id": "u", "ActiveState": "failed" if pid is None else "active"}
-        look_once.current = current  # type: ignore[attr-defined]
-        shown = {"state": name, "frozen": False, "unit": unit, "pid": pid, "error": "bad bean", "data": "/b/data"}
-        return {**shown, "release": "6.3.1"}, dict, SimpleNamespace(evidence=SimpleNamespace(process=process))
+        observe_once.current = current  # type: ignore[attr-defined]
+        properties = {"state": name, "frozen": False, "unit": unit, "pid": pid, "error": "bad bean", "data": "/b/data"}
+        return {**properties, "release": "6.3.1"}, dict, SimpleNamespace(evidence=SimpleNamespace(process=process))
 
     def is_loading(process: Process) -> bool | None:
-        loading: bool | None = look_once.current[2]  # type: ignore[attr-defined]
+        loading: bool | None = observe_once.current[2]  # type: ignore[attr-defined]
         return loading
 
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
-    monkeypatch.setattr(state, "_gather_now", look_once)
+    monkeypatch.setattr(state, "_gather_now", observe_once)
     monkeypatch.setattr(state, "time", clock)
     monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(is_loading, clock.monotonic))
     ready = ("active", "standby")
-    found = state.gather_broker_state(str(tmp_path), "u", wait=30, wanted=ready)
-    assert found.get("settled") is settled
-    assert state.unmet_expectation(found, ready, None, None)[: len(complaint) or None] == complaint
+    broker_state = state.gather_broker_state(str(tmp_path), "u", wait=30, wanted=ready)
+    assert broker_state.get("settled") is settled
+    assert state.unmet_expectation(broker_state, ready, None, None)[: len(message) or None] == message
 
 
 @pytest.mark.parametrize(
-    ("states", "frozen", "looks"),
+    ("states", "frozen", "observations"),
     [
-        (["hung", "hung", "active"], False, 3),  # it was busy
+        (["hung", "hung", "active"], False, 3),  # the broker was busy
         (["hung"] * 99, False, 4),
         (["hung"] * 99, True, 1),
         (["starting", "hung", "starting", "hung", "hung", "hung", "hung"], False, 7),
     ],
 )
-def test_a_broker_that_is_waited_for_is_hung_when_it_stays_silent(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, states: list[str], frozen: bool, looks: int
+def test_wait_reports_hung_broker_only_after_repeated_observations(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, states: list[str], frozen: bool, observations: int
 ) -> None:
-    """Ten seconds a look."""
-    now, seen = [0.0], list[str]()
+    """An observation takes 10 s."""
+    now, observed_states = [0.0], list[str]()
 
-    def look_once(*_: object) -> tuple[dict[str, object], type[dict[str, object]], SimpleNamespace]:
-        seen.append(states[len(seen)])
+    def observe_once(*_: object) -> tuple[dict[str, object], type[dict[str, object]], SimpleNamespace]:
+        observed_states.append(states[len(observed_states)])
         now[0] += 10
         return (
-            {"state": seen[-1], "frozen": frozen, "unit": None},
+            {"state": observed_states[-1], "frozen": frozen, "unit": None},
             dict,
             SimpleNamespace(evidence=SimpleNamespace(process=ALIVE)),
         )
 
-    monkeypatch.setattr(state, "_gather_now", look_once)
+    monkeypatch.setattr(state, "_gather_now", observe_once)
     monkeypatch.setattr(state, "ReadinessDetector", lambda: ReadinessDetector(lambda _process: False))
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, sleep=lambda _: None)
     monkeypatch.setattr(state, "time", clock)
-    found = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
-    assert (len(seen), found["state"]) == (looks, states[looks - 1])
+    broker_state = state.gather_broker_state(str(tmp_path), None, wait=300, wanted=("active", "stopped", "hung"))
+    assert (len(observed_states), broker_state["state"]) == (observations, states[observations - 1])
 
 
 DUMP = """Full thread dump OpenJDK 64-Bit Server VM:
@@ -677,7 +685,7 @@ DUMP = """Full thread dump OpenJDK 64-Bit Server VM:
 """
 
 
-def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
+def test_thread_main_shows_whether_broker_loads_its_configuration() -> None:
     loading = "\tat org.apache.activemq.broker.BrokerFactory.createBroker(BrokerFactory.java:71)"
     assert thread_dump_shows_configuration_loading(DUMP.format(frame=loading))
     assert not thread_dump_shows_configuration_loading(
@@ -686,16 +694,16 @@ def test_thread_main_shows_whether_a_broker_loads_its_configuration() -> None:
     assert not thread_dump_shows_configuration_loading("")
 
 
-def test_one_systemctl_call_shows_the_units_of_broker_return_and_watchdog(
+def test_single_systemctl_call_shows_units_of_broker_return_and_watchdog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = (
+    output = (
         "Id=orders.service\\nLoadState=loaded\\nActiveState=active\\nStatusText=\\n\\n"
         "Id=orders-fleet-return.service\\nLoadState=not-found\\nActiveState=inactive\\nStatusText=\\n\\n"
         "Id=orders-watchdog.service\\nLoadState=loaded\\nActiveState=active\\nStatusText=watches the broker\\n"
     )
     program = tmp_path / "systemctl"
-    program.write_text(f"#!/bin/sh\necho \"$@\" >> '{tmp_path}/calls'\nprintf '{shown}'\n")
+    program.write_text(f"#!/bin/sh\necho \"$@\" >> '{tmp_path}/calls'\nprintf '{output}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     broker, watchdog = state._properties_of_units("orders.service")

@@ -1,4 +1,4 @@
-"""Filters and tests: each checks its input, asks the library, and names itself in errors."""
+"""Filter and test plugins: each validates its input, calls the library, and names itself in errors."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"
 BROKER = {"host": A, "address": "mq.example.com", "ports": {"openwire": 61626, "mqtt": 1893}}
 
 
-def plugin(kind: str, name: str) -> Callable[..., Any]:
+def plugin_function(kind: str, name: str) -> Callable[..., Any]:
     module = importlib.import_module(f"{PLUGINS}.{kind}.{name}")
-    found = module.FilterModule().filters() if kind == "filter" else module.TestModule().tests()
-    assert list(found) == [name]
-    return found[name]  # type: ignore[no-any-return]
+    functions_by_name = module.FilterModule().filters() if kind == "filter" else module.TestModule().tests()
+    assert list(functions_by_name) == [name]
+    return functions_by_name[name]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def plugin(kind: str, name: str) -> Callable[..., Any]:
         ),
     ],
 )
-def test_a_filter_writes_what_the_library_writes(name: str, arguments: tuple[Any, ...], result: str) -> None:
-    assert plugin("filter", name)(*arguments) == result
+def test_filter_returns_output_of_library(name: str, arguments: tuple[Any, ...], result: str) -> None:
+    assert plugin_function("filter", name)(*arguments) == result
 
 
-def test_identity_gives_the_parts_of_a_name() -> None:
-    assert plugin("filter", "identity")(B) == {
+def test_identity_returns_parts_of_name() -> None:
+    assert plugin_function("filter", "identity")(B) == {
         "group": "orders",
         "number": "01",
         "node": "b",
@@ -75,9 +75,9 @@ def test_identity_gives_the_parts_of_a_name() -> None:
     }
 
 
-def test_identity_takes_a_pattern_and_a_letter() -> None:
+def test_identity_accepts_pattern_and_master_node() -> None:
     pattern = r"^(?P<group>\w+)-mq(?P<number>\d+)-(?P<node>[12])$"
-    assert plugin("filter", "identity")("orders-mq01-2", pattern, "2")["role"] == "master"
+    assert plugin_function("filter", "identity")("orders-mq01-2", pattern, "2")["role"] == "master"
 
 
 FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}, B: {"state": {"hosts": [A]}}}
@@ -87,27 +87,27 @@ FACTS: dict[str, dict[str, Any]] = {"web01": {}, A: {"state": {"skipped": True}}
     ("play", "hosts"),
     [("configure", [A]), ("roll", [B]), ("verify", ["all", "!all"]), ("mark", ["all", "!all"])],
 )
-def test_hosts_of_play_are_from_whichever_result_names_them(play: str, hosts: list[str]) -> None:
+def test_hosts_of_play_are_from_result_that_contains_them(play: str, hosts: list[str]) -> None:
     compiled = {"__activemq_site": {"plays": {"configure": [A], "run": [A, B]}}}
     rolled = {"__activemq_roll": {"batches": {B: [B]}, "hosts": [B], "verify": []}}
-    hosts_of_play = plugin("filter", "hosts_of_play")
+    hosts_of_play = plugin_function("filter", "hosts_of_play")
     assert hosts_of_play({"web01": {}, A: compiled | rolled, B: compiled}, play) == hosts
     assert hosts_of_play({}, play) == ["all", "!all"]
 
 
-def test_facts_by_host_leaves_out_who_does_not_have_it() -> None:
-    found = plugin("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
-    assert list(found.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]
+def test_facts_by_host_omits_host_without_fact() -> None:
+    facts = plugin_function("filter", "facts_by_host")([B, A, "web01"], FACTS, "state")
+    assert list(facts.items()) == [(B, {"hosts": [A]}), (A, {"skipped": True})]
 
 
-def test_the_result_of_a_task_that_ran_once_is_found_wherever_it_is() -> None:
-    run_once_result = plugin("filter", "run_once_result")
+def test_run_once_result_is_read_from_any_host() -> None:
+    run_once_result = plugin_function("filter", "run_once_result")
     assert run_once_result(FACTS, "state", "hosts", {"hosts": []}) == {"hosts": [A]}
     assert run_once_result(FACTS, "state", "claims", {"hosts": []}) == {"hosts": []}
 
 
-def test_jndi_properties_holds_the_failover_uri() -> None:
-    lines = plugin("filter", "jndi_properties")([A, B], "orders").splitlines()
+def test_jndi_properties_contain_failover_uri() -> None:
+    lines = plugin_function("filter", "jndi_properties")([A, B], "orders").splitlines()
     assert lines[0].startswith("# Java clients of group orders")
     assert (
         f"java.naming.provider.url=failover:(tcp://{A}:61616,tcp://{B}:61616)?initialReconnectDelay=100&maxReconnectDelay=2000"
@@ -116,9 +116,9 @@ def test_jndi_properties_holds_the_failover_uri() -> None:
 
 
 @pytest.mark.parametrize(("name", "master", "slave"), [(A, True, False), (B, False, True), ("web01", False, False)])
-def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool) -> None:
-    assert plugin("test", "master")(name) is master
-    assert plugin("test", "slave")(name) is slave
+def test_plugins_use_preferred_role(name: str, master: bool, slave: bool) -> None:
+    assert plugin_function("test", "master")(name) is master
+    assert plugin_function("test", "slave")(name) is slave
 
 
 @pytest.mark.parametrize(
@@ -167,36 +167,38 @@ def test_the_tests_go_by_the_preferred_role(name: str, master: bool, slave: bool
         ),
     ],
 )
-def test_bad_input_is_one_line_that_names_the_plugin_and_the_input(
+def test_invalid_input_is_single_line_error_with_plugin_and_input(
     kind: str, name: str, arguments: tuple[Any, ...], message: str
 ) -> None:
     with pytest.raises(AnsibleFilterError) as caught:
-        plugin(kind, name)(*arguments)
+        plugin_function(kind, name)(*arguments)
     assert str(caught.value).startswith(f"activemq.fleet.{name}: ")
     assert message in str(caught.value)
     assert str(arguments[0])[:20] in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_without_the_library_a_plugin_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_without_library_reports_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "activemq_fleet"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [_Hider(), *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [_LibraryHidingFinder(), *sys.meta_path])
     with pytest.raises(AnsibleError, match=r"does not have it\. To correct this, install the wheel of a release"):
-        plugin("filter", "mb_urls")([A])
+        plugin_function("filter", "mb_urls")([A])
 
 
 @pytest.mark.parametrize("version", ["0.0.9", "9.0.0"])
-def test_library_of_another_version_is_an_error_with_both(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_of_different_version_is_error_with_both_versions(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(activemq_fleet, "__version__", version)
     with pytest.raises(
         AnsibleError, match=rf"has version {re.escape(COLLECTION_VERSION)} .* version {version} .*wheel"
     ):
-        plugin("filter", "mb_urls")([A])
+        plugin_function("filter", "mb_urls")([A])
 
 
-class _Hider:
-    """Hides the library, as on a controller that has only the collection."""
+class _LibraryHidingFinder:
+    """An import finder that hides the library, as on a controller that has only the collection."""
 
     def find_spec(self, name: str, *_: object) -> None:
         if name.split(".")[0] == "activemq_fleet":
