@@ -44,7 +44,7 @@ def write_journal(pair: Path, role: str, *records: tuple[int, str]) -> None:
     (directory / "journal-000000001.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_losses_of_both_agents_count_as_one_gap_and_earlier_losses_are_ignored(tmp_path: Path) -> None:
+def test_losses_of_both_agents_count_as_one_interruption_without_earlier_losses(tmp_path: Path) -> None:
     write_journal(tmp_path, "publisher", (1, "connected"), (50, "connection_lost"), (55, "connected"))
     write_journal(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Handlers of events that write down each of their runs."""
+"""Handlers of events that record each of their runs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from pathlib import Path
 
 
 class Handlers:
-    """Handlers that write down each of their runs: a package's entry points, and executables beside them.
+    """Handlers that record each of their runs: entry points of a package, and executables.
 
-    Give ``directory`` to ``Agent`` as its Python path, and ``programs``, which nobody else may write, as the agent's
-    variable ``handlers``.
+    Pass ``directory`` to ``Agent`` as its Python path, and ``programs`` as the agent's variable ``handlers``. No other
+    account may have write access to ``programs``.
     """
 
     def __init__(
         self, directory: Path, programs: Path, *, installed: Sequence[str] = (), slow: Sequence[str] = ()
     ) -> None:
-        """``installed``: events that Python code handles. ``slow``: those that an executable handles, in 0.2 s."""
+        """Write the handlers.
+
+        ``installed``: events that Python code handles. ``slow``: events that an executable handles, in 0.2 s.
+        """
         self.directory = directory
         self.programs = programs
         self._log = directory / "runs"
@@ -32,12 +35,12 @@ class Handlers:
             program.chmod(0o755)
 
     def runs(self) -> dict[str, list[int]]:
-        """The attempts that were begun, by event id, in their order."""
-        found: dict[str, list[int]] = {}
+        """Return the attempts that have started, by event id, in order."""
+        attempts: dict[str, list[int]] = {}
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         for attempt, event_id in (line.split(maxsplit=1) for line in lines):
-            found.setdefault(event_id, []).append(int(attempt))
-        return found
+            attempts.setdefault(event_id, []).append(int(attempt))
+        return attempts
 
 
 _INSTALLED = """

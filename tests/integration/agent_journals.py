@@ -1,4 +1,4 @@
-"""Journals of agents as they grow, and what they say became of events."""
+"""Journals of running agents, and the outcome of events according to them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """Reads the journal of an agent as it grows; every record once, in order, and none missing."""
+    """A reader of the journal of a running agent: it reads every record once and in order, and misses none."""
 
     def __init__(self, directory: Path) -> None:
         self._kinds: dict[str, list[Record]] = {}
@@ -28,21 +28,21 @@ class Journal:
         self._epochs: set[str] = set()
 
     def read(self) -> None:
-        """Take what is new. ``at`` is ``ts`` in seconds since the epoch."""
+        """Read the new records, and add ``at`` to each: ``ts`` in seconds since the epoch."""
         for path in sorted(self._directory.glob("*.jsonl")):
             with path.open("rb") as file:
                 file.seek(self._offsets.get(path, 0))
                 data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            self._offsets[path] = self._offsets.get(path, 0) + len(whole)
-            for line in whole.splitlines():
-                self._take(json.loads(line))
+            complete_lines = data[: data.rfind(b"\n") + 1]
+            self._offsets[path] = self._offsets.get(path, 0) + len(complete_lines)
+            for line in complete_lines.splitlines():
+                self._add(json.loads(line))
 
-    def _take(self, record: Record) -> None:
+    def _add(self, record: Record) -> None:
         self._epochs.add(record["epoch"])
-        assert len(self._epochs) == 1, "a second epoch: the store was made anew"
+        assert len(self._epochs) == 1, "the journal has a second epoch, so the agent created its store again"
         if record["jseq"] <= self._jseq:
-            return  # exported twice, around a kill
+            return  # the agent exported the record twice, before and after a kill
         assert record["jseq"] == self._jseq + 1, f"the journal misses records {self._jseq + 1} to {record['jseq'] - 1}"
         self._jseq = record["jseq"]
         record["at"] = datetime.fromisoformat(record["ts"]).timestamp()
@@ -50,40 +50,41 @@ class Journal:
             self._kinds.setdefault(record["kind"], []).append(record)
 
     def of(self, *kinds: str) -> list[Record]:
-        """The records of some kinds; those of barriers only if asked for."""
+        """Return the records of some kinds; barriers only if ``kinds`` contains them."""
         self.read()
-        found = [record for kind in dict.fromkeys(kinds) for record in self._kinds.get(kind, ())]
-        return sorted(found, key=itemgetter("jseq")) if len(kinds) > 1 else found
+        records = [record for kind in dict.fromkeys(kinds) for record in self._kinds.get(kind, ())]
+        return sorted(records, key=itemgetter("jseq")) if len(kinds) > 1 else records
 
     def ids(self, *kinds: str) -> list[str]:
-        """Event ids of the records of some kinds, barriers left out."""
+        """Return the event ids of the records of some kinds, without barriers."""
         return [str(record["event_id"]) for record in self.of(*kinds) if record.get("event_id")]
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What became of the promised events of a run; ``copies`` are messages that the inbox had already."""
+    """The outcome of the promised events of a run; ``copies`` counts messages that the inbox contained already."""
 
     accepted: int
     handled: int
     lost: tuple[str, ...]
     handled_twice: tuple[str, ...]
     copies: int
-    silence: float
+    longest_pause: float
     """Longest time between two handled events, in seconds."""
 
     def __str__(self) -> str:
         return (
             f"{self.accepted} accepted, {self.handled} handled, {len(self.lost)} lost, "
-            f"{len(self.handled_twice)} handled twice, {self.copies} copies dropped, longest pause {self.silence:.1f} s"
+            f"{len(self.handled_twice)} handled twice, {self.copies} copies dropped, "
+            f"longest pause {self.longest_pause:.1f} s"
         )
 
 
 def account(promised: Sequence[str], subscriber: Journal, since: float) -> Account:
-    """Settle what was promised since a moment, in seconds since the epoch."""
+    """Return the outcome of the events that were promised since a time, in seconds since the epoch."""
     handled = [record for record in subscriber.of("handled") if record["at"] >= since]
     runs = Counter(record.get("event_id") for record in handled)
-    assert None not in runs, "an event without an id was handled"
+    assert None not in runs, "the agent handled an event without an id"
     moments = sorted(record["at"] for record in handled)
     return Account(
         accepted=len(set(promised)),
@@ -91,12 +92,12 @@ def account(promised: Sequence[str], subscriber: Journal, since: float) -> Accou
         lost=tuple(sorted(set(promised) - runs.keys())),
         handled_twice=tuple(str(name) for name, count in runs.items() if count > 1),
         copies=sum(record["at"] >= since for record in subscriber.of("duplicate")),
-        silence=max((after - before for before, after in pairwise(moments)), default=0.0),
+        longest_pause=max((after - before for before, after in pairwise(moments)), default=0.0),
     )
 
 
 def in_flight(publisher: Journal, moment: float) -> int:
-    """How many events were on the wire at that moment, and had to be sent again on a later connection."""
+    """Return how many events were in flight at a time, and were sent again on a later connection."""
     began = {record["conn"]: record["at"] for record in publisher.of("connected")}
     before: set[str] = set()
     after: set[str] = set()

@@ -1,4 +1,4 @@
-"""Real agents as processes of their own, and load on their sockets."""
+"""Real agents as separate processes, and load on their sockets."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from tests.waiting import LateError
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 PROGRAM = str(Path(sys.executable).with_name("activemq-agent"))
 ACQUIRE = 1.0
-"""Seconds between a waiting broker's looks at the lock, in the tests' pairs."""
+"""Seconds between two attempts of a waiting broker to acquire the lock, in the pairs of the tests."""
 KEEPALIVE = 10.0
 SPARE = 5.0
 LOWEST_RATE = 50.0
-"""Events a second below which a run proves little …"""
+"""Events per second below which a run proves little."""
 STARVED_RATE = 10.0
-"""… and those with which a machine that is too busy for that has to do."""
+"""Events per second that are accepted on a machine that is too busy for ``LOWEST_RATE``."""
 _PASSWORD = "s3cret-agent"
 
 
 def loss_bound(kills: int) -> float:
-    """The highest chance a kill of a loss that none in so many would still hide, at 95 %."""
+    """Return the upper bound at 95 % for the probability of a loss per kill, if no loss occurred in ``kills`` kills."""
     return float(1 - 0.05 ** (1 / kills))
 
 
 @pytest.fixture(scope="module")
 def sockets() -> Iterator[Path]:
-    """A directory for sockets: their paths have 107 bytes at most, and those of tests are long."""
+    """Provide a directory for sockets: their paths may have 107 bytes, and the paths of tests are longer."""
     with tempfile.TemporaryDirectory(prefix="agents-") as directory:
         yield Path(directory)
 
@@ -59,27 +59,28 @@ def sockets() -> Iterator[Path]:
 def write_fleet(
     directory: Path, sockets: Path, brokers: Sequence[str], agents: Mapping[str, Mapping[str, Any]], **variables: Any
 ) -> Path:
-    """An inventory of these brokers and agents; variables without ``activemq_``. JSON is YAML.
+    """Write an inventory of brokers and agents; return its path.
 
-    Agents have their sockets in ``sockets``, in a directory of each call's own.
+    ``variables`` are written without ``activemq_``. Each call puts the sockets of its agents into a new directory in
+    ``sockets``. The inventory is JSON, which is also YAML.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    own_sockets = tempfile.mkdtemp(dir=sockets)
+    socket_directory = tempfile.mkdtemp(dir=sockets)
     shared = {"network_username": "network", "network_password": "s3cret-network", **variables}
-    mine = {
+    agent_hosts = {
         host: {
             "activemq_agent_username": host.partition(".")[0],
             "activemq_agent_password": _PASSWORD,
-            "activemq_agent_options": {"socket": f"{own_sockets}/{host.partition('.')[0]}"},
-            **{f"activemq_agent_{name}": value for name, value in own.items()},
+            "activemq_agent_options": {"socket": f"{socket_directory}/{host.partition('.')[0]}"},
+            **{f"activemq_agent_{name}": value for name, value in settings.items()},
         }
-        for host, own in agents.items()
+        for host, settings in agents.items()
     }
     content = {
         "all": {
             "hosts": {host: {} for host in brokers},
             "vars": {f"activemq_{name}": value for name, value in shared.items()},
-            "children": {"activemq_agents": {"hosts": mine}},
+            "children": {"activemq_agents": {"hosts": agent_hosts}},
         }
     }
     path = directory / "hosts.yml"
@@ -88,7 +89,7 @@ def write_fleet(
 
 
 def account_of(agent: topology.Agent) -> Credentials:
-    """The broker's account that an agent has."""
+    """Return the credentials with which an agent logs in to the broker."""
     username, password = agent.settings.agent_username, agent.settings.agent_password
     assert username
     assert isinstance(password, SecretStr)
@@ -96,7 +97,10 @@ def account_of(agent: topology.Agent) -> Credentials:
 
 
 def wait_rate(rate: Callable[[], float], what: Callable[[], str]) -> float:
-    """Wait until a rate, in events a second, proves something; returns it. A starved machine may stay below that."""
+    """Wait until a rate reaches ``LOWEST_RATE`` events per second; return it.
+
+    On a busy machine, ``STARVED_RATE`` is sufficient after the wait.
+    """
     try:
         until(lambda: rate() >= LOWEST_RATE, PATIENCE, what)
     except LateError:
@@ -106,9 +110,9 @@ def wait_rate(rate: Callable[[], float], what: Callable[[], str]) -> float:
 
 
 class Agent:
-    """``activemq-agent run`` for a host of a lab, on the files that the lab renders for it.
+    """``activemq-agent run`` for a host of a lab, with the files that the lab renders for it.
 
-    As a context manager its process is gone at the end. It may be started again and again: its state stays.
+    The context manager kills the process at the end. The process can be started repeatedly: its state is kept.
     """
 
     def __init__(self, lab: Lab, host: str, *, python_path: Sequence[Path] = ()) -> None:
@@ -132,7 +136,7 @@ class Agent:
             self.kill()
 
     def start(self) -> None:
-        """Start its process; nothing is waited for."""
+        """Start the process without a wait."""
         path = os.pathsep.join([*map(str, self._python_path), str(SOURCE)])
         self.state.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:
@@ -146,10 +150,10 @@ class Agent:
             )
 
     def kill(self) -> None:
-        """SIGKILL to it, and then to its handlers, as systemd would do; returns when all are gone."""
+        """Kill the process with SIGKILL, and then its handlers, as systemd does; return when all have exited."""
         process = self._running()
-        assert process.poll() is None, f"{self.host} ended by itself with {process.returncode}: {self.log_tail}"
-        os.kill(process.pid, signal.SIGSTOP)  # lest it starts another one
+        assert process.poll() is None, f"{self.host} exited unexpectedly with {process.returncode}: {self.log_tail}"
+        os.kill(process.pid, signal.SIGSTOP)  # so that it starts no further handler
         children = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait(60)
@@ -159,32 +163,32 @@ class Agent:
         self._process = None
 
     def stop(self, timeout: float = PATIENCE) -> None:
-        """SIGTERM: it empties its outbox and ends well."""
+        """Stop the process with SIGTERM: it empties its outbox and exits with status 0."""
         process = self._running()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout) == 0, f"{self.host} ended with {process.returncode}: {self.log_tail}"
+        assert process.wait(timeout) == 0, f"{self.host} exited with {process.returncode}: {self.log_tail}"
         self._process = None
 
     def client(self) -> Client:
-        """A connection to its socket; waits until it answers."""
-        found: list[Client] = []
+        """Return a connection to the socket of the agent, as soon as the agent accepts it."""
+        clients: list[Client] = []
 
-        def answers() -> bool:
+        def accepts() -> bool:
             with suppress(AgentError):
-                found.append(Client(self.socket))
+                clients.append(Client(self.socket))
             process = self._running()
-            assert found or process.poll() is None, f"{self.host} ended with {process.returncode}: {self.log_tail}"
-            return bool(found)
+            assert clients or process.poll() is None, f"{self.host} exited with {process.returncode}: {self.log_tail}"
+            return bool(clients)
 
-        until(answers, PATIENCE, lambda: f"{self.host} answers: {self.log_tail}", pause=0.05)
-        return found[0]
+        until(accepts, PATIENCE, lambda: f"{self.host} accepts a connection: {self.log_tail}", pause=0.05)
+        return clients[0]
 
     def wait_connected(self) -> None:
-        """Wait until it has a connection."""
+        """Wait until the agent is connected to a broker."""
         until(lambda: self._count_records("connected"), PATIENCE, lambda: f"{self.host} connects: {self.log_tail}")
 
     def wait_subscribed(self, topics: int = 1) -> None:
-        """Wait until brokers have granted so many topics."""
+        """Wait until brokers have granted that many topics."""
         until(
             lambda: self._count_records("subscribed") >= topics,
             PATIENCE,
@@ -192,25 +196,25 @@ class Agent:
         )
 
     def _count_records(self, kind: str) -> int:
-        assert self._running().poll() is None, f"{self.host} ended by itself: {self.log_tail}"
+        assert self._running().poll() is None, f"{self.host} exited unexpectedly: {self.log_tail}"
         return len(self.journal.of(kind))
 
     @property
     def log_tail(self) -> str:
-        """The end of what it printed."""
+        """The end of the output of the process."""
         return self.output.read_text(errors="replace")[-1500:] if self.output.exists() else "nothing"
 
     def _running(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, f"{self.host} does not run"
+        assert self._process is not None, f"{self.host} does not run: start it first"
         return self._process
 
 
 @dataclass
 class Load:
-    """Publishes on an agent's socket from several threads, steadily, until it is ended.
+    """Load at a steady rate on the socket of an agent, from several threads, until it is stopped.
 
-    With ``named``, every event has an id of the caller's own and is handed over again after an error: so it is
-    known of every event whether it was accepted. Else the agent makes the ids.
+    With ``named``, the caller chooses the id of each event and publishes it again after an error, so that the agent has
+    accepted every event at the end. By default the agent generates the ids.
     """
 
     agent: Agent
@@ -220,9 +224,9 @@ class Load:
     batch: int = 5
     named: bool = False
     promised: list[str] = field(default_factory=list)
-    """Ids that the agent has returned: events that it must not lose."""
+    """Ids that the agent has returned: it must not lose these events."""
     moments: list[float] = field(default_factory=list)
-    """When each was returned, in seconds since the epoch."""
+    """Times at which the ids were returned, in seconds since the epoch."""
     errors: list[BaseException] = field(default_factory=list)
     _end: threading.Event = field(default_factory=threading.Event)
     _workers: list[threading.Thread] = field(default_factory=list)
@@ -241,29 +245,29 @@ class Load:
             worker.join(60)
 
     def finish(self) -> list[str]:
-        """Stop; returns ``promised``. Raises what a worker could not deal with."""
+        """Stop the load; return ``promised``. Raise the error of a worker, if one failed."""
         self.__exit__()
-        # What it is promised later would count as lost.
+        # The account would count an event that is promised later as lost.
         if any(worker.is_alive() for worker in self._workers):
-            raise LateError(f"events are still being handed over after 60 s: {self.agent.log_tail}")
+            raise LateError(f"workers still publish events 60 s after the stop: {self.agent.log_tail}")
         if self.errors:
             raise self.errors[0]
         return self.promised
 
     def rate_before(self, moment: float, seconds: float) -> float:
-        """Events a second accepted in the time before a moment."""
+        """Return the events per second that the agent accepted in the seconds before a time."""
         return sum(moment - seconds <= at < moment for at in list(self.moments)) / seconds
 
     def wait_rate(self, seconds: float) -> float:
-        """Wait until the rate of the last so many seconds proves something; returns it."""
+        """Wait until the rate of the last ``seconds`` is high enough; return it."""
 
         def rate() -> float:
             return self.rate_before(time.time(), seconds)
 
-        return wait_rate(rate, lambda: f"{rate():.0f} events a second are accepted: {self.agent.log_tail}")
+        return wait_rate(rate, lambda: f"{rate():.0f} events per second are accepted: {self.agent.log_tail}")
 
     def burst(self, count: int = 200) -> threading.Thread:
-        """Hand over so many events at once, in a thread that is returned: some will be on their way."""
+        """Publish ``count`` events at once in a new thread, so that some of them are in flight; return the thread."""
         worker = threading.Thread(target=self._burst, args=(count,), name="burst", daemon=True)
         worker.start()
         return worker
@@ -277,24 +281,24 @@ class Load:
                 due = max(due + pause, time.monotonic())
                 batch = [self._event(number, count + step) for step in range(self.batch)]
                 count += self.batch
-                client = self._hand_over(client, batch)
-        except BaseException as error:  # noqa: BLE001 -- told to who waits for this thread
+                client = self._publish(client, batch)
+        except BaseException as error:  # noqa: BLE001 -- finish raises the error
             self.errors.append(error)
         finally:
             if client is not None:
                 client.close()
 
-    def _hand_over(self, client: Client | None, batch: list[tuple[str, str, str]]) -> Client:
+    def _publish(self, client: Client | None, batch: list[tuple[str, str, str]]) -> Client:
         if not self.named:
             client = client or self.agent.client()
-            self._note(client.publish_all([(topic, payload) for _, topic, payload in batch]))
+            self._record(client.publish_all([(topic, payload) for _, topic, payload in batch]))
             return client
         for name, topic, payload in batch:
             deadline = time.monotonic() + PATIENCE
             while True:
                 try:
                     client = client or Client(self.agent.socket)
-                    self._note([client.publish(topic, payload, event_id=name)])
+                    self._record([client.publish(topic, payload, event_id=name)])
                     break
                 except AgentError:
                     if time.monotonic() > deadline:
@@ -310,37 +314,37 @@ class Load:
         try:
             with self.agent.client() as client:
                 events = [self._event(self.threads, number)[1:] for number in range(count)]
-                self._note(client.publish_all(events))
-        except BaseException as error:  # noqa: BLE001 -- the same
+                self._record(client.publish_all(events))
+        except BaseException as error:  # noqa: BLE001 -- finish raises the error
             self.errors.append(error)
 
     def _event(self, worker: int, number: int) -> tuple[str, str, str]:
         name = f"load-{worker}-{number}"
         return name, self.topics[number % len(self.topics)], json.dumps({"worker": worker, "number": number})
 
-    def _note(self, ids: Iterable[str]) -> None:
+    def _record(self, ids: Iterable[str]) -> None:
         with self._lock:
-            known = list(ids)
-            self.promised += known
-            self.moments += [time.time()] * len(known)
+            new_ids = list(ids)
+            self.promised += new_ids
+            self.moments += [time.time()] * len(new_ids)
 
 
 def wait_handled(promised: Iterable[str], subscriber: Agent, timeout: float = PATIENCE) -> None:
-    """Wait until all of it is handled, as long as there is progress; who is lost is told by ``account``.
+    """Wait until the subscriber has handled all events, while there is progress; ``account`` reports lost events.
 
-    What comes only to a subscriber that is started anew is late and not lost: LateError.
+    Raise LateError if the rest comes only to a subscriber that was started again: these events are late, not lost.
     """
     missing = _unhandled(promised, subscriber, timeout)
     if missing:
-        said = subscriber.log_tail
+        log_tail = subscriber.log_tail
         subscriber.kill()
         subscriber.start()
         if not _unhandled(missing, subscriber, timeout):
-            raise LateError(f"{len(missing)} events came only to a new process of {subscriber.host}: {said}")
+            raise LateError(f"{len(missing)} events came only to a new process of {subscriber.host}: {log_tail}")
 
 
 def _unhandled(promised: Iterable[str], subscriber: Agent, timeout: float) -> set[str]:
-    """What is not handled when all is, or nothing has been for ``timeout`` seconds."""
+    """Return the events that are not handled when no event was handled for ``timeout`` seconds; empty if all are."""
     missing = set(promised)
     last = time.monotonic()
     while missing and time.monotonic() < last + timeout:

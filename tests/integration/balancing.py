@@ -1,4 +1,4 @@
-"""A real HAProxy with the file of a balancer, on loopback, in front of a lab's brokers."""
+"""A real HAProxy on loopback with the configuration of a load balancer, in front of the brokers of a lab."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from tests.integration.labs import write_inventory
 from tests.waiting import LateError
 
 PATIENCE = 120.0
-"""Seconds for what takes a few on a machine that has nothing else to do."""
+"""Seconds to wait for a step that takes a few seconds on an idle machine."""
 HOST = "lb1.example.com"
 LOGIN = {"activemq_vip_username": "look", "activemq_vip_password": "made-up-look"}
 _NUMBERS = itertools.count(2)
 _UNPRIVILEGED = ("user ", "group ", "chroot ")
 
 needs_haproxy = pytest.mark.skipif(
-    shutil.which("haproxy") is None, reason="no haproxy, so no load balancer is tested: scripts/setup.sh --balancer"
+    shutil.which("haproxy") is None, reason="haproxy is not installed: run scripts/setup.sh --balancer"
 )
 
 
 def write_balanced_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
-    """An inventory of these brokers and one balancer, with a loopback address for the only group."""
-    said = {"activemq_vip_interface": "lo", "activemq_vip_check_port": _free_port()} | LOGIN
+    """Write an inventory of brokers and one load balancer, with a loopback address for the only group."""
+    variables_of_balancer = {"activemq_vip_interface": "lo", "activemq_vip_check_port": _free_port()} | LOGIN
     inventory = write_inventory(directory, hosts, vip=_free_address(), **variables)
-    content = {"activemq_loadbalancers": {"hosts": {HOST: said}}}
+    content = {"activemq_loadbalancers": {"hosts": {HOST: variables_of_balancer}}}
     (directory / "balancers.yml").write_text(json.dumps(content))
     return inventory.parent
 
 
 def _free_address() -> str:
-    """Another one each time, by the test's process. Two HAProxys with one would share its clients out."""
+    """Return a different address for each call and process. Two HAProxys with one address would share its clients."""
     return f"127.{next(_NUMBERS)}.{os.getpid() >> 8 & 0xFF}.{os.getpid() & 0xFF or 1}"
 
 
@@ -60,7 +60,7 @@ def _free_port() -> int:
             except OSError:
                 continue
             return port
-    raise RuntimeError("no port is free")
+    raise RuntimeError("ports 21000 to 31999 are in use: stop the processes of earlier tests")
 
 
 def wait(condition: Callable[[], object], complaint: Callable[[], str], timeout: float = PATIENCE) -> None:
@@ -73,7 +73,7 @@ def wait(condition: Callable[[], object], complaint: Callable[[], str], timeout:
 
 @dataclass
 class HAProxy:
-    """HAProxy with what is rendered for the balancer of a lab; ended by its own pid."""
+    """HAProxy with the configuration that is rendered for the load balancer of a lab."""
 
     lab: Lab
     directory: Path
@@ -83,13 +83,13 @@ class HAProxy:
 
     def __enter__(self) -> Self:
         self.directory.mkdir()
-        # A path of a socket has 107 letters at most, and pytest's own are long.
+        # The path of a socket may have 107 bytes, and the paths of pytest are longer.
         self._socket = Path(tempfile.mkdtemp(prefix="haproxy-")) / "stats"
         fleet = self.lab.client_fleet
         settings = fleet.balancers[0].settings
         if not self.login:
             settings = settings.model_copy(update={"vip_username": None, "vip_password": None})
-        # As the lab's own machine dials the brokers: it resolves none of their names.
+        # The fleet has the loopback addresses of the brokers: the machine of the lab does not resolve their names.
         self.balancer = build_balancers([HOST], {HOST: settings}, fleet.groups)[0][0]
         text = render_balancer(self.balancer, reveal=True)["haproxy.cfg"].decode()
         if os.geteuid():
@@ -104,7 +104,7 @@ class HAProxy:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        wait(self._answers, self.log_tail)
+        wait(self._responds, self.log_tail)
         return self
 
     def __exit__(
@@ -115,7 +115,7 @@ class HAProxy:
         self._log.close()
         shutil.rmtree(self._socket.parent)
 
-    def _answers(self) -> bool:
+    def _responds(self) -> bool:
         try:
             return bool(self.servers())
         except OSError:
@@ -130,12 +130,12 @@ class HAProxy:
         return os.stat(f"/proc/{self._process.pid}").st_uid
 
     def at(self, connector: str) -> tuple[str, int]:
-        """Where clients dial a connector."""
-        one = self.balancer.addresses[0]
-        return one.address, next(front.port for front in one.fronts if front.connector == connector)
+        """Return the address and port of the load balancer for a connector."""
+        vip = self.balancer.addresses[0]
+        return vip.address, next(front.port for front in vip.fronts if front.connector == connector)
 
     def servers(self) -> dict[tuple[str, str], dict[str, str]]:
-        """HAProxy's own figures, by backend and server."""
+        """Return the statistics of HAProxy, by backend and server."""
         with socket.socket(socket.AF_UNIX) as stats:
             stats.settimeout(PATIENCE)
             stats.connect(str(self._socket))
@@ -145,18 +145,18 @@ class HAProxy:
         return {(row["pxname"], row["svname"]): row for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
 
     def up(self) -> set[str]:
-        """Brokers of which every connector takes clients, by HAProxy's own look: ``UP``, checked at least once."""
-        found: dict[str, list[bool]] = {}
+        """Return the brokers whose connectors are all ``UP`` according to HAProxy, after at least one check."""
+        states_by_server: dict[str, list[bool]] = {}
         for (_backend, server), row in self.servers().items():
-            found.setdefault(server, []).append(row["status"] == "UP" and row["check_status"] == "L7OK")
-        return {server for server, states in found.items() if all(states)}
+            states_by_server.setdefault(server, []).append(row["status"] == "UP" and row["check_status"] == "L7OK")
+        return {server for server, states in states_by_server.items() if all(states)}
 
     def down(self) -> set[str]:
-        """Brokers of which no connector does."""
-        found: dict[str, list[bool]] = {}
+        """Return the brokers whose connectors are all ``DOWN`` according to HAProxy."""
+        states_by_server: dict[str, list[bool]] = {}
         for (_backend, server), row in self.servers().items():
-            found.setdefault(server, []).append(row["status"] == "DOWN")
-        return {server for server, states in found.items() if all(states)}
+            states_by_server.setdefault(server, []).append(row["status"] == "DOWN")
+        return {server for server, states in states_by_server.items() if all(states)}
 
     def wait_for(self, *, up: set[str], down: set[str]) -> None:
         wait(
@@ -165,5 +165,5 @@ class HAProxy:
         )
 
     def sessions(self, server: str) -> int:
-        """How many sessions of clients a broker has had; looks are none."""
+        """Return how many sessions of clients a broker has had, without the checks."""
         return sum(int(row["stot"]) for (_backend, name), row in self.servers().items() if name == server)

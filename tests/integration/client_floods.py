@@ -1,4 +1,4 @@
-"""Floods by clients that have a login, each against one default broker with the default heap.
+"""Floods by clients that are logged in, each against one default broker with the default heap.
 
 python -m tests.integration.client_floods DIRECTORY RELEASE FLOOD ... prints one row for each flood.
 """
@@ -29,24 +29,24 @@ from tests.stomp_clients import stomp_round_trip
 from tests.waiting import LateError, wait_until
 
 HEAP = "512m"
-"""The default of ``activemq_heap``; a lab's is smaller."""
+"""The default of ``activemq_heap``; the heap of a lab is smaller."""
 G1 = ("-XX:-UseSerialGC", "-XX:TieredStopAtLevel=4", "-XX:+UseG1GC")
-"""Hosts run Java's default collector; a lab runs another one."""
+"""Brokers of hosts use the default garbage collector of Java; brokers of a lab use another one."""
 BODY = b"x" * 100_000
 PUBLISHERS = 4
 ENOUGH = 800 << 20
-"""Bytes: more than any broker of 512 MB can hold."""
+"""Bytes that no broker with a heap of 512 MB can hold."""
 BLOCKED = 6.0
-"""Seconds for which a broker takes nothing more before it counts as blocked: flow control holds the publishers."""
+"""Seconds without progress after which a broker counts as blocked: flow control stops the publishers."""
 LONGEST = 60.0
-"""Seconds after which a flood stops that meets no limit."""
+"""Seconds after which a flood stops that reaches no limit."""
 PATIENCE = 120.0
 MANY, BATCH = 1_000_000, 100
 
 
 @dataclass
 class FloodResult:
-    """What a flood reached: ``frames`` and ``bytes`` that the broker took, and the state of the broker.
+    """The effect of a flood: ``frames`` and ``bytes`` that the broker accepted, and the state of the broker.
 
     ``stopped_by``: ``size`` (enough was sent), ``blocked``, ``time``, or ``broken`` (no publisher is connected).
     """
@@ -63,7 +63,7 @@ class FloodResult:
 
 
 class FloodClients:
-    """The connections of one flood, on raw sockets; ``close`` ends them all."""
+    """The connections of one flood, on raw sockets; ``close`` closes all of them."""
 
     def __init__(self, stomp: Address, mqtt: Address | None) -> None:
         self._stomp, self._mqtt = stomp, mqtt
@@ -93,7 +93,7 @@ class FloodClients:
         return client
 
     def subscribe(self, destination: str, **headers: str) -> None:
-        """Subscribe over STOMP and read nothing from then on."""
+        """Subscribe over STOMP, and read nothing after that."""
         client = self.stomp()
         client.sendall(frame("SUBSCRIBE", b"", destination=destination, id="1", **headers))
         time.sleep(1)
@@ -112,11 +112,11 @@ class FloodClients:
         publishers: int = PUBLISHERS,
         batch: int = 0,
     ) -> str:
-        """Send what ``chunks`` yields for each publisher; return by what it was stopped.
+        """Send what ``chunks`` yields for each publisher; return what stopped the flood.
 
-        With ``batch`` the broker answers each chunk of so many frames with one receipt, which is waited for.
+        With ``batch``, each chunk has that many frames, and the publisher waits for one receipt for each chunk.
         """
-        ended = threading.Event()
+        stopped = threading.Event()
         latest = [time.monotonic()]
 
         def send(number: int) -> None:
@@ -126,15 +126,15 @@ class FloodClients:
                 for chunk in chunks(number):
                     rest = memoryview(chunk)
                     while rest:
-                        if ended.is_set():
+                        if stopped.is_set():
                             return
                         with suppress(TimeoutError):
-                            taken = client.send(rest[:65536])
-                            rest = rest[taken:]
+                            count = client.send(rest[:65536])
+                            rest = rest[count:]
                             latest[0] = time.monotonic()
                             with self._lock:
-                                self.bytes += taken
-                    while batch and not ended.is_set():
+                                self.bytes += count
+                    while batch and not stopped.is_set():
                         with suppress(TimeoutError):
                             answer = client.recv(65536)
                             assert b"ERROR" not in answer
@@ -159,14 +159,14 @@ class FloodClients:
                 reason = "blocked"
             elif time.monotonic() > deadline:
                 reason = "time"
-        ended.set()
+        stopped.set()
         for thread in threads:
             thread.join(PATIENCE)
         return reason
 
 
 def frame(command: str, body: bytes = b"", /, **headers: str) -> bytes:
-    """A STOMP frame; ``_`` in names of headers is written as a dot."""
+    """Return a STOMP frame; it has a dot for each ``_`` in the name of a header."""
     named = {name.replace("_", "."): value for name, value in headers.items()}
     if body:
         named["content-length"] = str(len(body))
@@ -175,12 +175,12 @@ def frame(command: str, body: bytes = b"", /, **headers: str) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A text of an MQTT packet."""
+    """Return a string as it is encoded in an MQTT packet."""
     return struct.pack("!H", len(value)) + value.encode()
 
 
 def packet(kind: int, body: bytes) -> bytes:
-    """An MQTT packet."""
+    """Return an MQTT packet."""
     length, rest = b"", len(body)
     while True:
         rest, digit = divmod(rest, 128)
@@ -194,7 +194,7 @@ def _sends(destination: str, body: bytes = BODY, **headers: str) -> Callable[[in
 
 
 def _numbered(command: str, destination: str, **headers: str) -> Callable[[int], Iterator[bytes]]:
-    """The same frame with another destination and id each time; each hundredth asks for a receipt."""
+    """Return chunks of frames with numbered destinations and headers; the last frame of a chunk requests a receipt."""
 
     def make(publisher: int) -> Iterator[bytes]:
         for first in range(0, MANY, BATCH):
@@ -214,7 +214,7 @@ def _publish_mqtt(clients: FloodClients) -> str:
 
 
 def flood_topic_slow_mqtt(clients: FloodClients) -> str:
-    """MQTT publishers of 100 kB, and a STOMP subscriber that reads nothing and names no prefetch."""
+    """Flood over MQTT with 100 kB, to a STOMP subscriber that reads nothing and sets no prefetch."""
     clients.subscribe("/topic/t")
     return _publish_mqtt(clients)
 
@@ -229,13 +229,13 @@ def flood_topic_slow(clients: FloodClients) -> str:
 
 
 def flood_topic_slow_prefetch(clients: FloodClients) -> str:
-    """A subscriber that reads nothing names a prefetch of its own; publishers wait for nothing."""
+    """Flood a subscriber that reads nothing and sets a large prefetch; publishers do not wait."""
     clients.subscribe("/topic/t", activemq_prefetchSize=str(MANY))
     return clients.publish(_sends("/topic/t"))
 
 
 def flood_topic_slow_prefetch_550k(clients: FloodClients) -> str:
-    """Messages of a little more than half a region of G1: each takes nearly twice its size."""
+    """Flood with messages of a little more than half a region of G1: each takes nearly twice its size."""
     clients.subscribe("/topic/t", activemq_prefetchSize=str(MANY))
     return clients.publish(_sends("/topic/t", b"x" * 550_000))
 
@@ -246,13 +246,13 @@ def flood_topic_slow_prefetch_9m(clients: FloodClients) -> str:
 
 
 def flood_topic_slow_prefetch_mqtt(clients: FloodClients) -> str:
-    """A prefetch of its own, and publishers over MQTT, where the broker keeps what waits for memory in memory."""
+    """Flood over MQTT, to a subscriber with a large prefetch: the broker keeps delayed messages in memory."""
     clients.subscribe("/topic/t", activemq_prefetchSize=str(MANY))
     return _publish_mqtt(clients)
 
 
 def flood_topics_slow(clients: FloodClients) -> str:
-    """Ten topics, each with a subscriber that reads nothing."""
+    """Flood ten topics, each with a subscriber that reads nothing."""
     for number in range(10):
         clients.subscribe(f"/topic/t{number}")
     names = itertools.cycle(f"/topic/t{number}" for number in range(10))
@@ -289,7 +289,7 @@ def flood_temporary_destinations(clients: FloodClients) -> str:
 
 
 def flood_durable_subscriptions(clients: FloodClients) -> str:
-    """One client makes one durable subscription after the other."""
+    """Create one durable subscription after the other with one client."""
     number = itertools.count()
     return clients.publish(
         _numbered("SUBSCRIBE", "/topic/d", id="{}", activemq_subscriptionName="s{}"),
@@ -303,7 +303,7 @@ def flood_subscriptions(clients: FloodClients) -> str:
 
 
 def flood_connections(clients: FloodClients) -> str:
-    """As many connections as the connector accepts, each with a subscription."""
+    """Open as many connections as the connector accepts, each with a subscription."""
     with suppress(OSError, AssertionError):
         for _ in range(1000):
             clients.stomp().sendall(frame("SUBSCRIBE", destination="/topic/t", id="1"))
@@ -312,7 +312,7 @@ def flood_connections(clients: FloodClients) -> str:
 
 
 def flood_frames(clients: FloodClients) -> str:
-    """Frames of 9 MB that do not end, on 100 connections."""
+    """Send incomplete frames of 9 MB on 100 connections."""
     part = b"SEND\ndestination:/topic/t\n\n" + b"x" * 9_000_000
     return clients.publish(lambda _number: iter([part]), publishers=100)
 
@@ -323,19 +323,19 @@ FLOODS: dict[str, Callable[[FloodClients], str]] = {
 
 
 def run_flood(directory: Path, release: str, flood: str, **variables: object) -> FloodResult:
-    """Flood one default broker of a release, close all clients, and return what is left of the broker."""
+    """Flood one default broker of a release, close all clients, and return the effect."""
     options: tuple[str, ...] = loopback_overlay._JVM
     vars(loopback_overlay)["_JVM"] = (*(word for word in options if word not in G1), *G1)
-    alone = {"ha": "none", "console": False, "users": USERS, "release": release, **variables}
-    with Lab.open(write_inventory(directory, [HOST], **alone), directory / "lab", heap=HEAP) as lab:
+    broker_variables = {"ha": "none", "console": False, "users": USERS, "release": release, **variables}
+    with Lab.open(write_inventory(directory, [HOST], **broker_variables), directory / "lab", heap=HEAP) as lab:
         lab.up()
         try:
-            return _measured(lab, release, flood)
+            return _flood_and_measure(lab, release, flood)
         finally:
             lab.down()
 
 
-def _measured(lab: Lab, release: str, flood: str) -> FloodResult:
+def _flood_and_measure(lab: Lab, release: str, flood: str) -> FloodResult:
     stomp = lab.addresses(HOST, "stomp")[0]
     mqtt = lab.addresses(HOST, "mqtt")[0] if lab.fleet.broker(HOST).connector("mqtt") else None
     base = ConfigurationPaths(str(lab.directory / "hosts" / HOST / "activemq")).base
@@ -344,14 +344,16 @@ def _measured(lab: Lab, release: str, flood: str) -> FloodResult:
         result.stopped_by = FLOODS[flood](clients)
         result.frames, result.bytes = clients.frames, clients.bytes
         result.serves_during = _serves(stomp, 5.0)
-        with suppress(Exception):  # only a broker that lives has counters
+        with suppress(Exception):  # only a running broker has counters
             topics = destinations(lab, HOST, "Topic")
             result.enqueued = sum(row["EnqueueCount"] for name, row in topics.items() if name[0] == "t")
     finally:
         clients.close()
     with suppress(LateError):
         wait_until(
-            lambda: find_broker_process(base) is None or _serves(stomp, 10.0), "it ended or serves", patience=PATIENCE
+            lambda: find_broker_process(base) is None or _serves(stomp, 10.0),
+            "the broker has exited or serves",
+            patience=PATIENCE,
         )
     result.survived = find_broker_process(base) is not None
     result.serves_after = result.survived and _serves(stomp, 10.0)

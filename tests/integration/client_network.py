@@ -1,8 +1,8 @@
-"""One fault of the network between the clients of a pair and its nodes, by nftables in a network namespace of its own.
+"""One fault of the network between a pair and its clients, by nftables in a separate network namespace.
 
 python -m tests.integration.client_network FAULT SECONDS RELEASE DIRECTORY
 
-Prints as JSON what became of the events of two agents, and how many packets were dropped.
+It prints as JSON the outcome of the events of two agents, and the number of dropped packets.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ from tests.support.jdbc_pairs import PAIR, under_load
 
 _TABLE = "inet faults"
 _FLAP = 3.0
-"""Seconds for which a network that flaps is cut, and then well."""
+"""Seconds of each interruption of a network that flaps, and of each time between two of them."""
 _LOSSY = "numgen random mod 100 < 20"
 
 
 def _nft(*words: str) -> str:
     done = subprocess.run(["nft", *words], check=False, capture_output=True, text=True)
     if done.returncode:
-        raise AssertionError(f"nft {' '.join(words)}: {done.stderr}")
+        raise AssertionError(f"the command nft {' '.join(words)} failed: {done.stderr}")
     return done.stdout
 
 
 def _rules(lab: Lab, fault: str) -> list[str]:
-    """What is dropped: packets to and from one node or both, the answers alone, or a fifth of all."""
+    """Return the rules of a fault, which drop packets of one node or both, only the responses, or a fifth of all."""
     addresses = lab.addresses(PAIR, "mqtt")
     if fault in ("active", "answers", "flapping"):
         addresses = lab.addresses(lab.wait_active(PAIR), "mqtt")
-    chance = _LOSSY if fault == "loss" else ""
-    ways = ["s"] if fault == "answers" else ["s", "d"]
+    condition = _LOSSY if fault == "loss" else ""
+    directions = ["s"] if fault == "answers" else ["s", "d"]
     return [
-        f"ip {way}addr {host} tcp {way}port {port} {chance} counter drop" for host, port in addresses for way in ways
+        f"ip {direction}addr {host} tcp {direction}port {port} {condition} counter drop"
+        for host, port in addresses
+        for direction in directions
     ]
 
 
 def _drop(rules: list[str], seconds: float) -> int:
-    """Drop packets for a time; return how many."""
+    """Drop packets for some seconds; return the number of dropped packets."""
     _nft("add", "table", *_TABLE.split())
     _nft("add", "chain", *_TABLE.split(), "input", "{ type filter hook input priority 0; }")
     for rule in rules:
@@ -58,7 +60,7 @@ def _drop(rules: list[str], seconds: float) -> int:
 
 
 def run(fault: str, seconds: float, release: str, directory: Path) -> dict[str, Any]:
-    """Inject a fault under load, end it, and account for the load."""
+    """Inject a fault under load, end it, and return the outcome of the load."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     inventory = write_inventory(
         directory / "inventory",
@@ -77,11 +79,17 @@ def run(fault: str, seconds: float, release: str, directory: Path) -> dict[str, 
                     dropped += _drop(rules, _FLAP if fault == "flapping" else seconds)
                     time.sleep(_FLAP if fault == "flapping" else 0)
                 healed = time.monotonic()
-            whole = time.monotonic() - healed
+            recovery = time.monotonic() - healed
         finally:
             lab.down()
     account = asdict(load.account)
-    return {"fault": fault, "dropped": dropped, "whole": whole, "most_active": load.most_active, "account": account}
+    return {
+        "fault": fault,
+        "dropped": dropped,
+        "recovery": recovery,
+        "most_active": load.most_active,
+        "account": account,
+    }
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What all integration tests share: a lab that is down at the end, whatever the test did."""
+"""Fixtures of all integration tests: labs and brokers that stop at the end of each test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LabOf = Callable[..., Lab]
 
 @pytest.fixture
 def lab_of(tmp_path: Path) -> Iterator[LabOf]:
-    """Opens labs, each in a directory of its own; no process of them is left after the test."""
+    """Provide a function that opens labs, each in a new directory; check that no process is left after the test."""
     with ExitStack() as stack:
         directories: list[Path] = []
 
@@ -31,7 +31,7 @@ def lab_of(tmp_path: Path) -> Iterator[LabOf]:
 
 @pytest.fixture
 def ground(tmp_path: Path) -> Iterator[Ground]:
-    """Loopback addresses and a directory for brokers of hand-made files; no process of them is left."""
+    """Provide a ground for brokers with hand-made files; check that no process is left after the test."""
     with Ground(tmp_path / "ground") as ground:
         yield ground
     assert not processes_of(ground.layout.directory)

@@ -1,4 +1,4 @@
-"""A database server for brokers that share one: H2, as a process of its own on loopback."""
+"""A database server for brokers that share a database: H2, as a separate process on loopback."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PORT = 21527
 
 
 def driver() -> Path:
-    """The jar of H2, server and driver in one, from the cache."""
+    """Return the jar of H2 from the cache; it contains server and driver."""
 
     def make(part: Path) -> None:
         part.mkdir()
@@ -32,10 +32,10 @@ def url_at(address: tuple[str, int]) -> str:
 
 
 class Database:
-    """A server that ends with its ground; a database is made when somebody asks for it."""
+    """A server that stops with its ground; the first connection creates the database."""
 
     def __init__(self, ground: Ground, number: int) -> None:
-        """Start it on the ``number``-th address and wait until it listens."""
+        """Start the server on the ``number``-th address of the ground, and wait until it listens."""
         self.driver = driver()
         self._address = ground.address(number)
         data = ground.layout.directory / "database"
@@ -58,20 +58,20 @@ class Database:
         ]
         processes.launch_broker(ground.layout, "database", command, {}, data, "")
         if not until(lambda: is_open((self._address, _PORT)), 120):
-            raise AssertionError((data / "console.log").read_text())
+            raise AssertionError(f"H2 does not listen after 120 s: {(data / 'console.log').read_text()}")
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """Address and port on which the server listens."""
         return self._address, _PORT
 
     @property
     def url(self) -> str:
-        """Where JDBC finds it."""
+        """The JDBC URL of the database."""
         return url_at(self.address)
 
     def bean(self, name: str, address: tuple[str, int] | None = None) -> str:
-        """A ``<bean>`` of this name: the data source of a broker's store, reached at an address of a relay."""
+        """Return a ``<bean>`` with a name: the data source of a store, at the address of the server or of a relay."""
         url = escape_xml(url_at(address or self.address))
         return (
             f'<bean xmlns="{BEANS}" id="{name}" class="org.h2.jdbcx.JdbcDataSource">'

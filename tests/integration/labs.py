@@ -1,4 +1,4 @@
-"""Small inventories and a look at the machine, for tests that run real brokers."""
+"""Small inventories and the processes of labs, for tests that run real brokers."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from activemq_fleet.lab.loopback_overlay import process_mark_arguments
 
 
 def write_inventory(directory: Path, hosts: Sequence[str], **variables: Any) -> Path:
-    """An inventory of these hosts; variables without ``activemq_``. JSON is YAML."""
+    """Write an inventory of hosts; return its path.
+
+    ``variables`` are written without ``activemq_``. The inventory is JSON, which is also YAML.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    named = {f"activemq_{name}": value for name, value in variables.items()}
-    content = {"all": {"hosts": {host: {} for host in hosts}, "vars": named}}
+    prefixed = {f"activemq_{name}": value for name, value in variables.items()}
+    content = {"all": {"hosts": {host: {} for host in hosts}, "vars": prefixed}}
     path = directory / "hosts.yml"
     path.write_text(json.dumps(content, indent=1))
     return path
 
 
 def pair(group: str, number: int = 1) -> tuple[str, str]:
-    """The two hosts of a pair, preferred master first."""
+    """Return the two hosts of a pair, preferred master first."""
     return (f"{group}-mq{number:02}-a.example.com", f"{group}-mq{number:02}-b.example.com")
 
 
 def processes_of(directory: Path) -> list[int]:
-    """Every process of the machine whose command line names this lab.
+    """Return the processes of the machine whose command line contains the mark of a lab.
 
-    Left out are zombies, and children that have yet to run a program of their own: so far they have their parent's
-    command line.
+    The result excludes zombies, and children that have not executed a program yet: they still have the command line of
+    their parent.
     """
-    found = []
+    pids = []
     for process in psutil.process_iter():
         try:
             words = process.cmdline()
@@ -41,7 +44,7 @@ def processes_of(directory: Path) -> list[int]:
                 continue
             parent = process.parent()
             if parent is None or parent.cmdline() != words:
-                found.append(process.pid)
+                pids.append(process.pid)
         except psutil.Error:
             continue
-    return found
+    return pids

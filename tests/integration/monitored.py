@@ -1,4 +1,4 @@
-"""Labs with Prometheus beside them, and waiting for alerts to fire and clear."""
+"""Labs with Prometheus, and waits for alerts that fire and clear."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.integration.waiting import until
 A, B = pair("orders")
 LOGIN, SECRET = "prom", "s3cret-of-metrics"
 FIRES, CLEARS = 60.0, 90.0
-"""Seconds for an alert to fire or clear; the lab's alerts wait some 3 s, on a machine that has other work, too."""
+"""Seconds for an alert to fire or clear; alerts of the lab wait about 3 s on an idle machine."""
 further = pytest.mark.skipif(
-    os.environ.get("ALERTS") != "all", reason="every alert by its cause: ALERTS=all, as make test-full has it"
+    os.environ.get("ALERTS") != "all", reason="the test of each alert takes long: set ALERTS=all"
 )
 
 
@@ -38,7 +38,7 @@ def has_prometheus() -> None:
 def lab_with_prometheus(
     lab_of: LabOf, directory: Path, hosts: Collection[str], more: Path | None = None, **variables: Any
 ) -> Lab:
-    """Return a lab that is up, with Prometheus, whose brokers all know the queue orders.in."""
+    """Return a running lab with Prometheus, whose brokers all have the queue orders.in."""
     common: dict[str, Any] = {
         "release": "5.18.3",
         "metrics_destinations": ["orders.in"],
@@ -51,7 +51,7 @@ def lab_with_prometheus(
     inventory = write_inventory(directory / "inventory", list(hosts), **{**common, **variables})
     lab = lab_of([inventory, *([more] if more else [])])
     lab.up(prometheus=True)
-    # What a lab command did mutes alerts for a while; the metrics of the first scrapes come meanwhile.
+    # A command of the lab mutes alerts for a while. Prometheus gets the first metrics in this time.
     ready = "up == 1 unless on () activemq:operation"
     until(lambda: lab.monitoring.query_prometheus(ready), 60, lambda: str(lab.monitoring.query_prometheus("up")))
     return lab
@@ -62,24 +62,25 @@ def firing(lab: Lab) -> set[str]:
 
 
 def expect(lab: Lab, *alerts: str) -> None:
-    until(lambda: set(alerts) <= firing(lab), FIRES, lambda: f"{alerts} do not fire, but {firing(lab)}")
+    until(lambda: set(alerts) <= firing(lab), FIRES, lambda: f"not all of {alerts} fire: {firing(lab)} fire")
 
 
 def expect_cleared(lab: Lab, *alerts: str) -> None:
     def clear() -> bool:
-        # A command of the lab mutes for a while: that is no end of the cause.
+        # A command of the lab mutes alerts for a while, although their cause still exists.
         return not lab.monitoring.query_prometheus("activemq:operation") and not set(alerts) & firing(lab)
 
-    until(clear, CLEARS, lambda: f"of {alerts} {firing(lab)} do not clear")
+    until(clear, CLEARS, lambda: f"not all of {alerts} clear: {firing(lab)} fire")
 
 
 def make_key(path: Path, *, days: int, ago: int = 0, names: Collection[str] = ()) -> None:
-    """Write a keystore with a key and its certificate for so many days, from so many days ago on; ``names`` as keytool
-    takes them (``ip:…``).
+    """Write a keystore with a key and a certificate, valid for ``days`` days from ``ago`` days ago.
+
+    ``names`` have the format of keytool (``ip:…``).
     """
     path.unlink(missing_ok=True)
     words = ["-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-validity", str(days), "-alias", "broker"]
     words += ["-startdate", f"-{ago}d"] if ago else []
     words += ["-ext", f"san={','.join(names)}"] if names else []
-    own = ["-keystore", str(path), "-storetype", "PKCS12", "-storepass", "changeit"]
-    subprocess.run(["keytool", *words, *own], check=True, capture_output=True)
+    keystore = ["-keystore", str(path), "-storetype", "PKCS12", "-storepass", "changeit"]
+    subprocess.run(["keytool", *words, *keystore], check=True, capture_output=True)

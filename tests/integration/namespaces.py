@@ -1,4 +1,4 @@
-"""Programs of a test in namespaces that nobody else sees: what they start, mount or cut is gone with them."""
+"""Programs of a test in private namespaces: the kernel removes what they start, mount or disconnect with them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 def in_namespaces(module: str, *arguments: str, timeout: float) -> dict[str, Any]:
     """Run ``python -m module`` in mount, network and process namespaces; return the JSON object of its last line."""
-    own = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    command = [*own, sys.executable, "-m", module, *arguments]
+    unshare = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command = [*unshare, sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
-        raise AssertionError(f"{module} {arguments}: {done.stdout[-3000:]}{done.stderr[-6000:]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        raise AssertionError(f"{module} with {arguments} failed: {done.stdout[-3000:]}{done.stderr[-6000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result

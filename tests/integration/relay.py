@@ -1,4 +1,4 @@
-"""A relay of TCP connections that can stand still, lose one direction, or be slow, as networks do."""
+"""A relay of TCP connections that can stop, lose one direction, or be slow, as networks do."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Relay:
 
     ``address`` is on the host of the target, with the port ``port``, or a free one.
 
-    Between ``cut`` and ``heal`` it forwards nothing, neither bytes nor ends of connections, and closes none: what was
-    sent meanwhile arrives when it heals, as what TCP sends again. ``rate`` is the most bytes a second that each
-    direction of a connection carries; 0 is no limit.
+    Between ``cut`` and ``heal`` it forwards neither bytes nor ends of connections, and closes no connection: the bytes
+    that were sent in this time arrive after ``heal``, as after a retransmission of TCP. ``rate`` is the maximum of
+    bytes per second for each direction of a connection; 0 is no limit.
     """
 
     def __init__(self, target: tuple[str, int], rate: int = 0, port: int = 0) -> None:
@@ -45,11 +45,11 @@ class Relay:
         self._open.clear()
 
     def hold_replies(self) -> None:
-        """Forward what clients send, and nothing of what the target answers."""
+        """Forward the bytes of clients, and hold the replies of the target."""
         self._replies.clear()
 
     def reset(self) -> None:
-        """Close all connections; what stood still in them is lost. New ones are forwarded."""
+        """Close all connections, with the loss of the bytes that they hold; forward new connections."""
         sockets, self._sockets = self._sockets, []
         self._close(*sockets)
         self.heal()
@@ -60,10 +60,10 @@ class Relay:
 
     @staticmethod
     def _close(*sockets: socket.socket) -> None:
-        for one in sockets:
+        for connection in sockets:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     @staticmethod
     def _start(work: Callable[..., None], *arguments: Any) -> None:
@@ -89,7 +89,7 @@ class Relay:
         self._forward(server, client, self._replies)
 
     def _forward(self, source: socket.socket, target: socket.socket, gate: threading.Event | None = None) -> None:
-        """Forward one direction until its end, which is forwarded as well; a closed ``gate`` holds it."""
+        """Forward one direction, including its end; while ``gate`` is not set, hold the bytes."""
         data = b"-"
         while data:
             try:

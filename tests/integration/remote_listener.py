@@ -1,7 +1,7 @@
-"""Hostile listeners on another host, as a network namespace is one, at addresses of a pair that is watched.
+"""Hostile listeners on another host (a network namespace), at addresses of a pair that is watched.
 
-python -m tests.integration.remote_listener DIRECTORY: prints as JSON, for each scheme, what the listener was sent and
-what watching its address found. Run it in a network namespace of its own.
+python -m tests.integration.remote_listener DIRECTORY prints as JSON, for each scheme, the bytes that the listener
+received and the result of watching its address. Run it in a separate network namespace.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SECRETS = "activemq.network.password=N3tworkS3cret\nactivemq.probe.password=Pr0b
 def run_command(*words: str) -> None:
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     if done.returncode:
-        raise AssertionError(f"{' '.join(words)}: {done.stderr}")
+        raise AssertionError(f"the command {' '.join(words)} failed: {done.stderr}")
 
 
 def deploy(base: Path, probe: str) -> str:
-    """Write the files of a broker on this host, from which the login is read; return the directory."""
+    """Write the files of a broker on this host, which contain the credentials; return the directory."""
     conf = base / "versions/v/conf"
     conf.mkdir(parents=True)
     (base / "data").mkdir()
@@ -44,7 +44,7 @@ def deploy(base: Path, probe: str) -> str:
 
 
 def watch_hostile_listener(directory: Path, inside: list[str], case: dict[str, Any]) -> dict[str, Any]:
-    """Watch an address of the other host at which a hostile listener runs; return what both saw."""
+    """Watch an address of the other host with a hostile listener; return the received bytes and the result."""
     record = directory / f"{case['name']}.sent"
     pem = [str(directory / name) for name in case["pem"]]
     command = [*inside, sys.executable, str(LISTENER), THERE, str(PORT), str(record), "mqtt", *pem]

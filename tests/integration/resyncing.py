@@ -1,7 +1,7 @@
-"""A pure pair in a lab, and the steps of resync done to it: the playbook's own, without Ansible between.
+"""The steps of the playbook ``resync`` on a pure pair in a lab, without Ansible.
 
-What the playbook does on hosts, this does with the same modules' functions on the lab's directories,
-and asks the same library what is next. So a run can be cut short after any of its acts.
+The controller calls the functions of the modules of the playbook on the directories of the lab, and gets each next step
+from the same library. So a test can interrupt a run after any of its acts.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resy
 _ROUNDS = 200
 _ZONE = re.compile(r"-Duser\.timezone=GMT\+(\d\d:\d\d)")
 _PATIENCE = 180.0
-"""Seconds that a run may wait between two acts: a JVM of a busy machine may take a minute to start."""
+"""Seconds that a run may wait between two acts: a JVM on a busy machine may take a minute to start."""
 
 
 class Cut(Exception):
-    """The controller was killed here."""
+    """The controller was killed after an act."""
 
 
 @contextmanager
 def _time_zone(java_options: Sequence[str]) -> Iterator[None]:
-    """Local time as on a host whose clock is ahead, where the modules have the same as Java."""
-    zone = next((found[1] for option in java_options if (found := _ZONE.fullmatch(option))), None)
+    """Set the time zone of this process to that of the broker's Java, as on a host whose clock is ahead."""
+    zone = next((match[1] for option in java_options if (match := _ZONE.fullmatch(option))), None)
     before = os.environ.get("TZ")
     if zone:
-        os.environ["TZ"] = f"AHEAD-{zone}"  # of POSIX, whose sign is the other one
+        os.environ["TZ"] = f"AHEAD-{zone}"  # in POSIX, the sign is inverted
         time.tzset()
     try:
         yield
@@ -50,7 +50,7 @@ def _time_zone(java_options: Sequence[str]) -> Iterator[None]:
 
 
 class Controller:
-    """One run of resync after the other over one pair; ``cut`` ends a run after the act of that name."""
+    """Successive runs of resync on one pair; ``cut`` ends a run after the act with that name."""
 
     def __init__(self, lab: Lab, master: str, slave: str) -> None:
         self.lab, self.master, self.slave = lab, master, slave
@@ -66,9 +66,9 @@ class Controller:
         return self.lab.fleet.broker(host).store_directory
 
     def contents(self, directory: str) -> dict[str, Any]:
-        """What a store holds, in force or kept."""
-        found: dict[str, Any] = read_store_content_hashes(directory)
-        return found
+        """Return the content hashes of a store or of a backup."""
+        hashes: dict[str, Any] = read_store_content_hashes(directory)
+        return hashes
 
     def inspect_node(self, host: str, peer: str, role: str) -> PurePairNode:
         module = importlib.import_module("ansible_collections.activemq.fleet.plugins.modules.store_info")
@@ -84,7 +84,7 @@ class Controller:
         )
 
     def step(self, chosen: str = "") -> ResyncStep:
-        """What is next, from what both nodes show now."""
+        """Return the next step, from the current state of both nodes."""
         nodes = (
             self.inspect_node(self.master, self.slave, "master"),
             self.inspect_node(self.slave, self.master, "slave"),
@@ -92,7 +92,10 @@ class Controller:
         return next_resync_step({"pair": nodes}, chosen=chosen)
 
     def run(self, chosen: str = "", cut: str = "") -> ResyncStep:
-        """Go on until nothing is to do. Raises Cut after the act ``cut``, ResyncRefusedError as the library does."""
+        """Run all steps until nothing is left to do; return the last step.
+
+        Raise Cut after the act ``cut``, and ResyncRefusedError from the library.
+        """
         self.acts, rounds, since = [], 0, time.monotonic()
         while rounds < _ROUNDS and time.monotonic() - since < _PATIENCE:
             step = self.step(chosen)
@@ -108,7 +111,7 @@ class Controller:
                 if act == cut:
                     raise Cut
             since = time.monotonic()
-        raise AssertionError(f"no end: {self.messages[-5:]}")
+        raise AssertionError(f"the resync does not end; its last messages: {self.messages[-5:]}")
 
     def _act(self, step: ResyncStep) -> Iterator[str]:
         if step.act == "stop":
@@ -134,10 +137,10 @@ class Controller:
         yield "staged"
         pieces = 0
         for name, offset in missing.items():
-            at = offset
-            while at < files[name]["size"]:
-                data = store_copy.read_packed_chunk(source, name, at, files[name]["size"])
-                at = store_copy.append_chunk(target, files, name, at, data)
+            position = offset
+            while position < files[name]["size"]:
+                data = store_copy.read_packed_chunk(source, name, position, files[name]["size"])
+                position = store_copy.append_chunk(target, files, name, position, data)
                 pieces += 1
                 yield f"piece {pieces}"
         self.backup = store_copy.replace_store_by_copy(target, files, winner)
@@ -145,7 +148,7 @@ class Controller:
         yield "switched"
 
     def shift(self, host: str, seconds: float) -> None:
-        """Let the files of a host look that much older or newer, as under a clock that is wrong."""
+        """Shift the times of the files of a host by some seconds, as under a wrong clock."""
         for directory, _, names in os.walk(os.path.dirname(self.store(host))):
             for name in names:
                 path = os.path.join(directory, name)

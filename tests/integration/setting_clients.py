@@ -1,4 +1,4 @@
-"""Clients of a broker whose settings are tried, and what the broker tells of itself."""
+"""Clients of a broker whose settings are tested, and the values that the broker reports."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class Client(StompConnection):
         self.subscribe(destination, ack="client-individual", headers={"id": destination, **headers})
 
     def listen(self, destination: str, **headers: str) -> None:
-        """The same without waiting for the broker's receipt."""
-        named = {"id": destination, "destination": destination, "ack": "client-individual"}
-        self._write("SUBSCRIBE", named | headers)
+        """Subscribe as ``follow`` does, without a wait for the receipt of the broker."""
+        defaults = {"id": destination, "destination": destination, "ack": "client-individual"}
+        self._write("SUBSCRIBE", defaults | headers)
 
     def answer(self, message: StompFrame, command: str = "ACK") -> None:
-        """Accept a message, or with NACK refuse it."""
+        """Acknowledge a message, or refuse it with NACK."""
         headers = {name: message.headers[name] for name in ("subscription", "message-id")}
         self._write(command, headers)
 
     def roll_back(self, message: StompFrame) -> None:
-        """Accept a message in a transaction that is given up."""
+        """Acknowledge a message in a transaction, and abort the transaction."""
         self._write("BEGIN", {"transaction": "t"})
         headers = {name: message.headers[name] for name in ("subscription", "message-id")}
         self._write("ACK", {**headers, "transaction": "t"})
@@ -54,28 +54,28 @@ class Client(StompConnection):
         self._await_receipt("aborted")
 
     def bodies(self, number: int, *, timeout: float = 5.0, acknowledge: bool = True) -> list[str]:
-        """The bodies of so many messages, fewer when no more come in time; each is acknowledged."""
-        found: list[str] = []
-        while len(found) < number and (message := self.receive(timeout)):
+        """Receive up to ``number`` messages and acknowledge each; return their bodies."""
+        bodies: list[str] = []
+        while len(bodies) < number and (message := self.receive(timeout)):
             if acknowledge:
                 self.answer(message)
-            found.append(message.body)
-        return found
+            bodies.append(message.body)
+        return bodies
 
 
 @contextmanager
 def broker_with(directory: Path, release: str, **variables: Any) -> Iterator[Lab]:
-    """A lab whose one broker has these settings; keys that the release lacks are waived and not in its file."""
+    """Run a lab with one broker with some settings; keys that the release lacks are waived and not in its file."""
     waiver = {"rule": "T011", "reason": "tests have one inventory for all releases"}
-    alone = {"ha": "none", "console": False, "users": USERS, "release": release, "waivers": [waiver]}
-    with Lab.open(write_inventory(directory, [HOST], **alone, **variables), directory / "lab") as lab:
+    common = {"ha": "none", "console": False, "users": USERS, "release": release, "waivers": [waiver]}
+    with Lab.open(write_inventory(directory, [HOST], **common, **variables), directory / "lab") as lab:
         lab.up()
         yield lab
     assert not processes_of(directory / "lab")
 
 
 def connect_client(lab: Lab, client_id: str | None = None) -> Client:
-    """A further client of the broker."""
+    """Return a new client of the broker."""
     return Client(lab.addresses(HOST, "stomp")[0], ANN, client_id=client_id)
 
 
@@ -84,33 +84,33 @@ def release_of(lab: Lab) -> Release:
 
 
 def skip_without(lab: Lab, element: str, attribute: str = "") -> None:
-    """Skip a test of what the broker's release does not have."""
+    """Skip the test if the release of the broker lacks an element, or an attribute of it."""
     release = release_of(lab)
     if not release.supports(element, attribute or None):
-        pytest.skip(f"{release.text} has no {attribute or element}")
+        pytest.skip(f"ActiveMQ {release.text} has no {attribute or element}")
 
 
 def advisories(lab: Lab, *names: str) -> dict[str, int]:
-    """How many advisories of each kind there were."""
-    found = destinations(lab, HOST, "Topic")
-    return {name: found.get(f"ActiveMQ.Advisory.{name}", {"EnqueueCount": 0})["EnqueueCount"] for name in names}
+    """Return the number of advisories of each kind."""
+    topics = destinations(lab, HOST, "Topic")
+    return {name: topics.get(f"ActiveMQ.Advisory.{name}", {"EnqueueCount": 0})["EnqueueCount"] for name in names}
 
 
-def running(lab: Lab, host: str) -> Process:
-    """The broker's process."""
+def broker_process(lab: Lab, host: str) -> Process:
+    """Return the process of the broker."""
     process = find_broker_process(ConfigurationPaths(str(lab.directory / "hosts" / host / "activemq")).base)
     assert process is not None
     return process
 
 
 def destinations(lab: Lab, host: str, kind: str = "Queue") -> dict[str, dict[str, Any]]:
-    """The broker's queues or topics by name, with what it tells of each."""
-    found = query_mbeans(running(lab, host), f"type=Broker,destinationType={kind},*", _wanted)
-    return {mbean["destinationName"]: mbean for mbean in found if "EnqueueCount" in mbean}
+    """Return the queues or topics of the broker by name, with their attributes."""
+    mbeans = query_mbeans(broker_process(lab, host), f"type=Broker,destinationType={kind},*", _attributes_to_read)
+    return {mbean["destinationName"]: mbean for mbean in mbeans if "EnqueueCount" in mbean}
 
 
-def _wanted(known: Mapping[str, str]) -> tuple[str, ...]:
-    return () if {"endpoint", "view"} & known.keys() else ATTRIBUTES
+def _attributes_to_read(key_properties: Mapping[str, str]) -> tuple[str, ...]:
+    return () if {"endpoint", "view"} & key_properties.keys() else ATTRIBUTES
 
 
 ATTRIBUTES = (
@@ -121,20 +121,20 @@ ATTRIBUTES = (
 
 
 def queues(lab: Lab, host: str) -> dict[str, int]:
-    """The broker's queues by name, with the number of messages in each."""
+    """Return the number of messages in each queue of the broker, by name."""
     return {name: mbean["QueueSize"] for name, mbean in destinations(lab, host).items()}
 
 
 def fill(client: Client, destination: str, body: str, **headers: str) -> tuple[int, str]:
-    """Send until the broker refuses a message; how many it took, and what it says."""
-    for taken in range(200):
+    """Send until the broker refuses a message; return the number of accepted messages, and the error of the broker."""
+    for accepted in range(200):
         try:
             client.send(destination, body, headers)
         except StompError as error:
-            return taken, str(error)
+            return accepted, str(error)
     return 200, ""
 
 
 def expiry_header() -> dict[str, str]:
-    """The header of a message that expires at once."""
+    """Return the header of a message that expires after 0.2 s."""
     return {"expires": str(int((time.time() + 0.2) * 1000))}

@@ -1,4 +1,4 @@
-"""Advisories are what bridges act upon: applications hear them, cause them, and cannot send them."""
+"""Advisories, which control bridges: applications receive and cause them, and cannot send them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.stomp_clients import stomp_round_trip, stomp_send
 A, B = (pair("orders", number)[0] for number in (1, 2))
 APP = Credentials("app", "made-up-app")
 UNCHECKED_COMPOSITES = ("5.5.1",)
-"""A list of destinations is allowed there as soon as one of them is: no entry of ours can change that."""
+"""Releases that authorize a list of destinations if one of them is authorized; no ACL entry can change that."""
 
 
 def inventory(directory: Path, release: str) -> Path:
-    rights = [
+    acl = [
         {"destination": "app.>", "kind": kind, "read": "apps", "write": "apps", "admin": "apps"}
         for kind in ("queue", "topic")
     ]
@@ -37,12 +37,12 @@ def inventory(directory: Path, release: str) -> Path:
         network_username="network",
         network_password="made-up-network",
         users=[{"name": APP.username, "password": APP.password, "groups": "apps"}],
-        acl=rights,
+        acl=acl,
     ).parent
 
 
 def java_client(lab: Lab, release: str, directory: Path) -> dict[str, str]:
-    """What a client of the release's own jars may do at A: ``ok``, or what it was told."""
+    """Return the result of each action of a client with the jars of the release at A: ``ok``, or the error."""
     (address,) = lab.addresses(A, "openwire")
     url = f"tcp://{address[0]}:{address[1]}?jms.watchTopicAdvisories=true"
     done = subprocess.run(
@@ -52,13 +52,13 @@ def java_client(lab: Lab, release: str, directory: Path) -> dict[str, str]:
         timeout=3 * PATIENCE,
         check=False,
     )
-    found = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
-    assert len(found) == 16, done.stdout + done.stderr
-    return found
+    results = dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+    assert len(results) == 16, done.stdout + done.stderr
+    return results
 
 
-def crossing(lab: Lab) -> set[str]:
-    """What a consumer at B gets of a message that is sent at A."""
+def bodies_over_bridge(lab: Lab) -> set[str]:
+    """Return the bodies that a consumer at B receives of a message that is sent at A."""
     with StompConnection(lab.addresses(B, "stomp")[0], APP, timeout=PATIENCE) as consumer:
         consumer.subscribe("/queue/app.crossing", ack="auto")
         stomp_send(lab.addresses(A, "stomp"), "/queue/app.crossing", ["over the bridge"], APP)
@@ -68,20 +68,20 @@ def crossing(lab: Lab) -> set[str]:
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.18.3"), "6.3.1"])
-def test_an_application_cannot_forge_what_bridges_act_upon_and_works_as_before(
+def test_application_cannot_send_advisories_and_can_use_its_destinations(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(inventory(tmp_path / "inventory", release))
     lab.up()
 
-    found = java_client(lab, release, tmp_path)
-    forged = {what: told for what, told in found.items() if what.startswith("forged")}
+    results = java_client(lab, release, tmp_path)
+    forged = {action: result for action, result in results.items() if action.startswith("forged")}
     among_others = forged.pop("forged among others")
-    assert {what: told for what, told in found.items() if what not in forged and told != "ok"} in (
+    assert {action: result for action, result in results.items() if action not in forged and result != "ok"} in (
         {},
         {"forged among others": among_others},
     )
-    assert all("not authorized to write" in told for told in forged.values()), forged
+    assert all("not authorized to write" in error for error in forged.values()), forged
     assert (among_others == "ok") is (release in UNCHECKED_COMPOSITES)
 
     (stomp,) = lab.addresses(A, "stomp")
@@ -92,4 +92,4 @@ def test_an_application_cannot_forge_what_bridges_act_upon_and_works_as_before(
         (mqtt,) = lab.addresses(A, "mqtt")
         mqtt_round_trip(mqtt, APP, "app/mqtt", timeout=PATIENCE)
 
-    assert crossing(lab) == {"over the bridge"}
+    assert bodies_over_bridge(lab) == {"over the bridge"}

@@ -14,7 +14,7 @@ import pytest
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.probe.broker_usage import read_broker_usage
 from tests.integration.labs import processes_of, write_inventory
-from tests.integration.setting_clients import ANN, USERS, Client, expiry_header, fill, queues, running
+from tests.integration.setting_clients import ANN, USERS, Client, broker_process, expiry_header, fill, queues
 from tests.situations import further
 from tests.waiting import wait_until
 
@@ -137,7 +137,7 @@ def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(cl
 
 
 def test_the_broker_has_the_limits_in_bytes_and_in_percent_of_its_heap(lab: Lab) -> None:
-    usage = read_broker_usage(running(lab, HOST), 30)
+    usage = read_broker_usage(broker_process(lab, HOST), 30)
     assert usage["store"]["limit"] == 6 << 20
     said = lab.fleet.broker(HOST).settings.usage
     assert said is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.durable_subscriptions import DISCARDS, aged_subscription
+from tests.integration.durable_subscriptions import DISCARD_FUNCTIONS, aged_subscription
 from tests.situations import further, in_every_situation
 
 _MENDED: dict[str, Any] = {"ha": "none"}
@@ -37,5 +37,5 @@ def test_discarded_index_loses_no_message_of_durable_subscriber(
 ) -> None:
     with aged_subscription(tmp_path, release, **(_MENDED if kind == "mend" else _GUARDED)) as aged:
         aged.kill()
-        DISCARDS[discard](aged.store)
+        DISCARD_FUNCTIONS[discard](aged.store)
         assert aged.start_and_drain() == aged.sent

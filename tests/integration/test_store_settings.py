@@ -20,10 +20,10 @@ from activemq_fleet.lab.lab import Lab
 from tests.integration.setting_clients import (
     HOST,
     Client,
+    broker_process,
     broker_with,
     connect_client,
     release_of,
-    running,
     skip_without,
 )
 from tests.situations import further, in_every_situation
@@ -107,7 +107,7 @@ def pass_through(lab: Lab, store: str, chunks: int = 8) -> None:
 
 def threads(lab: Lab) -> Counter[str]:
     """How many threads the broker has of each name, of which the kernel keeps 15 characters."""
-    tasks = Path(f"/proc/{running(lab, HOST).pid}/task").glob("*/comm")
+    tasks = Path(f"/proc/{broker_process(lab, HOST).pid}/task").glob("*/comm")
     return Counter(task.read_text().strip() for task in tasks)
 
 
@@ -185,7 +185,7 @@ def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: La
     for store in stores:
         client.send(f"/queue/{store}.x", "x")
     log = lab.directory / "trace"
-    pid = str(running(lab, HOST).pid)
+    pid = str(broker_process(lab, HOST).pid)
     with subprocess.Popen(
         [strace, "-f", "-y", "-p", pid, "-e", "trace=fsync,fdatasync", "-e", "signal=none", "-o", str(log)],
         stderr=subprocess.PIPE,

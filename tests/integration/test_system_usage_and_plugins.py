@@ -11,7 +11,15 @@ import pytest
 
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.node.probe.broker_usage import read_broker_usage
-from tests.integration.setting_clients import HOST, Client, broker_with, connect_client, fill, release_of, running
+from tests.integration.setting_clients import (
+    HOST,
+    Client,
+    broker_process,
+    broker_with,
+    connect_client,
+    fill,
+    release_of,
+)
 from tests.situations import further, in_every_situation
 from tests.waiting import wait_until
 
@@ -96,7 +104,7 @@ def test_consumers_of_a_virtual_topic_are_named_by_its_postfix(client: Client) -
 
 
 def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, client: Client) -> None:
-    usage = read_broker_usage(running(lab, HOST), 30)
+    usage = read_broker_usage(broker_process(lab, HOST), 30)
     assert usage["temp"]["limit"] == 40 << 20
     taken, why = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
     assert 50 < taken < 120
@@ -104,7 +112,7 @@ def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, clien
 
 
 def test_the_store_has_a_limit_in_percent(lab: Lab) -> None:
-    assert read_broker_usage(running(lab, HOST), 30)["store"]["limit"] == 200 << 20
+    assert read_broker_usage(broker_process(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
 @in_every_situation
