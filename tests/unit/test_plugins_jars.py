@@ -1,4 +1,4 @@
-"""Which release jars, directories and archives are of."""
+"""The releases of jars, directories and archives."""
 
 from __future__ import annotations
 
@@ -27,21 +27,23 @@ from tests.unit.release_jars import jar, lay_out, pack
         ("activemq-all-6.0.1.jar", jar("activemq-all", record="6.0.1"), "6.0.1"),
         ("activemq-broker.jar", jar(record="5.17.2"), "5.17.2"),
         ("activemq-broker.jar", b"", None),
-        # what one brings of another release, or of no broker, says nothing of the broker
+        # these jars are not of the broker, so they do not determine its release
         ("activemq-client-5.18.6.jar", jar("activemq-client", record="5.18.6"), None),
         ("activemq-protobuf-1.1.jar", jar("activemq-protobuf", record="1.1"), None),
     ],
 )
-def test_a_jar_is_of_the_release_that_it_says_inside(name: str, content: bytes, release: str | None) -> None:
+def test_release_of_jar_comes_from_record_then_manifest_then_name(
+    name: str, content: bytes, release: str | None
+) -> None:
     assert jars.release_of_jar(name, io.BytesIO(content)) == release
 
 
-def test_a_record_of_another_artifact_is_passed_over() -> None:
+def test_release_of_jar_ignores_record_of_another_artifact() -> None:
     content = jar("activemq-client", record="5.18.3", manifest="5.18.6")
     assert jars.release_of_jar("activemq-broker-5.18.6.jar", io.BytesIO(content)) == "5.18.6"
 
 
-def test_a_directory_is_of_all_the_releases_in_it(tmp_path: Path) -> None:
+def test_releases_of_directory_are_those_of_all_its_jars(tmp_path: Path) -> None:
     lib = lay_out(tmp_path, "5.18.3", name="5.18.6") / "lib"
     assert jars.releases_in_directory(str(lib)) == ["5.18.3"]
     (lib / "activemq-broker-6.3.1.jar").write_bytes(jar(record="6.3.1"))
@@ -50,7 +52,7 @@ def test_a_directory_is_of_all_the_releases_in_it(tmp_path: Path) -> None:
     assert jars.releases_in_directory(str(tmp_path / "none")) == []
 
 
-def test_an_archive_of_a_distribution_is_of_the_jar_in_its_lib(tmp_path: Path) -> None:
+def test_release_of_distribution_archive_is_that_of_jar_in_lib(tmp_path: Path) -> None:
     top = "apache-activemq-5.18.6"
     members = {
         f"{top}/activemq-all-5.18.6.jar": jar("activemq-all", record="5.18.6"),
@@ -62,30 +64,30 @@ def test_an_archive_of_a_distribution_is_of_the_jar_in_its_lib(tmp_path: Path) -
     assert jars.releases_in_archive(str(archive), depth=0) == []
 
 
-def test_an_archive_of_jars_is_of_the_jar_at_its_top(tmp_path: Path) -> None:
+def test_release_of_jar_archive_is_that_of_jar_at_top_level(tmp_path: Path) -> None:
     members = {"./activemq-core-5.5.1.jar": jar("activemq-core", record="5.5.1"), "./x/activemq-core-5.6.0.jar": b""}
     assert jars.releases_in_archive(str(pack(tmp_path / "x.tar", members)), depth=0) == ["5.5.1"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", pack])
-def test_what_is_no_archive_is_one_line(tmp_path: Path, content: object) -> None:
+def test_invalid_archive_causes_error_of_single_line(tmp_path: Path, content: object) -> None:
     path = tmp_path / "x.tar.gz"
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        whole = pack(path, {"lib/activemq-broker-5.18.3.jar": os.urandom(1 << 20)})
-        path.write_bytes(whole.read_bytes()[: 1 << 19])
+        complete_archive = pack(path, {"lib/activemq-broker-5.18.3.jar": os.urandom(1 << 20)})
+        path.write_bytes(complete_archive.read_bytes()[: 1 << 19])
     with pytest.raises(NodeError, match="cannot be read as a tar archive") as caught:
         jars.releases_in_archive(str(path), depth=1)
     assert "\n" not in str(caught.value)
 
 
-def test_who_runs_from_a_directory_is_known_by_what_it_has_open(tmp_path: Path) -> None:
+def test_processes_of_directory_are_those_with_open_files_below_it(tmp_path: Path) -> None:
     home = lay_out(tmp_path / "activemq-5.18.6", "5.18.3")
     (tmp_path / "link").symlink_to(home)
-    opened = home / "lib/activemq-broker-5.18.3.jar"
+    jar_path = home / "lib/activemq-broker-5.18.3.jar"
     script = "import sys; file = open(sys.argv[1]); print(); sys.stdout.flush(); sys.stdin.read()"
-    command = [sys.executable, "-c", script, str(opened)]
+    command = [sys.executable, "-c", script, str(jar_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin
         assert child.stdout
@@ -93,13 +95,13 @@ def test_who_runs_from_a_directory_is_known_by_what_it_has_open(tmp_path: Path) 
         assert jars.processes_with_open_files_below(str(home)) == [child.pid]
         assert jars.processes_with_open_files_below(str(tmp_path / "link")) == [child.pid]
         assert jars.processes_with_open_files_below(str(tmp_path / "activemq-5.18")) == []
-        opened.unlink()
+        jar_path.unlink()
         assert jars.processes_with_open_files_below(str(home)) == []
         child.stdin.close()
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_and_a_circle_of_links_named_as_jars_stop_nobody(tmp_path: Path) -> None:
+def test_releases_of_directory_ignore_pipe_and_link_loop(tmp_path: Path) -> None:
     lib = lay_out(tmp_path, "5.18.3") / "lib"
     os.mkfifo(lib / "activemq-broker-6.0.0.jar")
     (lib / "activemq-broker-6.1.0.jar").symlink_to("activemq-broker-6.1.0.jar")
@@ -107,12 +109,12 @@ def test_a_pipe_and_a_circle_of_links_named_as_jars_stop_nobody(tmp_path: Path) 
     assert jars.releases_in_directory(str(lib)) == ["5.18.3"]
 
 
-def test_a_jar_whose_parts_cannot_be_unpacked_is_known_by_its_name(tmp_path: Path) -> None:
+def test_release_of_damaged_jar_comes_from_its_name(tmp_path: Path) -> None:
     broken = tmp_path / "activemq-broker-5.18.3.jar"
-    with zipfile.ZipFile(broken, "w", zipfile.ZIP_LZMA) as made:
-        made.writestr("META-INF/maven/org.apache.activemq/activemq-broker/pom.properties", "version=6.3.1\n" * 99)
-    data = bytearray(broken.read_bytes())
-    data[100:140] = b"\xff" * 40
-    broken.write_bytes(data)
+    with zipfile.ZipFile(broken, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("META-INF/maven/org.apache.activemq/activemq-broker/pom.properties", "version=6.3.1\n" * 99)
+    content = bytearray(broken.read_bytes())
+    content[100:140] = b"\xff" * 40
+    broken.write_bytes(content)
 
     assert jars.release_of_jar_at(str(broken), broken.name) == "5.18.3"

@@ -1,4 +1,4 @@
-"""What a machine shows of itself."""
+"""Facts about a host: mounts, Java, disk space, interfaces, cloud provider and accounts."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ server:/three /srv/with\\040space xfs rw 0 0
         ("/var/lib", "/", "ext4"),
     ],
 )
-def test_the_mount_that_holds_a_path_is_the_nearest_and_the_last(path: str, point: str, kind: str) -> None:
-    found = machine.mount_of(path, MOUNTS)
-    assert found is not None
-    assert (found.point, found.kind) == (point, kind)
+def test_mount_of_path_is_deepest_and_last_mounted(path: str, point: str, kind: str) -> None:
+    mount = machine.mount_of(path, MOUNTS)
+    assert mount is not None
+    assert (mount.point, mount.kind) == (point, kind)
 
 
-def test_options_are_told_apart() -> None:
-    found = machine.mount_of("/srv/activemq", MOUNTS)
-    assert found is not None
-    assert found.options == ("rw", "vers=3", "nolock")
+def test_mount_options_are_split_at_commas() -> None:
+    mount = machine.mount_of("/srv/activemq", MOUNTS)
+    assert mount is not None
+    assert mount.options == ("rw", "vers=3", "nolock")
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025-04-15', 17),
         ('java version "1.8.0_392"', 8),
@@ -52,78 +52,78 @@ def test_options_are_told_apart() -> None:
         ("no such thing", None),
     ],
 )
-def test_java_says_its_feature_release(tmp_path: Path, said: str, version: int | None) -> None:
+def test_feature_release_of_java_comes_from_its_output(tmp_path: Path, output: str, version: int | None) -> None:
     java = tmp_path / "java"
-    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
     assert machine.java_feature_release(str(java)) == version
 
 
-def test_a_java_that_has_no_internal_version_is_asked_for_the_plain_one(tmp_path: Path) -> None:
+def test_java_without_internal_version_is_queried_for_plain_version(tmp_path: Path) -> None:
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\n[ $1 = -version ] && echo 'openjdk version \"21.0.2\"' >&2\n")
     java.chmod(0o755)
     assert machine.java_feature_release(str(java)) == 21
 
 
-def test_a_java_that_is_not_there_has_no_version(tmp_path: Path) -> None:
+def test_missing_java_has_no_feature_release(tmp_path: Path) -> None:
     assert machine.java_feature_release(str(tmp_path / "java")) is None
 
 
-def test_what_the_store_holds_counts_as_room_for_it(tmp_path: Path) -> None:
+def test_space_usable_by_store_includes_its_current_files(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
     (store / "db-1.log").write_bytes(b"x" * 4_000_000)
     free = os.statvfs(tmp_path)
-    there = machine.bytes_usable_by_store(str(store))
-    assert there is not None
-    # others write to the same disk
-    assert abs(there - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
+    usable = machine.bytes_usable_by_store(str(store))
+    assert usable is not None
+    # other processes write to the same disk
+    assert abs(usable - free.f_bavail * free.f_frsize - 4_000_000) < 500_000_000
     assert sum(machine._sizes(str(store))) >= 4_000_000
 
 
-def test_a_store_that_is_not_there_yet_has_the_room_of_its_disk(tmp_path: Path) -> None:
+def test_space_usable_by_missing_store_is_known(tmp_path: Path) -> None:
     assert machine.bytes_usable_by_store(str(tmp_path / "not" / "yet")) is not None
 
 
-def test_settings_files_are_those_that_are_there(tmp_path: Path) -> None:
+def test_start_script_settings_files_are_existing_files(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "setenv").touch()
     assert f"{tmp_path}/bin/setenv" in machine.start_script_settings_files(str(tmp_path), "missing-user")
     assert f"{tmp_path}/bin/env" not in machine.start_script_settings_files(str(tmp_path), "missing-user")
 
 
-def test_the_loopback_interface_is_up() -> None:
+def test_active_interfaces_include_loopback() -> None:
     assert "lo" in machine.active_interfaces()
 
 
-def firmware(root: Path, **names: str) -> str:
+def write_firmware_names(root: Path, **names: str) -> str:
+    """Write the files in which the firmware describes the host; return the root directory."""
     directory = root / "sys/class/dmi/id"
     directory.mkdir(parents=True)
-    for name, said in names.items():
-        (directory / name).write_text(f"{said}\n")
+    for name, content in names.items():
+        (directory / name).write_text(f"{content}\n")
     return f"{root}/"
 
 
-def test_the_firmware_names_the_cloud(tmp_path: Path) -> None:
-    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Amazon EC2")) == "Amazon EC2"
+def test_cloud_provider_comes_from_firmware_vendor(tmp_path: Path) -> None:
+    assert machine.cloud_provider(write_firmware_names(tmp_path, sys_vendor="Amazon EC2")) == "Amazon EC2"
 
 
-def test_a_container_says_nothing_of_its_hosts_cloud(tmp_path: Path) -> None:
+def test_cloud_provider_is_unknown_in_container(tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
-    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Amazon EC2")) is None
+    assert machine.cloud_provider(write_firmware_names(tmp_path, sys_vendor="Amazon EC2")) is None
 
 
-def test_a_vendor_alone_is_no_cloud(tmp_path: Path) -> None:
-    root = firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag="Asset-1234")
+def test_vendor_without_cloud_tag_is_no_cloud_provider(tmp_path: Path) -> None:
+    root = write_firmware_names(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag="Asset-1234")
     assert machine.cloud_provider(root) is None
 
 
-def test_one_cloud_is_known_by_its_tag(tmp_path: Path) -> None:
+def test_azure_is_recognized_by_its_chassis_asset_tag(tmp_path: Path) -> None:
     tag = "7783-7084-3265-9085-8269-3286-77"
-    assert machine.cloud_provider(firmware(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)) == (
-        "Microsoft Azure"
-    )
+    root = write_firmware_names(tmp_path, sys_vendor="Microsoft Corporation", chassis_asset_tag=tag)
+    assert machine.cloud_provider(root) == "Microsoft Azure"
 
 
 def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_failure_of_java_names_its_reason(tmp_path: Path) -> None:
 
 def test_account_facts_name_ids_processes_and_other_holders() -> None:
     account = pwd.getpwuid(os.getuid())
-    shown = machine.account_ids_and_processes(account.pw_name, 0, 0)
-    assert (shown["account_exists"], shown["account_uid"]) == (True, account.pw_uid)
+    facts = machine.account_ids_and_processes(account.pw_name, 0, 0)
+    assert (facts["account_exists"], facts["account_uid"]) == (True, account.pw_uid)
     missing = machine.account_ids_and_processes("no-such-account", account.pw_uid, account.pw_gid)
     assert (missing["account_exists"], missing["account_uid"], missing["account_gid"]) == (False, None, None)
     assert missing["uid_holder"] == account.pw_name

@@ -1,4 +1,4 @@
-"""An unpacked release gets the directory of its name, or nothing changes."""
+"""The atomic replacement of the directory of a release."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "activemq-5.18.6"
 
 
-def directory_next_to(home: Path, end: str) -> Path:
-    return home.with_name(home.name + end)
+def directory_next_to(home: Path, suffix: str) -> Path:
+    return home.with_name(home.name + suffix)
 
 
-def names(home: Path) -> list[str]:
+def directory_names(home: Path) -> list[str]:
     return sorted(path.name for path in home.parent.iterdir() if path.name.startswith("activemq"))
 
 
-def holds(home: Path) -> list[str]:
-    found: list[str] = release_tree.releases_in_home(str(home))
-    return found
+def releases_in(home: Path) -> list[str]:
+    releases: list[str] = release_tree.releases_in_home(str(home))
+    return releases
 
 
 @contextmanager
-def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has the broker's jar open, and ends on SIGTERM."""
+def process_running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that has the jar of the broker open and terminates on SIGTERM; yield it."""
     (jar,) = (home / "lib").iterdir()
     script = "import sys; file = open(sys.argv[1]); print(); sys.stdout.flush(); sys.stdin.read()"
     command = [sys.executable, "-c", script, str(jar)]
@@ -52,80 +52,81 @@ def running_from(home: Path) -> Iterator[subprocess.Popen[bytes]]:
         child.kill()
 
 
-def test_the_first_one_gets_the_name(home: Path) -> None:
+def test_first_release_is_moved_into_home(home: Path) -> None:
     lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
-    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+    assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
 @pytest.mark.parametrize(
-    ("inside", "said"), [("5.18.3", "contains ActiveMQ 5.18.3 instead of"), (None, "contains no broker instead of")]
+    ("contained_release", "message"),
+    [("5.18.3", "contains ActiveMQ 5.18.3 instead of"), (None, "contains no broker instead of")],
 )
-def test_another_release_never_gets_the_name(home: Path, inside: str | None, said: str) -> None:
-    if inside:
-        lay_out(directory_next_to(home, ".new"), inside, name="5.18.6")
+def test_different_release_is_not_moved_into_home(home: Path, contained_release: str | None, message: str) -> None:
+    if contained_release:
+        lay_out(directory_next_to(home, ".new"), contained_release, name="5.18.6")
     else:
         directory_next_to(home, ".new").mkdir()
-    with pytest.raises(NodeError, match=said):
+    with pytest.raises(NodeError, match=message):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
-    assert names(home) == []
+    assert directory_names(home) == []
 
 
-def test_another_release_leaves_what_is_there(home: Path) -> None:
+def test_different_release_leaves_existing_home_unchanged(home: Path) -> None:
     lay_out(home, "5.18.6")
     lay_out(directory_next_to(home, ".new"), "5.18.3")
     with pytest.raises(NodeError):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
-    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+    assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
-@pytest.mark.parametrize("what", ["another release", "a link", "nothing"])
-def test_a_directory_that_is_not_what_its_name_says_is_replaced(home: Path, tmp_path: Path, what: str) -> None:
-    if what == "another release":
+@pytest.mark.parametrize("existing", ["different release", "link", "empty directory"])
+def test_home_without_expected_release_is_replaced(home: Path, tmp_path: Path, existing: str) -> None:
+    if existing == "different release":
         lay_out(home, "5.18.3")
-    elif what == "a link":
+    elif existing == "link":
         home.symlink_to(lay_out(tmp_path / "elsewhere", "5.18.3"))
     else:
         home.mkdir()
     lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": False}
-    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+    assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
-def test_a_directory_that_is_what_its_name_says_is_left_alone(home: Path) -> None:
+def test_home_with_expected_release_is_unchanged(home: Path) -> None:
     inode = lay_out(home, "5.18.6").stat().st_ino
     lay_out(directory_next_to(home, ".new"), "5.18.6")
     assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": False, "waits": False}
-    assert (names(home), home.stat().st_ino) == ([home.name], inode)
+    assert (directory_names(home), home.stat().st_ino) == ([home.name], inode)
 
 
-def test_nothing_is_moved_from_under_a_process(home: Path) -> None:
+def test_new_release_waits_while_process_uses_home(home: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    with running_from(home):
+    with process_running_from(home):
         assert release_tree.move_new_release_into_unused_home(str(home), "5.18.6") == {"changed": True, "waits": True}
-        assert (names(home), holds(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
+        assert (directory_names(home), releases_in(home)) == ([home.name, f"{home.name}.new"], ["5.18.3"])
 
 
-def test_the_old_one_comes_back_when_the_new_one_cannot_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_release_is_restored_when_move_of_new_release_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
     rename = disk.rename_within_parent_and_sync
 
-    def refusing(source: str, target: str) -> None:
+    def fail_for_new_release(source: str, target: str) -> None:
         if source.endswith(".new"):
             raise OSError(28, "No space left on device", source)
         rename(source, target)
 
-    monkeypatch.setattr(disk, "rename_within_parent_and_sync", refusing)
+    monkeypatch.setattr(disk, "rename_within_parent_and_sync", fail_for_new_release)
     with pytest.raises(OSError, match="No space left"):
         release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
-    assert holds(home) == ["5.18.3"]
+    assert releases_in(home) == ["5.18.3"]
 
 
 @pytest.fixture
 def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Stands in for systemd's: a stop ends the process whose number stands in a file. Returns what it was asked."""
+    """Install a systemctl whose stop terminates the process with the id in a file; yield the file with its calls."""
     calls = tmp_path / "calls"
     program = tmp_path / "bin" / "systemctl"
     program.parent.mkdir()
@@ -135,41 +136,41 @@ def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
-    before = {number: signal.getsignal(number) for number in numbers}
+    signals = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
+    handlers = {number: signal.getsignal(number) for number in signals}
     yield calls
-    for number, handler in before.items():
+    for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
-def test_what_waits_is_exchanged_while_the_unit_is_stopped_and_can_go_back(
+def test_waiting_release_replaces_running_release_and_can_be_rolled_back(
     home: Path, tmp_path: Path, systemctl: Path
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    with running_from(home) as child:
+    with process_running_from(home) as child:
         (tmp_path / "pid").write_text(str(child.pid))
         assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": True}
     (tmp_path / "pid").unlink()
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
-    assert (holds(home), holds(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+    assert (releases_in(home), releases_in(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
     assert release_tree.replace_running_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": True}
-    assert (names(home), holds(home)) == ([home.name], ["5.18.3"])
+    assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.3"])
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"] * 2
 
 
-def test_a_process_of_another_broker_keeps_its_directory_and_the_unit_comes_back(home: Path, systemctl: Path) -> None:
+def test_replacement_fails_and_starts_unit_if_other_process_uses_home(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    with running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
+    with process_running_from(home) as child, pytest.raises(NodeError, match=f"process {child.pid} runs from"):
         release_tree.replace_running_release(str(home), "5.18.6", UNIT)
-    assert holds(home) == ["5.18.3"]
+    assert releases_in(home) == ["5.18.3"]
     assert systemctl.read_text().splitlines() == [f"stop {UNIT}", f"start {UNIT}"]
 
 
-def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: Path) -> None:
+def test_unit_is_not_stopped_without_expected_new_release(home: Path, systemctl: Path) -> None:
     lay_out(home, "5.18.3")
     with pytest.raises(NodeError, match="the broker was not stopped"):
         release_tree.replace_running_release(str(home), "5.18.6", UNIT)
@@ -177,128 +178,131 @@ def test_nothing_is_stopped_for_what_is_not_the_release(home: Path, systemctl: P
 
 
 class PowerCutError(BaseException):
-    """Ends the work at once, as the loss of power does."""
+    """The error that stops an operation immediately, as a loss of power does."""
 
 
-def cut_before(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Lose the power before the change of the disk that has this number; no change is half made."""
-    done = 0
+def simulate_power_loss_before_change(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Simulate a loss of power before the disk change with this number; no change is half done."""
+    count = 0
 
-    def counting(change: Callable[..., None]) -> Callable[..., None]:
-        def counted(*arguments: str) -> None:
-            nonlocal done
-            done += 1
-            if done == number:
+    def interrupted(change: Callable[..., None]) -> Callable[..., None]:
+        def change_or_raise(*arguments: str) -> None:
+            nonlocal count
+            count += 1
+            if count == number:
                 raise PowerCutError
             change(*arguments)
 
-        return counted
+        return change_or_raise
 
-    monkeypatch.setattr(disk, "rename_within_parent_and_sync", counting(disk.rename_within_parent_and_sync))
-    monkeypatch.setattr(disk, "remove_tree_or_file", counting(disk.remove_tree_or_file))
+    monkeypatch.setattr(disk, "rename_within_parent_and_sync", interrupted(disk.rename_within_parent_and_sync))
+    monkeypatch.setattr(disk, "remove_tree_or_file", interrupted(disk.remove_tree_or_file))
 
 
-def is_cut_short(monkeypatch: pytest.MonkeyPatch, number: int, work: Callable[[], object]) -> bool:
+def interrupt_operation(monkeypatch: pytest.MonkeyPatch, number: int, operation: Callable[[], object]) -> bool:
+    """Run an operation with a loss of power before this change; return whether the operation was interrupted."""
     with monkeypatch.context() as patched:
-        cut_before(patched, number)
+        simulate_power_loss_before_change(patched, number)
         try:
-            work()
+            operation()
         except PowerCutError:
             return True
     return False
 
 
 CUTS = range(1, 9)
-"""More than any of the operations makes changes: the last ones cut nothing."""
+"""Numbers of disk changes, more than any operation makes: the last ones interrupt nothing."""
 
 
 @pytest.mark.parametrize("number", CUTS)
-def test_a_placing_that_is_cut_short_anywhere_is_finished_by_the_next(
+def test_next_run_finishes_move_interrupted_at_any_change(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    is_cut = is_cut_short(
+    was_interrupted = interrupt_operation(
         monkeypatch, number, lambda: release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     )
-    assert is_cut == (number < CUTS[-1])
-    disk.remove_tree_or_file(str(directory_next_to(home, ".new")))  # the first task of the role removes it, too
+    assert was_interrupted == (number < CUTS[-1])
+    disk.remove_tree_or_file(str(directory_next_to(home, ".new")))  # as the first task of the role does
     lay_out(directory_next_to(home, ".new"), "5.18.6")
     release_tree.move_new_release_into_unused_home(str(home), "5.18.6")
     release_tree.remove_old_release(str(home), "5.18.6")
-    assert (names(home), holds(home)) == ([home.name], ["5.18.6"])
+    assert (directory_names(home), releases_in(home)) == ([home.name], ["5.18.6"])
 
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_an_exchange_that_is_cut_short_anywhere_leaves_a_broker_that_can_start(
+def test_replacement_interrupted_at_any_change_leaves_startable_broker(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
+    interrupt_operation(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     is_missing = not home.exists()
     systemctl.unlink()
     assert release_tree.roll_back_interrupted_replacement_and_start_unit(str(home), UNIT) == {"changed": is_missing}
     assert systemctl.exists() == is_missing
-    assert holds(home) in (["5.18.3"], ["5.18.6"])
+    assert releases_in(home) in (["5.18.3"], ["5.18.6"])
     release_tree.replace_running_release(str(home), "5.18.6", UNIT)
-    assert (holds(home), holds(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
+    assert (releases_in(home), releases_in(directory_next_to(home, ".old"))) == (["5.18.6"], ["5.18.3"])
 
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_the_next_run_goes_back_after_an_exchange_that_was_cut_short_anywhere(
+def test_next_run_rolls_back_replacement_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.3")
     lay_out(directory_next_to(home, ".new"), "5.18.6")
-    is_cut_short(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
+    interrupt_operation(monkeypatch, number, lambda: release_tree.replace_running_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
-    assert holds(home) == ["5.18.3"]
+    assert releases_in(home) == ["5.18.3"]
     assert not directory_next_to(home, ".old").exists()
 
 
 @some_situations(2)
 @pytest.mark.parametrize("number", CUTS)
-def test_a_way_back_that_is_cut_short_anywhere_is_gone_to_its_end(
+def test_next_run_completes_rollback_interrupted_at_any_change(
     home: Path, systemctl: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     lay_out(home, "5.18.6")
     lay_out(directory_next_to(home, ".old"), "5.18.3")
-    is_cut_short(monkeypatch, number, lambda: release_tree.restore_old_release(str(home), "5.18.6", UNIT))
+    interrupt_operation(monkeypatch, number, lambda: release_tree.restore_old_release(str(home), "5.18.6", UNIT))
     release_tree.restore_old_release(str(home), "5.18.6", UNIT)
-    assert holds(home) == ["5.18.3"]
+    assert releases_in(home) == ["5.18.3"]
     assert not directory_next_to(home, ".old").exists()
 
 
 @pytest.mark.parametrize("number", CUTS)
-def test_half_of_what_was_replaced_is_never_put_back(home: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_interrupted_removal_leaves_old_release_complete_or_absent(
+    home: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     lay_out(home, "5.18.6")
     lay_out(directory_next_to(home, ".old"), "5.18.3")
-    is_cut_short(monkeypatch, number, lambda: release_tree.remove_old_release(str(home), "5.18.6"))
-    is_there = directory_next_to(home, ".old").exists()
-    assert not is_there or holds(directory_next_to(home, ".old")) == ["5.18.3"]
-    assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": is_there}
-    assert (holds(home), directory_next_to(home, ".old").exists()) == (["5.18.6"], False)
+    interrupt_operation(monkeypatch, number, lambda: release_tree.remove_old_release(str(home), "5.18.6"))
+    is_left = directory_next_to(home, ".old").exists()
+    assert not is_left or releases_in(directory_next_to(home, ".old")) == ["5.18.3"]
+    assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": is_left}
+    assert (releases_in(home), directory_next_to(home, ".old").exists()) == (["5.18.6"], False)
 
 
-def test_what_was_replaced_stays_while_a_process_runs_from_it(home: Path) -> None:
+def test_old_release_is_not_removed_while_process_uses_it(home: Path) -> None:
     lay_out(home, "5.18.6")
     old = lay_out(directory_next_to(home, ".old"), "5.18.3")
-    with running_from(old):
+    with process_running_from(old):
         assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": True}
-    assert names(home) == [home.name]
+    assert directory_names(home) == [home.name]
 
 
-@pytest.mark.parametrize("at", [("5.18.6", "5.18.6"), ("5.18.3", "5.18.1")])
-def test_a_copy_that_somebody_made_is_neither_removed_nor_put_back(
-    home: Path, systemctl: Path, at: tuple[str, str]
+@pytest.mark.parametrize("releases", [("5.18.6", "5.18.6"), ("5.18.3", "5.18.1")])
+def test_manual_copy_of_old_release_is_neither_removed_nor_restored(
+    home: Path, systemctl: Path, releases: tuple[str, str]
 ) -> None:
-    lay_out(home, at[0])
-    lay_out(directory_next_to(home, ".old"), at[1])
+    lay_out(home, releases[0])
+    lay_out(directory_next_to(home, ".old"), releases[1])
     assert release_tree.remove_old_release(str(home), "5.18.6") == {"changed": False}
     assert release_tree.restore_old_release(str(home), "5.18.6", UNIT) == {"changed": False}
-    assert (holds(home), holds(directory_next_to(home, ".old"))) == ([at[0]], [at[1]])
+    assert (releases_in(home), releases_in(directory_next_to(home, ".old"))) == ([releases[0]], [releases[1]])
     assert not systemctl.exists()

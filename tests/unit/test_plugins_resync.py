@@ -1,4 +1,4 @@
-"""The question of the playbook resync, and how a store travels through the controller."""
+"""The decision of the playbook resync, and the copy of a store through the controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.kahadb_journals import add, trace, write
 MASTER, SLAVE = "x-mq01-a", "x-mq01-b"
 
 
-def look(state: str) -> dict[str, Any]:
+def broker_evidence(state: str) -> dict[str, Any]:
     phase = {"active": "started", "standby": "attached"}.get(state, "unknown")
     return {
         "state": state,
@@ -32,9 +32,9 @@ def look(state: str) -> dict[str, Any]:
     }
 
 
-def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
+def store_facts(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
     write(directory, trace(), *records)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "runs": [],
         "locked": False,
         "unfinished": False,
@@ -42,13 +42,13 @@ def store(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**found, **messages.read_store_content_hashes(str(directory)), **more}
+    return {**facts, **messages.read_store_content_hashes(str(directory)), **more}
 
 
-def ask(
+def decide_next_step(
     states: tuple[str, str], stores: tuple[dict[str, Any], ...], service: str = "systemd", **more: Any
 ) -> dict[str, Any]:
-    warned: list[str] = []
+    warnings: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0}
     request = OperationDecisionRequest(
         fleet=FleetFacts(
@@ -57,77 +57,77 @@ def ask(
                 SLAVE: facts_of_broker(SLAVE, "5.5.1", ha="pure", role="slave"),
             }
         ),
-        evidence={MASTER: look(states[0]), SLAVE: look(states[1])},
+        evidence={MASTER: broker_evidence(states[0]), SLAVE: broker_evidence(states[1])},
         target={"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
         options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
-        warn=warned.append,
+        warn=warnings.append,
     )
-    found: dict[str, Any] = decide_operation("resync", request)["step"]
-    return found
+    step: dict[str, Any] = decide_operation("resync", request)["step"]
+    return step
 
 
 @pytest.fixture
 def newer_master(tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    return store(tmp_path / "a", add("m1"), add("m2")), store(tmp_path / "b", add("m1"))
+    return store_facts(tmp_path / "a", add("m1"), add("m2")), store_facts(tmp_path / "b", add("m1"))
 
 
-def test_evidence_of_both_hosts_becomes_the_next_step(newer_master: tuple[dict[str, Any], ...]) -> None:
-    step = ask(("stopped", "stopped"), newer_master)
+def test_next_step_follows_from_evidence_of_both_hosts(newer_master: tuple[dict[str, Any], ...]) -> None:
+    step = decide_next_step(("stopped", "stopped"), newer_master)
     assert (step["act"], step["hosts"], step["winner"]) == ("copy", [MASTER, SLAVE], MASTER)
     assert "has 1 message that x-mq01-b never received" in step["say"]
 
 
-def test_check_mode_says_what_would_be_next_and_ends(newer_master: tuple[dict[str, Any], ...]) -> None:
-    step = ask(("active", "stopped"), newer_master, check=True)
+def test_check_mode_reports_next_step_and_changes_nothing(newer_master: tuple[dict[str, Any], ...]) -> None:
+    step = decide_next_step(("active", "stopped"), newer_master, check=True)
     assert step["act"] == "done"
     assert step["say"].startswith(
         "nothing was changed; the next step would be: x-mq01-a: the playbook stops the broker"
     )
 
 
-def test_a_restart_that_is_asked_for_is_done_when_both_are_younger_than_the_run(tmp_path: Path) -> None:
-    equal = store(tmp_path / "a", add("m1")), store(tmp_path / "b", add("m1"))
-    assert ask(("active", "standby"), equal, restart=True)["act"] == "stop"
-    assert ask(("active", "standby"), equal, restart=True, looked_at=200.0)["act"] == "done"
+def test_requested_restart_is_done_when_both_brokers_started_after_run(tmp_path: Path) -> None:
+    equal = store_facts(tmp_path / "a", add("m1")), store_facts(tmp_path / "b", add("m1"))
+    assert decide_next_step(("active", "standby"), equal, restart=True)["act"] == "stop"
+    assert decide_next_step(("active", "standby"), equal, restart=True, looked_at=200.0)["act"] == "done"
 
 
-def test_a_disk_that_is_too_small_is_told_before_anything_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_disk_without_space_is_refused_before_broker_is_stopped(newer_master: tuple[dict[str, Any], ...]) -> None:
     with pytest.raises(
         FleetError, match=r"x-mq01-b: nothing was changed, .*: the file system of the store has 0 MiB free"
     ):
-        ask(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
+        decide_next_step(("active", "stopped"), (newer_master[0], newer_master[1] | {"free": 10}))
 
 
-def test_a_broker_without_a_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
+def test_broker_without_service_unit_is_refused(newer_master: tuple[dict[str, Any], ...]) -> None:
     with pytest.raises(
         FleetError, match="x-mq01-a: activemq_service is none, but the playbook resync can stop and start"
     ):
-        ask(("active", "stopped"), newer_master, service="none")
+        decide_next_step(("active", "stopped"), newer_master, service="none")
 
 
 class Carrier(action.ActionModule):
-    """The action, with hosts that are directories; ``dies`` ends it after so many calls of the module."""
+    """The action, with directories as hosts; it is interrupted after ``call_limit`` calls of the module."""
 
-    def __init__(self, dies: int = 1 << 30) -> None:
-        self.calls, self.dies = 0, dies
+    def __init__(self, call_limit: int = 1 << 30) -> None:
+        self.calls, self.call_limit = 0, call_limit
 
     def _module(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         self.calls += 1
-        if self.calls > self.dies:
+        if self.calls > self.call_limit:
             raise KeyboardInterrupt
         if arguments["state"] == "read":
-            entry = arguments["files"][arguments["name"]]
-            data = store_copy.read_packed_chunk(
-                arguments["directory"], arguments["name"], arguments["offset"], entry["size"]
+            manifest_entry = arguments["files"][arguments["name"]]
+            chunk = store_copy.read_packed_chunk(
+                arguments["directory"], arguments["name"], arguments["offset"], manifest_entry["size"]
             )
-            return {"data": data}
+            return {"data": chunk}
         names = ("directory", "files", "name", "offset", "data")
         return {"length": store_copy.append_chunk(*(arguments[name] for name in names))}
 
 
-def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
-    """Fetch and place all of a store; returns the calls that it took."""
-    carrier, files = Carrier(dies), store_copy.store_manifest(str(source))
+def copy_store(source: Path, target: Path, spool: Path, call_limit: int = 1 << 30) -> int:
+    """Fetch and place a complete store; return the number of calls."""
+    carrier, files = Carrier(call_limit), store_copy.store_manifest(str(source))
     missing = store_copy.prepare_staging_directory(str(target), files)
     task = {"files": files, "missing": missing, "spool": str(spool)}
     carrier._fetch(task | {"directory": str(source)}, {})
@@ -136,7 +136,7 @@ def carry(source: Path, target: Path, spool: Path, dies: int = 1 << 30) -> int:
 
 
 @pytest.fixture
-def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+def copy_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
     monkeypatch.setattr(store_copy, "CHUNK", 100)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
     write(source, *(add(f"m{number}") for number in range(20)), reserved=500)
@@ -145,33 +145,33 @@ def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
     return source, target, tmp_path / "spool"
 
 
-def test_a_store_travels_through_the_controller_and_leaves_nothing_there(ends: tuple[Path, Path, Path]) -> None:
-    source, target, spool = ends
-    carry(source, target, spool)
+def test_store_copy_leaves_nothing_on_controller(copy_paths: tuple[Path, Path, Path]) -> None:
+    source, target, spool = copy_paths
+    copy_store(source, target, spool)
     store_copy.replace_store_by_copy(str(target), store_copy.store_manifest(str(source)), "a")
     assert store_copy.store_manifest(str(target)) == store_copy.store_manifest(str(source))
     assert list(spool.iterdir()) == []
 
 
-def test_a_controller_that_dies_at_any_call_goes_on_where_it_was(ends: tuple[Path, Path, Path]) -> None:
-    source, target, spool = ends
-    whole = 2 * (-(-(source / "db-1.log").stat().st_size // 100) + 3)
+def test_interrupted_store_copy_continues_where_it_stopped(copy_paths: tuple[Path, Path, Path]) -> None:
+    source, target, spool = copy_paths
+    calls_of_single_run = 2 * (-(-(source / "db-1.log").stat().st_size // 100) + 3)
     runs = calls = 0
     while True:
         runs += 1
         try:
-            calls += carry(source, target, spool, dies=3)
+            calls += copy_store(source, target, spool, call_limit=3)
             break
         except KeyboardInterrupt:
             calls += 3
     store_copy.replace_store_by_copy(str(target), store_copy.store_manifest(str(source)), "a")
     assert store_copy.store_manifest(str(target)) == store_copy.store_manifest(str(source))
     assert runs > 10
-    assert calls < 2 * whole  # it does not begin anew each time
+    assert calls < 2 * calls_of_single_run  # a later run does not transfer everything again
 
 
-def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> None:
-    source, target, spool = ends
+def test_store_file_that_changes_during_copy_is_error(copy_paths: tuple[Path, Path, Path]) -> None:
+    source, target, spool = copy_paths
     carrier, files = Carrier(), store_copy.store_manifest(str(source))
     missing = store_copy.prepare_staging_directory(str(target), files)
     (source / "db.data").write_bytes(b"shorter")
@@ -179,10 +179,10 @@ def test_a_host_whose_file_changed_is_told_of(ends: tuple[Path, Path, Path]) -> 
         carrier._fetch({"files": files, "missing": missing, "spool": str(spool), "directory": str(source)}, {})
 
 
-def test_a_controller_without_room_is_told_before_anything_travels(
-    ends: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+def test_store_copy_requires_space_on_controller(
+    copy_paths: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, target, spool = ends
+    source, target, spool = copy_paths
     monkeypatch.setattr(action, "_SPARE", 1 << 62)
     with pytest.raises(NodeError, match="the copy of the store requires"):
-        carry(source, target, spool)
+        copy_store(source, target, spool)

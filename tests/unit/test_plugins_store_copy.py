@@ -1,4 +1,4 @@
-"""The verified copy of a store: resumed, proved, put in place by a rename, with what was there kept."""
+"""The verified copy of a store: resumable, moved into place by a rename, with a backup of the old store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from activemq_fleet.node.kahadb import store_copy, store_files
 
 @pytest.fixture
 def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
-    """A store to copy and one to be replaced; pieces are ten bytes."""
+    """Return a store to copy and a store to replace; chunks have 10 bytes."""
     monkeypatch.setattr(store_copy, "CHUNK", 10)
     source, target = tmp_path / "a" / "kahadb", tmp_path / "b" / "kahadb"
     for store, text in ((source, b"new"), (target, b"old")):
@@ -34,19 +34,19 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
 
 
 def transfer(source: str, target: str) -> str:
-    """All of it; returns the backup."""
+    """Copy a complete store; return the path of the backup."""
     files = store_copy.store_manifest(source)
     for name, offset in store_copy.prepare_staging_directory(target, files).items():
-        at = offset
-        while at < files[name]["size"]:
-            at = store_copy.append_chunk(
-                target, files, name, at, store_copy.read_packed_chunk(source, name, at, files[name]["size"])
+        position = offset
+        while position < files[name]["size"]:
+            position = store_copy.append_chunk(
+                target, files, name, position, store_copy.read_packed_chunk(source, name, position, files[name]["size"])
             )
     backup: str = store_copy.replace_store_by_copy(target, files, "a")
     return backup
 
 
-def test_the_copy_is_the_same_and_what_was_there_is_kept_with_its_sums(stores: tuple[str, str]) -> None:
+def test_copy_equals_source_and_backup_keeps_old_store_with_checksums(stores: tuple[str, str]) -> None:
     source, target = stores
     before = store_copy.store_manifest(target)
     backup = transfer(source, target)
@@ -56,26 +56,26 @@ def test_the_copy_is_the_same_and_what_was_there_is_kept_with_its_sums(stores: t
     assert sorted(os.listdir(Path(target).parent)) == sorted(["kahadb", Path(backup).name, f"{Path(backup).name}.json"])
 
 
-def test_the_lock_does_not_travel(stores: tuple[str, str]) -> None:
+def test_copy_excludes_lock_file(stores: tuple[str, str]) -> None:
     source, target = stores
     transfer(source, target)
     assert "lock" not in os.listdir(target)
 
 
-def test_what_the_other_host_has_does_not_travel(stores: tuple[str, str]) -> None:
+def test_copy_skips_files_that_target_has(stores: tuple[str, str]) -> None:
     source, target = stores
     missing = store_copy.prepare_staging_directory(target, store_copy.store_manifest(source))
     assert missing == {"db-2.log": 0, "db.data": 0}
 
 
-def test_a_backup_shares_no_file_with_the_store(stores: tuple[str, str]) -> None:
-    """A broker would go on writing into its own backup."""
+def test_backup_shares_no_file_with_store(stores: tuple[str, str]) -> None:
+    """With shared files, the broker would write into its backup."""
     source, target = stores
     backup = transfer(source, target)
     assert os.stat(f"{backup}/db-1.log").st_ino != os.stat(f"{target}/db-1.log").st_ino
 
 
-def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
+def test_each_copy_keeps_separate_backup(stores: tuple[str, str]) -> None:
     source, target = stores
     first = transfer(source, target)
     Path(source, "db.data").write_bytes(b"newer")
@@ -85,7 +85,7 @@ def test_each_copy_keeps_a_backup_of_its_own(stores: tuple[str, str]) -> None:
     assert Path(second, "db.data").read_bytes() == b"new"
 
 
-def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str]) -> None:
+def test_interrupted_file_copy_continues_where_it_stopped(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -93,7 +93,7 @@ def test_a_file_that_was_cut_short_goes_on_where_it_ended(stores: tuple[str, str
     assert store_copy.prepare_staging_directory(target, files) == {"db-2.log": 10, "db.data": 0}
 
 
-def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> None:
+def test_chunk_at_unexpected_offset_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -101,7 +101,7 @@ def test_a_piece_that_does_not_follow_is_refused(stores: tuple[str, str]) -> Non
         store_copy.append_chunk(target, files, "db-2.log", 10, store_copy.read_packed_chunk(source, "db-2.log", 10, 43))
 
 
-def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, str]) -> None:
+def test_file_damaged_in_transfer_is_discarded_with_error(stores: tuple[str, str]) -> None:
     source, target = stores
     files = store_copy.store_manifest(source)
     store_copy.prepare_staging_directory(target, files)
@@ -110,7 +110,7 @@ def test_a_file_that_arrives_changed_is_thrown_away_and_told(stores: tuple[str, 
     assert store_copy.prepare_staging_directory(target, files)["db.data"] == 0
 
 
-def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
+def test_incomplete_copy_does_not_replace_store(stores: tuple[str, str]) -> None:
     source, target = stores
     before = store_copy.store_manifest(target)
     files = store_copy.store_manifest(source)
@@ -120,13 +120,13 @@ def test_half_a_copy_is_never_put_in_place(stores: tuple[str, str]) -> None:
     assert store_copy.store_manifest(target) == before
 
 
-def test_a_store_that_changes_while_it_is_copied_is_told(stores: tuple[str, str]) -> None:
+def test_change_of_store_during_copy_is_error(stores: tuple[str, str]) -> None:
     source, _ = stores
     with pytest.raises(NodeError, match="changed while it was copied"):
         store_copy.read_packed_chunk(source, "db.data", 0, 999)
 
 
-def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> None:
+def test_copy_to_locked_store_is_refused(stores: tuple[str, str]) -> None:
     source, target = stores
     script = (
         "import fcntl, sys, time\n"
@@ -148,9 +148,7 @@ def test_a_store_whose_lock_is_held_is_not_touched(stores: tuple[str, str]) -> N
     assert not store_files.is_store_locked(target)
 
 
-def test_the_reserved_end_of_a_journal_file_stays_a_hole(
-    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reserved_end_of_journal_file_stays_sparse(stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = stores
     monkeypatch.setattr(store_copy, "CHUNK", 1 << 20)
     with open(f"{source}/db-3.log", "wb") as file:
@@ -161,51 +159,51 @@ def test_the_reserved_end_of_a_journal_file_stays_a_hole(
     assert os.stat(f"{target}/db-3.log").st_blocks * 512 < 1 << 20
 
 
-def test_a_host_without_a_store_gets_one(stores: tuple[str, str]) -> None:
+def test_copy_creates_missing_store_without_backup(stores: tuple[str, str]) -> None:
     source, target = stores
     os.rename(target, f"{target}-gone")
     assert transfer(source, target) == ""
     assert store_copy.store_manifest(target) == store_copy.store_manifest(source)
 
 
-def test_a_link_in_a_store_is_refused(stores: tuple[str, str]) -> None:
+def test_symbolic_link_in_store_is_refused(stores: tuple[str, str]) -> None:
     os.symlink("/etc/hostname", f"{stores[0]}/db-9.log")
     with pytest.raises(NodeError, match="neither a file nor a directory"):
         store_copy.store_manifest(stores[0])
 
 
-def test_a_name_that_leads_out_of_the_store_is_refused(stores: tuple[str, str]) -> None:
+def test_file_name_outside_of_store_is_refused(stores: tuple[str, str]) -> None:
     files = {"../x": {"size": 1, "sha256": "0", "mode": 0o600}}
     with pytest.raises(NodeError, match="leads outside of the store"):
         store_copy.prepare_staging_directory(stores[1], files)
 
 
-def _put_behind_a_link(store: str) -> None:
+def _replace_by_link(store: str) -> None:
     os.rename(store, f"{store}-elsewhere")
     os.symlink(f"{store}-elsewhere", store)
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("create_obstacle", "message"),
     [
         (
             lambda store, patch: patch.setattr(store_copy, "_is_mount_point", lambda _, name: name == "kahadb"),
             "mount point",
         ),
         (lambda store, patch: patch.setattr(store_copy, "_SPARE", 1 << 60), "MiB free, but the copy of the store"),
-        (lambda store, _: _put_behind_a_link(store), "is a symbolic link"),
+        (lambda store, _: _replace_by_link(store), "is a symbolic link"),
     ],
 )
-def test_a_store_that_cannot_be_replaced_is_told_beforehand(
-    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, spoil: Callable[..., Any], said: str
+def test_replacement_obstacle_is_reported(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, create_obstacle: Callable[..., Any], message: str
 ) -> None:
     assert store_copy.replacement_obstacle(stores[1]) == ""
-    spoil(stores[1], monkeypatch)
-    assert said in store_copy.replacement_obstacle(stores[1])
+    create_obstacle(stores[1], monkeypatch)
+    assert message in store_copy.replacement_obstacle(stores[1])
 
 
-class PowerCut(BaseException):
-    """The host ended here."""
+class PowerCutError(BaseException):
+    """The error that simulates a loss of power of the host."""
 
 
 WRITES = (
@@ -221,52 +219,52 @@ WRITES = (
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_wherever_it_ends_nothing_is_lost_and_the_next_run_finishes(
+def test_copy_interrupted_at_any_write_loses_nothing_and_next_run_finishes(
     stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     source, target = stores
-    before, wanted = store_copy.store_manifest(target), store_copy.store_manifest(source)
+    before, expected = store_copy.store_manifest(target), store_copy.store_manifest(source)
     count, limit = 0, 0
 
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **more: Any) -> Any:
+    def interrupted(operation: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
             nonlocal count
             count += 1
             number = count
             if number == limit and not after:
-                raise PowerCut
-            done = real(*arguments, **more)
+                raise PowerCutError
+            returned = operation(*arguments, **options)
             if number == limit:
-                raise PowerCut
-            return done
+                raise PowerCutError
+            return returned
 
         return call
 
     for name in WRITES:
-        monkeypatch.setattr(Directory, name, counted(getattr(Directory, name)))
+        monkeypatch.setattr(Directory, name, interrupted(getattr(Directory, name)))
     for limit in range(1, 200):
         count = 0
         try:
             transfer(source, target)
             break
-        except PowerCut:
+        except PowerCutError:
             pass
         parent = Path(target).parent
-        kept = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
-        assert any(store_copy.store_manifest(str(path)) == before for path in kept), limit
-        limit, here = 0, limit
+        copies = [path for path in (Path(target), *parent.glob("kahadb.before-*")) if path.is_dir()]
+        assert any(store_copy.store_manifest(str(path)) == before for path in copies), limit
+        limit, interrupted_write = 0, limit
         if store_copy.is_replacement_unfinished(target):
             store_copy.finish_interrupted_store_replacement(target)
-        if store_copy.store_manifest(target) != wanted:
+        if store_copy.store_manifest(target) != expected:
             transfer(source, target)
-        assert store_copy.store_manifest(target) == wanted
-        limit = here
-        _begin_anew(target, before, parent)
+        assert store_copy.store_manifest(target) == expected
+        limit = interrupted_write
+        _restore_old_store(target, before, parent)
     assert limit > 10
 
 
-def _begin_anew(target: str, before: dict[str, Any], parent: Path) -> None:
-    """The old store back in its place."""
+def _restore_old_store(target: str, before: dict[str, Any], parent: Path) -> None:
+    """Move the backup of the old store back to its place, and remove everything else."""
     backup = next(path for path in parent.glob("kahadb.before-*") if path.is_dir())
     assert store_copy.store_manifest(str(backup)) == before
     for path in parent.iterdir():

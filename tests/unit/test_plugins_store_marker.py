@@ -13,45 +13,45 @@ from activemq_fleet.node.kahadb import store_marker
 from activemq_fleet.render.broker_paths import STORE_MARKER
 
 
-def test_the_marker_is_the_one_that_the_unit_looks_for() -> None:
+def test_marker_has_name_that_unit_checks() -> None:
     assert store_marker.MARKER == STORE_MARKER
 
 
-def test_an_empty_directory_is_claimed_once(tmp_path: Path) -> None:
+def test_empty_store_is_claimed_only_once(tmp_path: Path) -> None:
     assert store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert (tmp_path / STORE_MARKER).read_text() == "x-mq01\nword\n"
     assert not store_marker.claim_empty_store(str(tmp_path), "x-mq01", "other")
     assert store_marker.read_store_and_marker_state(str(tmp_path))["marked"] == ["x-mq01", "word"]
 
 
-def test_a_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
+def test_store_with_messages_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "db-1.log").touch()
     with pytest.raises(NodeError, match="contains messages, but no file"):
         store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert os.listdir(tmp_path) == ["db-1.log"]
 
 
-def test_a_directory_is_never_made_where_nothing_is_mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_directory_is_not_created_without_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == "/")
     with pytest.raises(NodeError, match="not on a mounted file system, so it was not created"):
         store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert os.listdir(tmp_path) == []
 
 
-def test_a_directory_is_made_below_a_mount_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_directory_is_created_below_mount_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == str(tmp_path))
     assert store_marker.claim_empty_store(str(tmp_path / "x-mq01"), "x-mq01", "word")
     assert (tmp_path / "x-mq01").stat().st_mode & 0o777 == 0o750
 
 
-def test_only_the_run_that_wrote_a_marker_takes_it_back(tmp_path: Path) -> None:
+def test_marker_is_removed_only_by_run_that_wrote_it(tmp_path: Path) -> None:
     store_marker.claim_empty_store(str(tmp_path), "x-mq01", "word")
     assert not store_marker.remove_marker_of_run(str(tmp_path), "other")
     assert store_marker.remove_marker_of_run(str(tmp_path), "word")
     assert store_marker.read_store_and_marker_state(str(tmp_path))["marked"] is None
 
 
-def test_a_look_changes_nothing(tmp_path: Path) -> None:
+def test_reading_of_marker_creates_nothing(tmp_path: Path) -> None:
     assert store_marker.read_store_and_marker_state(str(tmp_path / "x"))["exists"] is False
     assert os.listdir(tmp_path) == []
 

@@ -1,4 +1,4 @@
-"""From what a host shows to the decision of the operations ``jumps`` and ``upgrade``."""
+"""The decisions of the operations ``jumps`` and ``upgrade`` from the evidence of hosts."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ JDBC = {
 }
 
 
-def brokers(**variables: Any) -> dict[str, BrokerFacts]:
-    """As ``compile`` computes them."""
-    found = fleet("orders-mq01", **variables).brokers
-    return {broker.host: broker_facts(broker, render_broker(broker)["conf/activemq.xml"]) for broker in found}
+def facts_by_host(**variables: Any) -> dict[str, BrokerFacts]:
+    """Return the facts of the brokers as ``compile`` computes them."""
+    brokers = fleet("orders-mq01", **variables).brokers
+    return {broker.host: broker_facts(broker, render_broker(broker)["conf/activemq.xml"]) for broker in brokers}
 
 
-def look(state: str, release: str, **more: Any) -> dict[str, Any]:
-    """As ``broker_info`` returns it of a broker that is well."""
+def broker_evidence(state: str, release: str, **more: Any) -> dict[str, Any]:
+    """Return the evidence of a healthy broker as ``broker_info`` returns it."""
     return {
         "state": state,
         "how": "seen",
@@ -50,16 +50,16 @@ def look(state: str, release: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def ask(
+def decide(
     operation: str,
-    looks: dict[str, dict[str, Any]],
+    evidence: dict[str, dict[str, Any]],
     acted: dict[str, list[str]] | None = None,
     waited: float = 0,
-    **more: Any,
+    **variables: Any,
 ) -> Any:
     request = OperationDecisionRequest(
-        fleet=FleetFacts(brokers=brokers(**{"release": "6.3.1", **more})),
-        evidence=looks,
+        fleet=FleetFacts(brokers=facts_by_host(**{"release": "6.3.1", **variables})),
+        evidence=evidence,
         target={"since_epoch": time.time(), "chosen": [A, B]},
         progress=RunProgress(
             waited=waited, hosts={host: HostProgress(acted=tuple(acts)) for host, acts in (acted or {}).items()}
@@ -70,45 +70,52 @@ def ask(
     return decide_operation(operation, request)
 
 
-def test_the_way_of_a_pair_is_told_before_anything_is_touched() -> None:
-    told = ask("jumps", {A: look("active", "5.18.3"), B: look("standby", "5.18.3")})["jumps"]
-    assert list(told) == ["orders-mq01"]
-    assert (told["orders-mq01"]["found"], told["orders-mq01"]["wanted"]) == ("5.18.3", "6.3.1")
-    assert told["orders-mq01"]["back"] == "open"
+def test_jumps_reports_current_and_wanted_release_of_pair() -> None:
+    jumps = decide("jumps", {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "5.18.3")})["jumps"]
+    assert list(jumps) == ["orders-mq01"]
+    assert (jumps["orders-mq01"]["found"], jumps["orders-mq01"]["wanted"]) == ("5.18.3", "6.3.1")
+    assert jumps["orders-mq01"]["back"] == "open"
 
 
-def test_a_pair_that_has_no_way_to_go_is_told_nothing() -> None:
-    looks = {A: look("active", "6.3.1"), B: look("standby", "6.3.1")}
-    found = ask("jumps", looks)
-    assert (found["jumps"], found["step"]["act"]) == ({}, "done")
-    assert ask("upgrade", looks)["step"]["act"] == "done"
+def test_pair_with_wanted_release_has_no_jump() -> None:
+    evidence = {A: broker_evidence("active", "6.3.1"), B: broker_evidence("standby", "6.3.1")}
+    decision = decide("jumps", evidence)
+    assert (decision["jumps"], decision["step"]["act"]) == ({}, "done")
+    assert decide("upgrade", evidence)["step"]["act"] == "done"
 
 
-def test_a_pair_that_is_ill_is_waited_for_or_refused_before_anything_is_installed() -> None:
-    looks = {A: look("hung", "5.18.3"), B: look("standby", "5.18.3")}
-    assert ask("jumps", looks)["step"]["act"] == "wait"
+def test_jumps_waits_for_unhealthy_pair_and_then_refuses_it() -> None:
+    evidence = {A: broker_evidence("hung", "5.18.3"), B: broker_evidence("standby", "5.18.3")}
+    assert decide("jumps", evidence)["step"]["act"] == "wait"
     with pytest.raises(RefusalError, match=f"{A}: the broker is hung .*; systemd then starts the broker again"):
-        ask("jumps", looks, waited=60)
+        decide("jumps", evidence, waited=60)
 
 
-def test_a_step_says_whether_the_old_release_may_come_back() -> None:
-    first = ask("upgrade", {A: look("active", "5.11.4"), B: look("standby", "5.11.4")})["step"]
-    assert (first["act"], first["hosts"], first["peer"], first["put_back"]) == ("upgrade", [B], A, True)
-    last = ask("upgrade", {A: look("standby", "5.11.4"), B: look("active", "6.3.1")})["step"]
-    assert (last["act"], last["hosts"], last["peer"], last["put_back"]) == ("upgrade", [A], B, False)
+def test_only_first_upgrade_step_of_pair_allows_rollback() -> None:
+    evidence = {A: broker_evidence("active", "5.11.4"), B: broker_evidence("standby", "5.11.4")}
+    step = decide("upgrade", evidence)["step"]
+    assert (step["act"], step["hosts"], step["peer"]) == ("upgrade", [B], A)
+    assert step["put_back"] is True
+    evidence = {A: broker_evidence("standby", "5.11.4"), B: broker_evidence("active", "6.3.1")}
+    step = decide("upgrade", evidence)["step"]
+    assert (step["act"], step["hosts"], step["peer"]) == ("upgrade", [A], B)
+    assert step["put_back"] is False
 
 
-def test_switch_overs_are_counted_by_host() -> None:
-    looks = {A: look("active", "5.18.3"), B: look("standby", "6.3.1")}
-    assert ask("upgrade", looks, {A: ["switch"], B: ["upgrade"]})["step"]["act"] == "switch"
+def test_switchovers_are_counted_per_host() -> None:
+    evidence = {A: broker_evidence("active", "5.18.3"), B: broker_evidence("standby", "6.3.1")}
+    assert decide("upgrade", evidence, {A: ["switch"], B: ["upgrade"]})["step"]["act"] == "switch"
     with pytest.raises(RefusalError, match="3 times, but each time this broker acquired the lock again"):
-        ask("upgrade", looks, {A: ["switch"] * 3, B: ["upgrade"]})
+        decide("upgrade", evidence, {A: ["switch"] * 3, B: ["upgrade"]})
 
 
-def test_a_store_that_runs_elsewhere_is_refused() -> None:
-    looks = {A: look("active", "5.18.3", store="/elsewhere"), B: look("standby", "5.18.3", store="/elsewhere")}
+def test_jumps_refuses_pair_with_different_store_directory() -> None:
+    evidence = {
+        A: broker_evidence("active", "5.18.3", store="/elsewhere"),
+        B: broker_evidence("standby", "5.18.3", store="/elsewhere"),
+    }
     with pytest.raises(RefusalError, match="Set activemq_store_directory to /elsewhere"):
-        ask("jumps", looks)
+        decide("jumps", evidence)
 
 
 @pytest.mark.parametrize(
@@ -119,13 +126,15 @@ def test_a_store_that_runs_elsewhere_is_refused() -> None:
         (JDBC, "jdbcPersistenceAdapter", False),
     ],
 )
-def test_what_we_render_says_where_its_messages_are(variables: dict[str, Any], kind: str, pure: bool) -> None:
-    for facts in brokers(**variables).values():
+def test_facts_of_rendered_broker_describe_its_store(variables: dict[str, Any], kind: str, pure: bool) -> None:
+    for facts in facts_by_host(**variables).values():
         assert facts.persistence == StoreFacts(kind, facts.directory, None, pure)
 
 
 @pytest.mark.parametrize("variables", [{}, {"ha": "pure", "release": "5.5.1"}])
-def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables: dict[str, Any]) -> None:
+def test_inventory_and_deployed_configuration_have_same_store_directory(
+    tmp_path: Any, variables: dict[str, Any]
+) -> None:
     broker = fleet("orders-mq01", **variables).broker(A)
     facts = broker_facts(broker)
     (tmp_path / "conf").mkdir()
@@ -134,11 +143,11 @@ def test_the_inventory_and_the_host_name_one_directory(tmp_path: Any, variables:
 
 
 @pytest.mark.parametrize("kind", ["levelDB", "amqPersistenceAdapter", "mKahaDB"])
-def test_another_store_is_known_by_its_element(kind: str) -> None:
+def test_kind_of_store_comes_from_its_xml_element(kind: str) -> None:
     store = f"<persistenceAdapter><{kind}/></persistenceAdapter>"
     document = f'<beans><broker xmlns="x" storeOpenWireVersion="6">{store}</broker></beans>'
     assert message_store_facts(document.encode()) == {"kind": kind, "openwire": 6, "pure": False}
 
 
-def test_a_configuration_without_a_store_has_none() -> None:
+def test_configuration_without_store_has_no_kind() -> None:
     assert message_store_facts(b'<beans><broker persistent="false"/></beans>')["kind"] is None

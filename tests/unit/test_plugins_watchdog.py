@@ -1,4 +1,4 @@
-"""The watchdog: what it takes for a hung broker, what it kills, and what it never touches."""
+"""The watchdog: which brokers it considers hung, which it kills, and which it never kills."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CLOSED = probe.ProbeAnswer(False, None, "the port refuses connections")
 SILENT = probe.ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
 
 
-def kind(
+def diagnosis_kind(
     process: Process | None,
     phase: str,
     *answers: probe.ProbeAnswer,
@@ -52,9 +52,9 @@ def kind(
     slave: bool | None = None,
     listens: bool = False,
 ) -> str:
-    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    said = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
-    evidence = Evidence(process, said, named, listens=listens, has_answered=known)
+    answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
+    log_phase = UNKNOWN if phase == "unknown" else Phase(phase, "a record")
+    evidence = Evidence(process, log_phase, answers_by_connector, listens=listens, has_answered=known)
     diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence, slave))
     assert diagnosis.text
     return str(diagnosis.kind)
@@ -69,17 +69,17 @@ def kind(
         (ALIVE, "unknown", (CLOSED, GREETS), True, None, "fine"),
         (ALIVE, "started", (SILENT, SILENT), True, None, "hung"),
         (ALIVE, "started", (SILENT, CLOSED), False, None, "hung"),
-        (ALIVE, "unknown", (SILENT,), True, None, "hung"),  # its log has rolled since it answered
-        (ALIVE, "unknown", (SILENT,), False, None, "odd"),  # nobody knows whether it ever served
+        (ALIVE, "unknown", (SILENT,), True, None, "hung"),  # its log rolled after it answered
+        (ALIVE, "unknown", (SILENT,), False, None, "odd"),  # it is unknown whether it ever served
         (FROZEN, "started", (), True, None, "hung"),
-        (FROZEN, "waiting", (), False, None, "odd"),  # a standby that holds nothing
+        (FROZEN, "waiting", (), False, None, "odd"),  # a standby without the lock
         (FROZEN, "starting", (), False, None, "odd"),
         (ALIVE, "waiting", (CLOSED, CLOSED), False, None, "idle"),
         (ALIVE, "starting", (SILENT,), True, None, "idle"),  # its store is being recovered
         (ALIVE, "stopping", (SILENT,), True, None, "idle"),
         (ALIVE, "started", (FULL, GREETS), True, None, "odd"),
         (ALIVE, "started", (FULL, SILENT), True, None, "odd"),
-        (ALIVE, "started", (SILENT, GREETS), True, None, "odd"),  # its STOMP connections may be used up
+        (ALIVE, "started", (SILENT, GREETS), True, None, "odd"),  # all its STOMP connections may be in use
         (ALIVE, "started", (CLOSED,), True, None, "idle"),
         (ALIVE, "started", (), True, None, "idle"),
         (ALIVE, "started", (SILENT,), True, True, "hung"),
@@ -88,7 +88,7 @@ def kind(
         (FROZEN, "attached", (), False, False, "odd"),
     ],
 )
-def test_what_a_look_shows(
+def test_sample_is_classified_by_process_log_and_probes(
     process: Process | None,
     phase: str,
     answers: tuple[probe.ProbeAnswer, ...],
@@ -96,7 +96,7 @@ def test_what_a_look_shows(
     slave: bool | None,
     expected: str,
 ) -> None:
-    assert kind(process, phase, *answers, known=known, slave=slave) == expected
+    assert diagnosis_kind(process, phase, *answers, known=known, slave=slave) == expected
 
 
 ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILENT]), max_size=3)
@@ -112,15 +112,17 @@ ANSWERS = st.lists(st.sampled_from([SERVES, GREETS, NO_LOGIN, FULL, CLOSED, SILE
 def test_broker_without_ports_and_without_start_in_log_is_never_hung(
     process: Process, phase: str, answers: list[probe.ProbeAnswer], known: bool, slave: bool | None
 ) -> None:
-    assert kind(process, phase, *answers, known=known, slave=slave) != "hung"
+    assert diagnosis_kind(process, phase, *answers, known=known, slave=slave) != "hung"
 
 
 @given(st.sampled_from(["started", "unknown"]), ANSWERS, st.booleans())
-def test_a_broker_that_greets_on_any_connector_is_never_hung(
+def test_broker_that_greets_on_any_connector_is_never_hung(
     phase: str, answers: list[probe.ProbeAnswer], known: bool
 ) -> None:
     expected = any(answer is SILENT for answer in answers) and not any(answer.greeted for answer in answers)
-    assert (kind(ALIVE, phase, *answers, known=known) == "hung") == (expected and (known or phase == "started"))
+    assert (diagnosis_kind(ALIVE, phase, *answers, known=known) == "hung") == (
+        expected and (known or phase == "started")
+    )
 
 
 @given(
@@ -130,13 +132,11 @@ def test_a_broker_that_greets_on_any_connector_is_never_hung(
     st.booleans(),
     st.sampled_from([None, True]),
 )
-def test_whatever_its_log_says_a_frozen_broker_with_open_ports_is_hung(
-    phase: str, known: bool, slave: bool | None
-) -> None:
-    assert kind(FROZEN, phase, known=known, slave=slave, listens=True) == "hung"
+def test_frozen_broker_with_open_ports_is_hung_in_any_log_phase(phase: str, known: bool, slave: bool | None) -> None:
+    assert diagnosis_kind(FROZEN, phase, known=known, slave=slave, listens=True) == "hung"
 
 
-def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while() -> None:
+def test_silent_broker_in_start_or_stop_phase_has_longer_patience() -> None:
     for phase, patience in (
         ("starting", timeouts.WATCH_BUSY),
         ("stopping", timeouts.WATCH_BUSY),
@@ -146,42 +146,44 @@ def test_a_silent_broker_with_open_ports_that_says_it_starts_or_ends_has_a_while
         evidence = Evidence(ALIVE, Phase(phase, "x"), {"stomp": SILENT}, listens=True)
         diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(evidence))
         assert (diagnosis.kind, diagnosis.patience) == ("hung", patience)
-    count = counted(*[("hung", ALIVE)] * 4)
-    assert count.is_action_due(4.0)
-    assert not count.is_action_due(4.0, 60.0)
+    streak = streak_of(*[("hung", ALIVE)] * 4)
+    assert streak.is_action_due(4.0)
+    assert not streak.is_action_due(4.0, 60.0)
 
 
-def counted(*looks: tuple[str, Process | None]) -> hang_detection.SampleStreak:
-    count = hang_detection.SampleStreak()
-    for moment, (kind, process) in enumerate(looks):
-        count = count.streak_after_sample(hang_detection.HangDiagnosis("active", kind, ""), process, float(moment))
-    return count
+def streak_of(*samples: tuple[str, Process | None]) -> hang_detection.SampleStreak:
+    streak = hang_detection.SampleStreak()
+    for moment, (sample_kind, process) in enumerate(samples):
+        streak = streak.streak_after_sample(
+            hang_detection.HangDiagnosis("active", sample_kind, ""), process, float(moment)
+        )
+    return streak
 
 
-def test_three_misses_in_a_row_of_one_process_are_due_and_two_are_not() -> None:
-    assert not counted(("hung", ALIVE), ("hung", ALIVE)).is_action_due(2)
-    assert counted(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_action_due(2)
+def test_action_is_due_after_three_hung_samples_of_same_process() -> None:
+    assert not streak_of(("hung", ALIVE), ("hung", ALIVE)).is_action_due(2)
+    assert streak_of(("hung", ALIVE), ("hung", FROZEN), ("hung", ALIVE)).is_action_due(2)
 
 
 @pytest.mark.parametrize("between", [("fine", ALIVE), ("odd", ALIVE), ("hung", replace(ALIVE, started=2.0))])
-def test_anything_else_in_between_begins_anew(between: tuple[str, Process]) -> None:
-    assert not counted(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_action_due(4)
+def test_other_sample_in_between_resets_streak(between: tuple[str, Process]) -> None:
+    assert not streak_of(("hung", ALIVE), ("hung", ALIVE), between, ("hung", ALIVE), ("hung", ALIVE)).is_action_due(4)
 
 
-def test_what_lasts_is_said_again_every_ten_minutes() -> None:
-    told = replace(counted(*[("hung", ALIVE)] * 3), told=2.0)
-    assert not told.is_action_due(600)
-    assert told.is_action_due(602)
+def test_lasting_problem_is_reported_again_after_ten_minutes() -> None:
+    streak = replace(streak_of(*[("hung", ALIVE)] * 3), told=2.0)
+    assert not streak.is_action_due(600)
+    assert streak.is_action_due(602)
 
 
-def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
+def test_broker_is_not_killed_fourth_time_within_hour() -> None:
     assert hang_detection.can_kill_again([10, 20], 30)
     assert not hang_detection.can_kill_again([10, 20, 30], 40)
     assert hang_detection.can_kill_again([10, 20, 30], 3611)
 
 
 @pytest.mark.parametrize(
-    ("action", "ha", "kills", "said"),
+    ("action", "ha", "kills", "remedy"),
     [
         (
             "warn",
@@ -199,13 +201,13 @@ def test_no_broker_is_killed_a_fourth_time_within_an_hour() -> None:
         ("kill", "none", False, "killed this broker 3 times within an hour, and does not kill it again"),
     ],
 )
-def test_the_journal_says_state_and_remedy(action: str, ha: str, kills: bool, said: str) -> None:
+def test_journal_message_has_state_and_remedy(action: str, ha: str, kills: bool, remedy: str) -> None:
     line = hang_detection.hung_broker_message("seen", action=action, ha=ha, unit="x.service", seconds=24.4, kills=kills)
     assert line.startswith("the broker is hung: 3 checks in 24 s got no answer; seen. ")
-    assert said in line
+    assert remedy in line
 
 
-# -- the program, on a process that stands in for a broker -----------------------------------------
+# -- the program, with a process in place of a broker ----------------------------------------------
 
 
 XML = """<beans><broker><transportConnectors>
@@ -219,7 +221,7 @@ WAITING = (
 
 
 class Rig:
-    """A directory as the collection installs it, and a process that is found as its broker."""
+    """A directory as the collection installs it, and a process that is detected as its broker."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -233,23 +235,23 @@ class Rig:
         command = [sys.executable, "-c", "import time; time.sleep(300)", f"-Dactivemq.base={base}", "start"]
         with (base / "data/console.log").open("w") as output:
             self.broker = subprocess.Popen(command, stdout=output)
-        eventually(lambda: find_broker_process(str(base)))
+        wait_for(lambda: find_broker_process(str(base)))
 
     def log(self, message: str) -> None:
-        when = time.strftime("%Y-%m-%d %H:%M:%S")
+        timestamp = time.strftime("%Y-%m-%d %H:%M:%S")
         with (self.base / "data/activemq.log").open("a") as file:
-            file.write(f"{when},001 | INFO  | {message} | {logger_of(message)} | main\n")
+            file.write(f"{timestamp},001 | INFO  | {message} | {logger_of(message)} | main\n")
 
     def watchdog(self, action: str, ha: str = "shared-file", kills: Path | None = None) -> watchdog.Watchdog:
         options = watchdog._options(["--base", str(self.base), "--unit", "x.service", "--ha", ha, action])
         return watchdog.Watchdog(options, str(kills) if kills else None)
 
     def close_ports(self) -> None:
-        """As those of a broker are that starts, stands by or ends."""
+        """Close the ports: a broker that starts, stops or waits as standby has none open."""
         self.listener.close()
         self.replication.close()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self.broker.kill()
         self.broker.wait()
         self.listener.close()
@@ -265,61 +267,59 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     try:
         yield rig
     finally:
-        rig.end()
+        rig.stop()
 
 
-def eventually(look: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not look() and time.monotonic() < end:
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert look()
+    assert condition()
 
 
-def stopped(rig: Rig) -> None:
+def freeze_broker(rig: Rig) -> None:
     rig.broker.send_signal(signal.SIGSTOP)
-    eventually(lambda: (broker_process := find_broker_process(str(rig.base))) and broker_process.state == "T")
+    wait_for(lambda: (broker_process := find_broker_process(str(rig.base))) and broker_process.state == "T")
 
 
-def test_an_active_broker_that_was_stopped_by_a_signal_is_killed_at_the_third_look(
+def test_frozen_active_broker_is_killed_at_third_check(
     rig: Rig, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rig.log(STARTED)
-    stopped(rig)
-    dog = rig.watchdog("kill", kills=tmp_path / "kills")
-    dog.check_broker()
-    dog.check_broker()
+    freeze_broker(rig)
+    broker_watchdog = rig.watchdog("kill", kills=tmp_path / "kills")
+    broker_watchdog.check_broker()
+    broker_watchdog.check_broker()
     assert rig.broker.poll() is None
-    dog.check_broker()
+    broker_watchdog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
     assert "<3>the broker is hung: 3 checks" in capfd.readouterr().out
     assert len(watchdog.read_kill_times(str(tmp_path / "kills"))) == 1
 
 
-def test_an_active_broker_that_says_nothing_is_killed_after_a_dump_of_its_threads(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent: list[signal.Signals] = []
+def test_silent_active_broker_is_killed_after_thread_dump(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    signals: list[signal.Signals] = []
 
-    def noting(handle: int | None, target: Process, number: signal.Signals) -> None:
-        sent.append(number)
-        if number != signal.SIGQUIT:  # which ends what is no JVM
-            send_signal(handle, target, number)
+    def record_signal(handle: int | None, target: Process, signal_number: signal.Signals) -> None:
+        signals.append(signal_number)
+        if signal_number != signal.SIGQUIT:  # SIGQUIT would terminate this process, which is no JVM
+            send_signal(handle, target, signal_number)
 
-    monkeypatch.setattr(watchdog, "send_signal", noting)
+    monkeypatch.setattr(watchdog, "send_signal", record_signal)
     rig.log(STARTED)
-    dog = rig.watchdog("kill")
+    broker_watchdog = rig.watchdog("kill")
     for _ in range(3):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
-    assert sent == [signal.SIGQUIT, signal.SIGKILL]
+    assert signals == [signal.SIGQUIT, signal.SIGKILL]
 
 
-def test_warn_only_warns_and_once(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
+def test_watchdog_with_action_warn_warns_once_and_does_not_kill(rig: Rig, capfd: pytest.CaptureFixture[str]) -> None:
     rig.log(STARTED)
-    stopped(rig)
-    dog = rig.watchdog("warn")
+    freeze_broker(rig)
+    broker_watchdog = rig.watchdog("warn")
     for _ in range(6):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.poll() is None
     (line,) = capfd.readouterr().out.splitlines()
     assert "systemctl kill --signal=KILL x.service" in line
@@ -328,15 +328,15 @@ def test_warn_only_warns_and_once(rig: Rig, capfd: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     "message", ["KahaDB is version 7", WAITING, "Apache ActiveMQ 5.18.3 (x, ID:h) is shutting down"]
 )
-def test_a_broker_that_starts_stands_by_or_ends_is_left_alone(rig: Rig, message: str) -> None:
+def test_starting_waiting_or_stopping_broker_without_ports_is_not_killed(rig: Rig, message: str) -> None:
     rig.log(STARTED)
     rig.log("Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/x]")
     rig.log(message)
     rig.close_ports()
-    stopped(rig)
-    dog = rig.watchdog("kill")
+    freeze_broker(rig)
+    broker_watchdog = rig.watchdog("kill")
     for _ in range(4):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.poll() is None
 
 
@@ -349,67 +349,65 @@ FORGED = (
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_log_does_not_keep_a_frozen_broker_with_open_ports_alive(rig: Rig, forged: str) -> None:
+def test_forged_log_does_not_prevent_kill_of_frozen_broker_with_open_ports(rig: Rig, forged: str) -> None:
     rig.log(STARTED)
     rig.log(forged)
-    stopped(rig)
-    dog = rig.watchdog("kill")
+    freeze_broker(rig)
+    broker_watchdog = rig.watchdog("kill")
     for _ in range(3):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.wait(60) == -signal.SIGKILL
 
 
 @some_situations(1)
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_log_keeps_a_silent_broker_with_open_ports_alive_for_a_while_only(
+def test_forged_log_only_delays_kill_of_silent_broker_with_open_ports(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, forged: str
 ) -> None:
     monkeypatch.setattr(hang_detection, "WATCH_BUSY", 2.0)
     rig.log(STARTED)
     rig.log(forged)
-    dog = rig.watchdog("kill")
-    dog.check_broker()
-    until = time.monotonic() + 60
-    while rig.broker.poll() is None and time.monotonic() < until:
-        dog.check_broker()
-    # What stands in for a broker ends by the signal that makes a JVM print its threads.
+    broker_watchdog = rig.watchdog("kill")
+    broker_watchdog.check_broker()
+    deadline = time.monotonic() + 60
+    while rig.broker.poll() is None and time.monotonic() < deadline:
+        broker_watchdog.check_broker()
+    # SIGQUIT makes a JVM print its threads, but terminates the process in place of the broker.
     assert rig.broker.wait(60) in (-signal.SIGKILL, -signal.SIGQUIT)
 
 
-def test_a_pure_master_is_killed_only_while_a_slave_is_attached(rig: Rig) -> None:
+def test_pure_master_is_killed_only_while_slave_is_attached(rig: Rig) -> None:
     rig.log(STARTED)
-    stopped(rig)
-    dog = rig.watchdog("kill", ha="pure")
+    freeze_broker(rig)
+    broker_watchdog = rig.watchdog("kill", ha="pure")
     for _ in range(4):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.poll() is None
     with socket.create_connection(rig.replication.getsockname()):
         for _ in range(3):
-            dog.check_broker()
+            broker_watchdog.check_broker()
         assert rig.broker.wait(60) == -signal.SIGKILL
 
 
-def test_the_brake_holds_over_restarts_of_the_watchdog(rig: Rig, tmp_path: Path) -> None:
+def test_kill_limit_applies_across_restarts_of_watchdog(rig: Rig, tmp_path: Path) -> None:
     rig.log(STARTED)
-    stopped(rig)
+    freeze_broker(rig)
     now = seconds_since_boot()
     watchdog.write_kills(str(tmp_path / "kills"), [now - 30, now - 20, now - 10])
-    dog = rig.watchdog("kill", kills=tmp_path / "kills")
+    broker_watchdog = rig.watchdog("kill", kills=tmp_path / "kills")
     for _ in range(4):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert rig.broker.poll() is None
 
 
-def test_a_process_that_only_has_the_number_is_not_killed(rig: Rig) -> None:
+def test_process_with_reused_pid_is_not_killed(rig: Rig) -> None:
     broker_process = find_broker_process(str(rig.base))
     assert broker_process is not None
     assert not watchdog.kill_with_thread_dump(replace(broker_process, started=broker_process.started - 5))
     assert rig.broker.poll() is None
 
 
-def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_signal(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_process_is_verified_before_each_signal_without_pidfd(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     broker_process = find_broker_process(str(rig.base))
     assert broker_process is not None
@@ -418,7 +416,7 @@ def test_without_a_handle_of_the_kernel_the_process_is_looked_at_before_each_sig
     assert watchdog.kill_with_thread_dump(broker_process)
 
 
-def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
+def test_slave_of_master_is_detected_by_its_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         listener = Listener("replication", "nio", server.getsockname())
         assert not watchdog.has_connected_client(listener)
@@ -430,20 +428,20 @@ def test_the_slave_of_a_master_is_seen_by_its_connection() -> None:
 @pytest.mark.parametrize(
     ("scheme", "replies"), [("stomp", (b"CONNECTED\n\n\0\n",)), ("mqtt", (b"\x20\x02\0\0", b"\x90\x03\0\x01\0"))]
 )
-def test_a_broker_that_greets_and_holds_the_message_back_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
-    with answering(*replies) as address:
+def test_broker_that_greets_without_delivering_message_has_greeted(scheme: str, replies: tuple[bytes, ...]) -> None:
+    with serve_replies(*replies) as address:
         answer = probe.probe_connector(scheme, address, Login(), timeout=3)
     assert (answer.answered, answer.returned, answer.greeted) == (False, False, True)
 
 
-def test_a_broker_that_never_speaks_has_not_greeted() -> None:
-    with answering() as address:
+def test_silent_broker_has_not_greeted() -> None:
+    with serve_replies() as address:
         answer = probe.probe_connector("stomp", address, Login(), timeout=0.2)
     assert (answer.returned, answer.greeted) == (False, False)
 
 
 @contextlib.contextmanager
-def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
+def serve_replies(*replies: bytes) -> Iterator[tuple[str, int]]:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -462,13 +460,13 @@ def answering(*replies: bytes) -> Iterator[tuple[str, int]]:
     listener.close()
 
 
-# -- the records in its store -----------------------------------------------------------------------
+# -- the records in the store -----------------------------------------------------------------------
 
 GAUGE = "activemq_watchdog_subscriptions_at_risk{}"
 
 
-def store_of(rig: Rig) -> Path:
-    """The broker's store, which a new version of its configuration names."""
+def add_store(rig: Rig) -> Path:
+    """Add a store to the configuration of the broker, and return its directory."""
     store = rig.base / "store"
     configuration = rig.base / "versions/v/conf/activemq.xml"
     text = configuration.read_text()
@@ -478,65 +476,65 @@ def store_of(rig: Rig) -> Path:
     return store
 
 
-def metrics_of(rig: Rig) -> Callable[[], str]:
-    """Return a function that has the watchdog check its broker, and returns its metrics."""
+def metrics_reader(rig: Rig) -> Callable[[], str]:
+    """Return a function that makes the watchdog check its broker, and returns its metrics."""
     metrics = rig.base / "metrics.prom"
     options = ["--base", str(rig.base), "--unit", "x", "--ha", "none", "--metrics", str(metrics), "warn"]
-    watching = watchdog.Watchdog(watchdog._options(options), None)
+    broker_watchdog = watchdog.Watchdog(watchdog._options(options), None)
 
-    def look() -> str:
-        watching.check_broker()
+    def check_and_read_metrics() -> str:
+        broker_watchdog.check_broker()
         return metrics.read_text()
 
-    return look
+    return check_and_read_metrics
 
 
 def test_metrics_count_subscriptions_at_risk_until_record_is_removed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_STORE", 0.0)
-    store = store_of(rig)
+    store = add_store(rig)
     risk = RebuildRisk({("prices", "reporting:daily"): 2, ("orders", "x:y"): None}, is_complete=True)
     path = Path(record_rebuild_risk(str(store), str(store), "", risk))
-    look = metrics_of(rig)
-    eventually(lambda: f"{GAUGE} 2\n" in look())
+    read_metrics = metrics_reader(rig)
+    wait_for(lambda: f"{GAUGE} 2\n" in read_metrics())
     path.unlink()
-    eventually(lambda: f"{GAUGE} 0\n" in look())
+    wait_for(lambda: f"{GAUGE} 0\n" in read_metrics())
 
 
-def test_store_that_does_not_answer_delays_no_check_of_the_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresponsive_store_delays_no_check_of_broker(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "_STORE", 0.0)
-    store_of(rig)
-    asked, answer = [], threading.Event()
+    add_store(rig)
+    read_directories, response = [], threading.Event()
 
     def hang(directory: str) -> list[object]:
-        asked.append(directory)
-        assert answer.wait(600), "timed out"
+        read_directories.append(directory)
+        assert response.wait(600), "timed out"
         return []
 
     monkeypatch.setattr(watchdog, "read_newest_risk_records_of_store", hang)
-    look = metrics_of(rig)
-    eventually(lambda: look() and asked)
-    checked = [look() for _ in range(3)]
-    assert len(asked) == 1
-    assert all("activemq_watchdog_hung" in text and GAUGE not in text for text in checked)
-    answer.set()
-    eventually(lambda: f"{GAUGE} 0\n" in look())
+    read_metrics = metrics_reader(rig)
+    wait_for(lambda: read_metrics() and read_directories)
+    metrics = [read_metrics() for _ in range(3)]
+    assert len(read_directories) == 1
+    assert all("activemq_watchdog_hung" in text and GAUGE not in text for text in metrics)
+    response.set()
+    wait_for(lambda: f"{GAUGE} 0\n" in read_metrics())
 
 
 # -- the file on the host ---------------------------------------------------------------------------
 
 
-def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_path: Path) -> None:
+def test_watchdog_program_is_single_file_that_needs_only_python(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "activemq-watchdog"
     path.write_bytes(program.watchdog_program(sys.executable))
     path.chmod(0o755)
     rig.log(STARTED)
-    stopped(rig)
+    freeze_broker(rig)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(60)
-        words = ["--base", str(rig.base), "--unit", "x.service", "--ha", "none", "--every", "0.1", "kill"]
+        options = ["--base", str(rig.base), "--unit", "x.service", "--ha", "none", "--every", "0.1", "kill"]
         environment = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "RUNTIME_DIRECTORY": str(tmp_path), "PATH": ""}
-        with subprocess.Popen([str(path), *words], env=environment, cwd="/", stdout=subprocess.PIPE) as running:
+        with subprocess.Popen([str(path), *options], env=environment, cwd="/", stdout=subprocess.PIPE) as running:
             try:
                 assert systemd.recv(4096) == b"READY=1"
                 assert systemd.recv(4096).endswith(b"\nWATCHDOG=1")
@@ -546,6 +544,6 @@ def test_the_program_is_one_file_that_needs_nothing_but_python(rig: Rig, tmp_pat
     assert (tmp_path / "kills").exists()
 
 
-def test_the_same_sources_give_the_same_bytes() -> None:
+def test_watchdog_program_is_reproducible() -> None:
     assert program.watchdog_program("/usr/bin/python3") == program.watchdog_program("/usr/bin/python3")
     assert program.watchdog_program("/usr/bin/python3").startswith(b"#!/usr/bin/python3 -I\nPK")

@@ -1,4 +1,4 @@
-"""Installing and removing a watchdog, with a systemctl that only remembers."""
+"""Installation and removal of a watchdog, with a systemctl that only records its calls."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ esac
 
 
 class Host:
-    """A directory with the places that the module writes to, and what systemd was told."""
+    """The directories to which the module writes, and the calls of systemctl."""
 
     def __init__(self, root: Path) -> None:
         self.log, self.state = root / "log", root / "state"
         (root / "units").mkdir()
-        self.place = WatchdogPaths("x", str(root / "sbin"), str(root / "units"))
-        self.says(LoadState="not-found", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
+        self.paths = WatchdogPaths("x", str(root / "sbin"), str(root / "units"))
+        self.set_unit_state(LoadState="not-found", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
 
-    def says(self, **state: str) -> None:
+    def set_unit_state(self, **state: str) -> None:
         self.state.write_text("".join(f"{key}={value}\n" for key, value in state.items()))
 
-    def told(self) -> list[str]:
-        words = self.log.read_text().splitlines() if self.log.exists() else []
+    def take_calls(self) -> list[str]:
+        """Return the calls of systemctl without ``show``, and remove them from the log."""
+        calls = self.log.read_text().splitlines() if self.log.exists() else []
         self.log.unlink(missing_ok=True)
-        return [line for line in words if not line.startswith("show")]
+        return [line for line in calls if not line.startswith("show")]
 
 
 @pytest.fixture
@@ -56,55 +57,55 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_it_is_installed_linked_enabled_and_started_and_then_left_alone(host: Host) -> None:
-    assert install_and_start_watchdog(host.place, b"program", UNIT) == [
-        f"installed {host.place.program}",
-        f"linked {host.place.link}",
+def test_watchdog_is_installed_linked_enabled_and_started_once(host: Host) -> None:
+    assert install_and_start_watchdog(host.paths, b"program", UNIT) == [
+        f"installed {host.paths.program}",
+        f"linked {host.paths.link}",
         "enabled x-watchdog.service",
         "started x-watchdog.service",
     ]
-    assert host.told() == ["daemon-reload", "enable x-watchdog.service", "start x-watchdog.service"]
-    assert Path(host.place.program).read_bytes() == b"program"
-    assert Path(host.place.program).stat().st_mode & 0o777 == 0o755
-    assert str(Path(host.place.link).readlink()) == UNIT
-    assert install_and_start_watchdog(host.place, b"program", UNIT) == []
-    assert host.told() == []
+    assert host.take_calls() == ["daemon-reload", "enable x-watchdog.service", "start x-watchdog.service"]
+    assert Path(host.paths.program).read_bytes() == b"program"
+    assert Path(host.paths.program).stat().st_mode & 0o777 == 0o755
+    assert str(Path(host.paths.link).readlink()) == UNIT
+    assert install_and_start_watchdog(host.paths, b"program", UNIT) == []
+    assert host.take_calls() == []
 
 
-def test_a_new_program_and_a_new_unit_restart_it(host: Host) -> None:
-    install_and_start_watchdog(host.place, b"program", UNIT)
-    assert install_and_start_watchdog(host.place, b"newer", UNIT)[-1] == "restarted x-watchdog.service"
-    host.told()
-    host.says(LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
-    assert install_and_start_watchdog(host.place, b"newer", UNIT) == ["restarted x-watchdog.service"]
-    assert host.told() == ["daemon-reload", "restart x-watchdog.service"]
+def test_new_program_or_unit_restarts_watchdog(host: Host) -> None:
+    install_and_start_watchdog(host.paths, b"program", UNIT)
+    assert install_and_start_watchdog(host.paths, b"newer", UNIT)[-1] == "restarted x-watchdog.service"
+    host.take_calls()
+    host.set_unit_state(LoadState="loaded", ActiveState="active", UnitFileState="enabled", NeedDaemonReload="yes")
+    assert install_and_start_watchdog(host.paths, b"newer", UNIT) == ["restarted x-watchdog.service"]
+    assert host.take_calls() == ["daemon-reload", "restart x-watchdog.service"]
 
 
-def test_check_mode_says_what_would_be_done_and_does_nothing(host: Host) -> None:
-    place = WatchdogPaths("x", host.place.directory, host.place.units, check=True)
-    assert install_and_start_watchdog(place, b"program", UNIT) == [f"installed {place.program}", f"linked {place.link}"]
-    install_and_start_watchdog(host.place, b"program", UNIT)
-    host.told()
-    assert remove_watchdog(place) == [f"removed {place.link}", f"removed {place.program}"]
-    assert host.told() == []
-    assert Path(place.program).exists()
+def test_check_mode_reports_changes_and_makes_none(host: Host) -> None:
+    paths = WatchdogPaths("x", host.paths.directory, host.paths.units, check=True)
+    assert install_and_start_watchdog(paths, b"program", UNIT) == [f"installed {paths.program}", f"linked {paths.link}"]
+    install_and_start_watchdog(host.paths, b"program", UNIT)
+    host.take_calls()
+    assert remove_watchdog(paths) == [f"removed {paths.link}", f"removed {paths.program}"]
+    assert host.take_calls() == []
+    assert Path(paths.program).exists()
 
 
-def test_it_is_stopped_and_removed_even_if_its_unit_is_gone(host: Host) -> None:
-    install_and_start_watchdog(host.place, b"program", UNIT)
-    host.told()
-    assert remove_watchdog(host.place) == [f"removed {host.place.link}", f"removed {host.place.program}"]
-    assert host.told() == ["stop x-watchdog.service", "disable x-watchdog.service", "daemon-reload"]
-    assert not Path(host.place.program).exists()
-    assert remove_watchdog(host.place) == []
+def test_watchdog_is_removed_even_if_systemd_cannot_disable_unit(host: Host) -> None:
+    install_and_start_watchdog(host.paths, b"program", UNIT)
+    host.take_calls()
+    assert remove_watchdog(host.paths) == [f"removed {host.paths.link}", f"removed {host.paths.program}"]
+    assert host.take_calls() == ["stop x-watchdog.service", "disable x-watchdog.service", "daemon-reload"]
+    assert not Path(host.paths.program).exists()
+    assert remove_watchdog(host.paths) == []
 
 
-def test_a_unit_that_systemd_does_not_load_is_an_error(host: Host) -> None:
-    host.says(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
+def test_unit_that_systemd_does_not_load_is_error(host: Host) -> None:
+    host.set_unit_state(LoadState="bad-setting", ActiveState="inactive", UnitFileState="", NeedDaemonReload="no")
     with pytest.raises(NodeError, match=r"does not load .* \(LoadState bad-setting\)"):
-        install_and_start_watchdog(host.place, b"program", UNIT)
+        install_and_start_watchdog(host.paths, b"program", UNIT)
 
 
-def test_a_new_unit_of_the_watchdog_owes_no_restart_of_the_broker() -> None:
+def test_new_unit_of_watchdog_requires_no_restart_of_broker() -> None:
     changed = ["systemd/x-watchdog.service", "systemd/x.service"]
     assert pending_restart.restart_reasons(changed, None, {}) == ["systemd/x.service changed"]

@@ -1,4 +1,4 @@
-"""What hosts show, as findings: from the text of a machine to the line that stops a run."""
+"""Findings about hosts: from the facts of a machine to the line that stops a playbook run."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ STORE = "/srv/activemq/orders-mq01"
 SERVER = "filer:/export/activemq /srv/activemq"
 
 
-def brokers(**variables: Any) -> dict[str, BrokerFacts]:
-    found: tuple[Broker, ...] = fleet("orders-mq01", **variables).brokers
-    return {broker.host: broker_facts(broker) for broker in found}
+def facts_by_host(**variables: Any) -> dict[str, BrokerFacts]:
+    brokers: tuple[Broker, ...] = fleet("orders-mq01", **variables).brokers
+    return {broker.host: broker_facts(broker) for broker in brokers}
 
 
-def shown(mounts: str, **more: Any) -> MachineFacts:
-    """The facts of a machine with these lines in /proc/self/mounts, as ``machine_info`` returns it."""
-    found = machine.mount_of(STORE, f"/dev/sda1 / ext4 rw,relatime 0 0\n{mounts}")
-    assert found is not None
+def mount_facts(mounts: str, **options: Any) -> MachineFacts:
+    """Return the facts of a machine with these lines in /proc/self/mounts, as ``machine_info`` returns them."""
+    mount = machine.mount_of(STORE, f"/dev/sda1 / ext4 rw,relatime 0 0\n{mounts}")
+    assert mount is not None
     return MachineFacts.from_machine_info_result(
-        {"store_filesystem": found.kind, "store_mount_options": list(found.options), **more}
+        {"store_filesystem": mount.kind, "store_mount_options": list(mount.options), **options}
     )
 
 
-def rules(look: MachineFacts, **variables: Any) -> list[str]:
-    return [finding.rule for finding in preflight_findings(brokers(**variables), {A: look})]
+def rules_of(machine_facts: MachineFacts, **variables: Any) -> list[str]:
+    return [finding.rule for finding in preflight_findings(facts_by_host(**variables), {A: machine_facts})]
 
 
 @pytest.mark.parametrize(
@@ -52,53 +52,53 @@ def rules(look: MachineFacts, **variables: Any) -> list[str]:
         ("/dev/sdb1 /srv/activemq gfs2 rw,relatime 0 0", []),
     ],
 )
-def test_a_share_is_judged_by_its_line_among_the_mounts(mounts: str, expected: list[str]) -> None:
-    assert rules(shown(mounts)) == expected
+def test_store_mount_causes_findings_for_its_file_system_and_options(mounts: str, expected: list[str]) -> None:
+    assert rules_of(mount_facts(mounts)) == expected
 
 
-def test_a_share_that_is_not_mounted_shows_as_a_disk_of_one_host() -> None:
-    looks = {A: shown("", boot="1"), B: shown(f"{SERVER} nfs4 rw,vers=4.2 0 0", boot="2")}
-    (found,) = preflight_findings(brokers(), looks)
-    assert (found.rule, found.host, found.severity) == ("L026", A, "warning")
-    assert f"{STORE} is on ext4" in found.message
+def test_share_mounted_on_single_node_causes_warning_for_other_node() -> None:
+    facts = {A: mount_facts("", boot="1"), B: mount_facts(f"{SERVER} nfs4 rw,vers=4.2 0 0", boot="2")}
+    (finding,) = preflight_findings(facts_by_host(), facts)
+    assert (finding.rule, finding.host, finding.severity) == ("L026", A, "warning")
+    assert f"{STORE} is on ext4" in finding.message
 
 
-def test_two_nodes_on_one_machine_may_share_its_disk() -> None:
-    assert preflight_findings(brokers(), {A: shown("", boot="1"), B: shown("", boot="1")}) == []
+def test_two_nodes_on_same_machine_may_share_its_disk() -> None:
+    assert preflight_findings(facts_by_host(), {A: mount_facts("", boot="1"), B: mount_facts("", boot="1")}) == []
 
 
-def test_a_store_that_outgrows_its_disk_and_a_lease_without_a_clock_are_told() -> None:
-    assert rules(MachineFacts(store_capacity=5 << 30), store_limit="20 gb") == ["L025"]
-    assert rules(MachineFacts(memory=16 << 30), heap="32g") == ["L044"]
-    assert rules(MachineFacts(memory=16 << 30), heap="4g", java_options=["-Xmx32g"]) == ["L044"]
-    assert rules(MachineFacts(memory=16 << 30), heap="4g") == []
+def test_limits_above_capacity_and_unsynchronized_clock_cause_findings() -> None:
+    assert rules_of(MachineFacts(store_capacity=5 << 30), store_limit="20 gb") == ["L025"]
+    assert rules_of(MachineFacts(memory=16 << 30), heap="32g") == ["L044"]
+    assert rules_of(MachineFacts(memory=16 << 30), heap="4g", java_options=["-Xmx32g"]) == ["L044"]
+    assert rules_of(MachineFacts(memory=16 << 30), heap="4g") == []
     jdbc = {"url": "jdbc:x:y", "driver": "a.B", "jar": "/j.jar", "username": "u", "password": "p"}
-    assert rules(MachineFacts(clock_synchronised=False), ha="shared-jdbc", jdbc=jdbc) == ["L011"]
-    assert rules(MachineFacts(clock_synchronised=False)) == []
+    assert rules_of(MachineFacts(clock_synchronised=False), ha="shared-jdbc", jdbc=jdbc) == ["L011"]
+    assert rules_of(MachineFacts(clock_synchronised=False)) == []
 
 
-def test_a_finding_of_a_host_reads_like_every_other_and_is_waived_like_it() -> None:
-    look = {A: shown(f"{SERVER} nfs rw,vers=3 0 0")}
-    (found,) = preflight_findings(brokers(), look)
-    assert found.blocks
-    assert found.to_line().startswith(f"L001 {A}: ")
-    assert json.loads(json.dumps(found.to_dict()))["rule"] == "L001"
-    assert found.to_dict()["fix"]
+def test_finding_of_host_has_same_format_and_waivers_as_others() -> None:
+    facts = {A: mount_facts(f"{SERVER} nfs rw,vers=3 0 0")}
+    (finding,) = preflight_findings(facts_by_host(), facts)
+    assert finding.blocks
+    assert finding.to_line().startswith(f"L001 {A}: ")
+    assert json.loads(json.dumps(finding.to_dict()))["rule"] == "L001"
+    assert finding.to_dict()["fix"]
     waiver = {"rule": "L001", "reason": "the server was replaced", "hosts": ["*"]}
-    (waived,) = preflight_findings(brokers(), look, [waiver])
+    (waived,) = preflight_findings(facts_by_host(), facts, [waiver])
     assert not waived.blocks
     assert waived.to_dict()["waived"]
 
 
-def test_unresolved_names_are_a_warning_that_names_them() -> None:
-    (found,) = preflight_findings(brokers(), {A: MachineFacts(unresolved_names=(B, A))})
-    assert (found.rule, found.severity, found.blocks) == ("N063", "warning", False)
-    assert found.message.startswith(f"the host cannot resolve {A}, {B}, to which ")
-    assert "/etc/hosts" in found.to_dict()["fix"]
+def test_unresolved_names_cause_warning_that_lists_them() -> None:
+    (finding,) = preflight_findings(facts_by_host(), {A: MachineFacts(unresolved_names=(B, A))})
+    assert (finding.rule, finding.severity, finding.blocks) == ("N063", "warning", False)
+    assert finding.message.startswith(f"the host cannot resolve {A}, {B}, to which ")
+    assert "/etc/hosts" in finding.to_dict()["fix"]
 
 
-def lines(facts: dict[str, MachineFacts], **variables: Any) -> list[str]:
-    return [finding.to_line() for finding in preflight_findings(brokers(**variables), facts) if finding.blocks]
+def blocking_lines(facts: dict[str, MachineFacts], **variables: Any) -> list[str]:
+    return [finding.to_line() for finding in preflight_findings(facts_by_host(**variables), facts) if finding.blocks]
 
 
 PYTHON = {"port": 61613, "address": "0.0.0.0", "pid": 402, "program": "python3"}
@@ -109,47 +109,47 @@ ACCOUNT = {"account_exists": True, "account_uid": 999, "account_gid": 998}
 def test_port_in_use_is_refused_with_process_and_variable() -> None:
     facts = {A: MachineFacts(), B: MachineFacts.from_machine_info_result({"taken_ports": [PYTHON]})}
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613}]
-    assert lines(facts, connectors=connectors) == [
+    assert blocking_lines(facts, connectors=connectors) == [
         f"V062 {B}: port 61613 of the broker's listener stomp is in use by python3, pid 402. "
         "Stop the process that uses port 61613, or set another port in activemq_connectors"
     ]
-    assert lines(facts, connectors=connectors, service="none") == []
+    assert blocking_lines(facts, connectors=connectors, service="none") == []
 
 
 def test_port_of_broker_from_same_release_directory_is_warning_in_check_mode_only() -> None:
     java = {**PYTHON, "port": 61616, "program": "java"}
-    machine = MachineFacts.from_machine_info_result(
+    facts = MachineFacts.from_machine_info_result(
         {"taken_ports": [java, {**PYTHON, "pid": 7}], "home_processes": [402]}
     )
     connectors = [{"name": name, "scheme": scheme, "port": port} for name, scheme, port in LISTENERS]
-    broker = brokers(connectors=connectors)[A]
-    assert sorted(lines({A: machine}, connectors=connectors), reverse=True) == [
+    broker = facts_by_host(connectors=connectors)[A]
+    assert sorted(blocking_lines({A: facts}, connectors=connectors), reverse=True) == [
         f"V062 {A}: port 61616 of the broker's listener openwire is in use by java, pid 402. Stop the broker that "
         "runs from /opt/activemq-5.18.3: the playbook starts a different broker, which needs the same ports",
         f"V062 {A}: port 61613 of the broker's listener stomp is in use by python3, pid 7. "
         "Stop the process that uses port 61613, or set another port in activemq_connectors",
     ]
-    others, warning = facts_without_manual_broker_ports_and_warning(machine, broker)
-    assert [taken.port for taken in others.taken_ports] == [61613]
+    remaining_facts, warning = facts_without_manual_broker_ports_and_warning(facts, broker)
+    assert [taken.port for taken in remaining_facts.taken_ports] == [61613]
     assert warning == (
         f"{A}: a broker that runs from /opt/activemq-5.18.3 (pid 402) uses these ports of the new broker: 61616. "
         "Stop it before you run the playbook without --check"
     )
-    assert facts_without_manual_broker_ports_and_warning(others, broker) == (others, "")
+    assert facts_without_manual_broker_ports_and_warning(remaining_facts, broker) == (remaining_facts, "")
 
 
-def test_tasks_without_root_rights_are_refused_before_the_first_change() -> None:
+def test_host_without_root_rights_is_refused() -> None:
     facts = {A: MachineFacts(is_root=True), B: MachineFacts.from_machine_info_result({"is_root": False})}
-    assert lines(facts) == [
+    assert blocking_lines(facts) == [
         f"V063 {B}: Ansible's tasks do not run as root on this host, so they cannot create the broker's account and "
         "service unit. Set ansible_become: true for the host, and permit the SSH user to use sudo. Or connect as root"
     ]
-    assert lines(facts, service="none") == []
+    assert blocking_lines(facts, service="none") == []
 
 
-def test_holder_of_port_is_another_process_where_it_is_not_visible() -> None:
+def test_holder_of_port_is_another_process_if_it_is_unknown() -> None:
     facts = {A: MachineFacts.from_machine_info_result({"taken_ports": [{"port": 8161, "pid": None, "program": None}]})}
-    assert lines(facts) == [
+    assert blocking_lines(facts) == [
         f"V062 {A}: port 8161 of the broker's listener console is in use by another process. "
         "Stop the process that uses port 8161, or set another port in activemq_console_port"
     ]
@@ -159,7 +159,7 @@ def test_program_of_process_on_port_is_shown_without_control_characters() -> Non
     facts = {
         A: MachineFacts.from_machine_info_result({"taken_ports": [{**PYTHON, "port": 8161, "program": "x\x1b[31m"}]})
     }
-    assert "\x1b" not in lines(facts)[0]
+    assert "\x1b" not in blocking_lines(facts)[0]
 
 
 @pytest.mark.parametrize("port", [7, {"port": "61616"}, {"pid": 1}])
@@ -170,27 +170,27 @@ def test_port_of_another_type_is_refused(port: object) -> None:
 
 def test_missing_java_is_refused_with_release_and_remedy() -> None:
     missing = {A: MachineFacts(java_failure="No such file or directory")}
-    assert lines(missing, release="5.18.3") == [
+    assert blocking_lines(missing, release="5.18.3") == [
         f"V061 {A}: ActiveMQ 5.18.3 requires Java 11 or later, but the program /usr/bin/java does not exist. "
         "Install Java, for example with apt-get install openjdk-17-jre-headless, or set activemq_java_home to "
         "the directory of an installed Java"
     ]
-    (line,) = lines(missing, release="5.18.3", java_home="/opt/jdk")
+    (line,) = blocking_lines(missing, release="5.18.3", java_home="/opt/jdk")
     assert "the program /opt/jdk/bin/java does not exist" in line
     assert line.endswith(
         "Install Java so that /opt/jdk/bin/java runs, or set activemq_java_home to the directory of an installed Java"
     )
     broken = {A: MachineFacts(java_failure="Exec format error")}
-    assert "but /usr/bin/java does not report its version (Exec format error)" in lines(broken)[0]
-    assert lines(missing, service="none") == []
+    assert "but /usr/bin/java does not report its version (Exec format error)" in blocking_lines(broken)[0]
+    assert blocking_lines(missing, service="none") == []
 
 
-def test_different_uids_on_one_store_are_refused_with_commands() -> None:
+def test_different_uids_on_same_store_are_refused_with_commands() -> None:
     facts = {
         A: MachineFacts.from_machine_info_result(ACCOUNT),
         B: MachineFacts.from_machine_info_result({**ACCOUNT, "account_uid": 997}),
     }
-    (line,) = lines(facts)
+    (line,) = blocking_lines(facts)
     assert f"the account activemq has uid 999 on {A} and 997 on {B}: one node cannot read what " in line
     assert (
         f"Then stop the services activemq and activemq-watchdog on {A} and {B}, run `groupmod -g GID activemq; usermod"
@@ -199,25 +199,25 @@ def test_different_uids_on_one_store_are_refused_with_commands() -> None:
     assert f"chown -R activemq:activemq /var/lib/activemq/activemq {STORE}" in line
 
 
-def test_account_of_one_node_names_the_ids_to_set() -> None:
+def test_account_on_single_node_is_refused_with_ids_to_set() -> None:
     facts = {A: MachineFacts(account_exists=False), B: MachineFacts.from_machine_info_result(ACCOUNT)}
-    (line,) = lines(facts)
+    (line,) = blocking_lines(facts)
     assert f"has uid 999 on {B} and does not exist on {A}" in line
     assert line.endswith("Set activemq_uid: 999 and activemq_gid: 998 for both nodes")
 
 
-def test_account_of_neither_node_requires_a_uid() -> None:
+def test_missing_account_on_both_nodes_requires_uid() -> None:
     neither = dict.fromkeys([A, B], MachineFacts(account_exists=False))
-    assert "Set activemq_uid and activemq_gid to numbers that are free on both nodes" in lines(neither)[0]
-    assert lines(neither, uid=990, gid=990) == []
-    assert lines(dict.fromkeys([A, B], MachineFacts(account_exists=False, boot="1"))) == []
-    assert lines({A: MachineFacts(account_exists=False)}) == []
-    assert lines(neither, ha="none", topology="none") == []
+    assert "Set activemq_uid and activemq_gid to numbers that are free on both nodes" in blocking_lines(neither)[0]
+    assert blocking_lines(neither, uid=990, gid=990) == []
+    assert blocking_lines(dict.fromkeys([A, B], MachineFacts(account_exists=False, boot="1"))) == []
+    assert blocking_lines({A: MachineFacts(account_exists=False)}) == []
+    assert blocking_lines(neither, ha="none", topology="none") == []
 
 
 def test_uid_of_account_in_use_is_not_changed() -> None:
     used = MachineFacts.from_machine_info_result({**ACCOUNT, "account_processes": [7389], "base_exists": True})
-    (line,) = lines({A: used}, uid=990, gid=991)
+    (line,) = blocking_lines({A: used}, uid=990, gid=991)
     assert (
         f"L038 {A}: the account activemq has uid 999 instead of 990 (activemq_uid) and gid 998 instead of 991 "
         "(activemq_gid): "
@@ -226,16 +226,18 @@ def test_uid_of_account_in_use_is_not_changed() -> None:
         f"account instead, stop the services activemq and activemq-watchdog on {A} and {B}, run "
         "`groupmod -g 991 activemq; usermod -u 990 activemq; chown -R activemq:activemq "
     ) in line
-    (line,) = lines({A: MachineFacts.from_machine_info_result({**ACCOUNT, "base_exists": True})}, uid=990, gid=998)
+    (line,) = blocking_lines(
+        {A: MachineFacts.from_machine_info_result({**ACCOUNT, "base_exists": True})}, uid=990, gid=998
+    )
     assert "files in /var/lib/activemq/activemq belong to the current id" in line
     assert "groupmod" not in line
-    assert lines({A: used}, uid=999, gid=998) == []
-    assert lines({A: MachineFacts.from_machine_info_result(ACCOUNT)}, uid=990, gid=990) == []
+    assert blocking_lines({A: used}, uid=999, gid=998) == []
+    assert blocking_lines({A: MachineFacts.from_machine_info_result(ACCOUNT)}, uid=990, gid=990) == []
 
 
 def test_uid_of_another_account_is_refused() -> None:
     facts = {A: MachineFacts(account_exists=False, uid_holder="sshd", gid_holder="ssl-cert")}
-    assert [line.partition(": ")[2] for line in lines(facts, uid=101, gid=102)] == [
+    assert [line.partition(": ")[2] for line in blocking_lines(facts, uid=101, gid=102)] == [
         "activemq_gid is 102, but this gid already belongs to ssl-cert. "
         "Set activemq_gid to a number that is free on both nodes",
         "activemq_uid is 101, but this uid already belongs to sshd. "
@@ -246,8 +248,8 @@ def test_uid_of_another_account_is_refused() -> None:
 def test_listeners_of_broker_have_addresses_and_variables() -> None:
     connectors = [{"name": "stomp", "scheme": "stomp+nio", "port": 61613, "bind": "10.0.0.4"}]
     jmx = {"port": 1616, "rmi_port": 1617}
-    facts = brokers(connectors=connectors, jmx=jmx, metrics=True, metrics_jar="/x.jar", port_offset=10)[A]
-    assert {(seen.name, seen.address, seen.port, seen.variable) for seen in facts.listeners} == {
+    facts = facts_by_host(connectors=connectors, jmx=jmx, metrics=True, metrics_jar="/x.jar", port_offset=10)[A]
+    assert {(listener.name, listener.address, listener.port, listener.variable) for listener in facts.listeners} == {
         ("stomp", "10.0.0.4", 61623, "activemq_connectors"),
         ("console", "127.0.0.1", 8171, "activemq_console_port"),
         ("metrics", "127.0.0.1", 9414, "activemq_metrics_port"),
