@@ -32,7 +32,7 @@ def broker_evidence(state: str) -> dict[str, Any]:
     }
 
 
-def store_facts(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]:
+def store_facts(directory: Path, *records: bytes, **overrides: Any) -> dict[str, Any]:
     write(directory, trace(), *records)
     facts: dict[str, Any] = {
         "runs": [],
@@ -42,11 +42,11 @@ def store_facts(directory: Path, *records: bytes, **more: Any) -> dict[str, Any]
         "free": 1 << 40,
         "allocated": 1,
     }
-    return {**facts, **messages.read_store_content_hashes(str(directory)), **more}
+    return {**facts, **messages.read_store_content_hashes(str(directory)), **overrides}
 
 
 def decide_next_step(
-    states: tuple[str, str], stores: tuple[dict[str, Any], ...], service: str = "systemd", **more: Any
+    states: tuple[str, str], stores: tuple[dict[str, Any], ...], service: str = "systemd", **further_options: Any
 ) -> dict[str, Any]:
     warnings: list[str] = []
     options = {"chosen": "", "restart": False, "check": False, "looked_at": 100.0}
@@ -59,7 +59,7 @@ def decide_next_step(
         ),
         evidence={MASTER: broker_evidence(states[0]), SLAVE: broker_evidence(states[1])},
         target={"pairs": {"x-mq01": [MASTER, SLAVE]}, "since_epoch": 99.0},
-        options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | more,
+        options=options | {"stores": dict(zip((MASTER, SLAVE), stores, strict=True))} | further_options,
         warn=warnings.append,
     )
     step: dict[str, Any] = decide_operation("resync", request)["step"]

@@ -30,9 +30,9 @@ from tests.unit.kahadb_journals import (
 )
 
 
-def store_contents(store: Path, *records: bytes, **more: Any) -> dict[str, Any]:
+def store_contents(store: Path, *records: bytes, **options: Any) -> dict[str, Any]:
     """Write the journal of a store, and return the contents of the store."""
-    write(store, *records, **more)
+    write(store, *records, **options)
     contents: dict[str, Any] = messages.read_store_content_hashes(str(store))
     return contents
 

@@ -31,7 +31,7 @@ def facts_by_host(**variables: Any) -> dict[str, BrokerFacts]:
     return {broker.host: broker_facts(broker, render_broker(broker)["conf/activemq.xml"]) for broker in brokers}
 
 
-def broker_evidence(state: str, release: str, **more: Any) -> dict[str, Any]:
+def broker_evidence(state: str, release: str, **overrides: Any) -> dict[str, Any]:
     """Return the evidence of a healthy broker as ``broker_info`` returns it."""
     return {
         "state": state,
@@ -46,7 +46,7 @@ def broker_evidence(state: str, release: str, **more: Any) -> dict[str, Any]:
         "store": "/srv/activemq/orders-mq01",
         "store_marker": ["orders-mq01"],
         "persistence": {"kind": "kahaDB", "openwire": None, "pure": False},
-        **more,
+        **overrides,
     }
 
 

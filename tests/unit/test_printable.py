@@ -1,4 +1,4 @@
-"""Text of strangers on terminals and pages: it can be read, and obeyed by nothing."""
+"""Untrusted text on terminals and pages: it stays readable and has no effect."""
 
 from __future__ import annotations
 
@@ -54,97 +54,99 @@ HOSTILE = [
 ]
 
 
-def is_harmless(shown: str) -> bool:
-    return not any(unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") for char in shown if char not in "\n\t")
+def is_harmless(output: str) -> bool:
+    return not any(
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        for character in output
+        if character not in "\n\t"
+    )
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_no_text_keeps_a_character_that_is_obeyed_or_hidden(said: str) -> None:
-    assert is_harmless(escape_unprintable(said))
-    assert "\n" not in escape_unprintable(said)
-    assert escape_unprintable(escape_unprintable(said)) == escape_unprintable(said)
-    assert is_harmless(terminal_safe_json({said: said}))
-    assert json.loads(terminal_safe_json({"said": said})) == {"said": said}
+def test_escaped_text_has_no_control_or_hidden_character(text: str) -> None:
+    assert is_harmless(escape_unprintable(text))
+    assert "\n" not in escape_unprintable(text)
+    assert escape_unprintable(escape_unprintable(text)) == escape_unprintable(text)
+    assert is_harmless(terminal_safe_json({text: text}))
+    assert json.loads(terminal_safe_json({"text": text})) == {"text": text}
 
 
-def test_text_in_any_language_stays_as_it_is() -> None:
-    for said in ("Köln · 東京 · Москва · ☃ · 👍 · e\u0301 · a\u00a0b", "", "plain"):
-        assert escape_unprintable(said) == said
-        assert is_harmless(escape_unprintable(said))
+def test_printable_text_of_any_language_is_unchanged() -> None:
+    for text in ("Köln · 東京 · Москва · ☃ · 👍 · e\u0301 · a\u00a0b", "", "plain"):
+        assert escape_unprintable(text) == text
+        assert is_harmless(escape_unprintable(text))
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-def test_what_a_command_prints_moves_and_colours_nothing(said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_escaped(f"{said}: a line of ours\n")
-    print_escaped(said, err=True)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_printed_text_has_no_control_character(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_escaped(f"{text}: a line of the program\n")
+    print_escaped(text, err=True)
     out, err = capsys.readouterr()
     assert is_harmless(out)
     assert is_harmless(err)
 
 
-@pytest.mark.parametrize("said", HOSTILE)
+@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "junit"])
-def test_a_hostile_host_or_message_does_not_reach_the_terminal_of_who_checks(form: str, said: str) -> None:
+def test_hostile_host_or_message_is_escaped_in_report_of_check(form: str, text: str) -> None:
     finding = Finding(
-        rule="T001", severity="error", host=said, message=f"x {said}", fix=said, why=said, file=f"{said}.xml", line=1
+        rule="T001", severity="error", host=text, message=f"x {text}", fix=text, why=text, file=f"{text}.xml", line=1
     )
-    waived = Finding(rule="T001", severity="error", host="a", message="x", fix="y", waived=said)
-    shown = report_formatter(form)(CheckReport((said, "a"), (finding, waived), warnings=(said,)))
-    own_colours = ("\x1b[1m", "\x1b[31m", "\x1b[90m", "\x1b[0m") if form == "text" else ()
-    for colour in own_colours:
-        shown = shown.replace(colour, "")
-    assert is_harmless(shown)
-    assert form != "text" or "\nhost  all is well" not in shown
+    waived = Finding(rule="T001", severity="error", host="a", message="x", fix="y", waived=text)
+    output = report_formatter(form)(CheckReport((text, "a"), (finding, waived), warnings=(text,)))
+    own_colors = ("\x1b[1m", "\x1b[31m", "\x1b[90m", "\x1b[0m") if form == "text" else ()
+    for color in own_colors:
+        output = output.replace(color, "")
+    assert is_harmless(output)
+    assert form != "text" or "\nhost  all is well" not in output
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-def test_a_hostile_name_of_a_collected_host_forges_no_line_of_drift(
-    said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _show(FleetDrift((HostDriftCounts(said, 1, 0, 0, 0, 1, 0, 0),), 3, (said,), (said,), 1, 1), "out")
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_host_name_adds_no_line_to_output_of_drift(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _show(FleetDrift((HostDriftCounts(text, 1, 0, 0, 0, 1, 0, 0),), 3, (text,), (text,), 1, 1), "out")
     out = capsys.readouterr().out
     assert is_harmless(out)
     assert len(out.splitlines()) == 5
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-def test_a_hostile_text_is_escaped_in_a_page(said: str) -> None:
-    at = datetime(2026, 3, 1, tzinfo=UTC)
-    times = ReportPeriod(at, at + timedelta(seconds=1))
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_escaped_in_audit_page(text: str) -> None:
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    period = ReportPeriod(start, start + timedelta(seconds=1))
     figures = (
         IncidentFigures(),
-        [TimeLineHost(said, said, ())],
+        [TimeLineHost(text, text, ())],
         0,
         BridgeFigures(),
-        LogLineFigures(times),
-        EventFigures(times),
+        LogLineFigures(period),
+        EventFigures(period),
     )
-    picture = AuditReportData(times, *figures)
-    gaps = (InputGap(said, "cut off"),)
-    whole = audit_html_page(
-        audit.AuditResult("incomplete", AuditInputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), picture
+    report_data = AuditReportData(period, *figures)
+    gaps = (InputGap(text, "cut off"),)
+    page = audit_html_page(
+        audit.AuditResult("incomplete", AuditInputSummary("out", 1, 1, 0, 1), gaps, AuditCounts(), "out"), report_data
     )
-    assert is_harmless(whole)
+    assert is_harmless(page)
     assert (
-        whole.count(html.escape(escape_unprintable(said, lines=True))) >= 3
-    )  # the head, the time line and what was missing
-    etree.fromstring(f"<a b='{escape_html(said)}'>{escape_html(said)}</a>")
+        page.count(html.escape(escape_unprintable(text, lines=True))) >= 3
+    )  # the header, the timeline and the input gap
+    etree.fromstring(f"<a b='{escape_html(text)}'>{escape_html(text)}</a>")
 
 
-@pytest.mark.parametrize("said", HOSTILE)
-def test_a_hostile_phase_leaves_the_line_of_progress_alone(said: str) -> None:
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_phase_is_escaped_in_progress_display(text: str) -> None:
     stream = io.StringIO()
     progress = SparkProgressDisplay(stream, enabled=True, is_terminal=False)
-    with progress.show_progress_phase(said):
+    with progress.show_progress_phase(text):
         pass
     assert is_harmless(stream.getvalue())
 
 
-@pytest.mark.parametrize("said", [said for said in HOSTILE if said.isascii() and "\x00" not in said])
-def test_a_hostile_file_name_is_named_and_not_obeyed(
-    said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text.isascii() and "\x00" not in text])
+def test_hostile_file_name_is_escaped_in_output_of_check(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / f"{said}.xml"
+    path = tmp_path / f"{text}.xml"
     path.write_text("<beans/>")
     cli.main(["check", "--file", str(path), "--release", "5.18.3"])
     out, err = capsys.readouterr()

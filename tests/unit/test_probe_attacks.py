@@ -1,4 +1,4 @@
-"""Listeners of other accounts at a broker's address: they get no login, and no state of the broker comes from them."""
+"""Listeners of other accounts at the address of a broker: they get no login and do not affect its state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.waiting import LateError
 
 LISTENER = Path(__file__).parents[1] / "hostile_listener.py"
 PATIENCE = 60.0
-"""Seconds after which a probe that hangs fails the test; a probe has 5."""
+"""Seconds after which the test fails if a probe hangs; a probe has a time limit of 5 s."""
 NETWORK_PASSWORD, PROBE_PASSWORD = "N3tworkS3cret", "Pr0beS3cret"
 XML = """<beans><!-- o: node b (preferred slave) of pair o, release 5.18.3 -->
 <broker><plugins><simpleAuthenticationPlugin><users>
@@ -48,7 +48,7 @@ def free_port() -> int:
 
 
 class Standby:
-    """A broker's directory, a process of the broker's account that waits for the lock, and hostile listeners."""
+    """The directory of a broker, a process of its account that waits for the lock, and hostile listeners."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -58,7 +58,7 @@ class Standby:
         self._children: list[subprocess.Popen[str]] = []
 
     def deploy(self, scheme: str, probe: str = PROBE_ACCOUNT) -> None:
-        """Write the broker's files, and start a process that has them open and listens nowhere."""
+        """Write the files of the broker, and start a process that has them open and listens on no port."""
         conf = self.base / "versions/v/conf"
         conf.mkdir(parents=True)
         (conf / "activemq.xml").write_text(XML.format(scheme=scheme, port=self.port, probe=probe))
@@ -74,14 +74,21 @@ class Standby:
         log.write_text(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(time.time() + 1))},000{WAITS}")
 
     def listen(self, protocol: str, host: str, account: int, *pem: str) -> None:
-        """Start a hostile listener of an account at the broker's port."""
-        words = [str(self.directory / "hostile_listener.py"), host, str(self.port), str(self.record), protocol, *pem]
-        Path(words[0]).write_bytes(LISTENER.read_bytes())
-        self._start(account, words)
+        """Start a hostile listener of an account on the port of the broker."""
+        arguments = [
+            str(self.directory / "hostile_listener.py"),
+            host,
+            str(self.port),
+            str(self.record),
+            protocol,
+            *pem,
+        ]
+        Path(arguments[0]).write_bytes(LISTENER.read_bytes())
+        self._start(account, arguments)
 
-    def _start(self, account: int, words: list[str]) -> None:
+    def _start(self, account: int, arguments: list[str]) -> None:
         child = subprocess.Popen(
-            ["/usr/bin/python3", *words],
+            ["/usr/bin/python3", *arguments],
             stdout=subprocess.PIPE,
             text=True,
             user=account,
@@ -90,13 +97,13 @@ class Standby:
         )
         self._children.append(child)
         assert child.stdout is not None
-        assert child.stdout.readline(), "the attacker could not even try"
+        assert child.stdout.readline(), "the process did not start: run its command manually to see the error"
 
     def recorded(self) -> bytes:
         """Return what the hostile listener recorded."""
         return self.record.read_bytes() if self.record.exists() else b""
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for child in self._children:
             child.kill()
             child.communicate()
@@ -109,11 +116,11 @@ def standby() -> Iterator[Standby]:
         try:
             yield broker
         finally:
-            broker.end()
+            broker.stop()
 
 
 def make_certificate(directory: Path) -> tuple[str, str]:
-    """Make a self-signed certificate of another name; return the paths of certificate and key."""
+    """Create a self-signed certificate for another name; return the paths of certificate and key."""
     certificate, key = directory / "certificate.pem", directory / "key.pem"
     command = [
         "openssl",
@@ -141,11 +148,11 @@ def make_certificate(directory: Path) -> tuple[str, str]:
         ("stomp+nio", "stomp", "127.0.0.1", STRANGER),
         ("nio", "openwire", "127.0.0.1", STRANGER),
         ("mqtt", "mqtt", "0.0.0.0", STRANGER),
-        ("stomp", "stomp", "::", STRANGER),  # an IPv4 client is in IPv6 form there
+        ("stomp", "stomp", "::", STRANGER),  # an IPv4 client has an IPv6-mapped address there
         ("mqtt+nio+ssl", "mqtt", "127.0.0.1", STRANGER),
         ("stomp+ssl", "stomp", "::", STRANGER),
         ("ws", "mqtt", "127.0.0.1", STRANGER),
-        ("mqtt", "mqtt", "127.0.0.1", 0),  # root's, as a forwarder is
+        ("mqtt", "mqtt", "127.0.0.1", 0),  # a listener of root, such as a forwarder
         ("mqtt", "pending", "127.0.0.1", STRANGER),
     ],
 )
@@ -161,7 +168,7 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
     after = gather_broker_state(str(standby.base), None)
 
     recorded = standby.recorded()
-    assert b"CONNECTION" in recorded, "the attack did not reach its target"
+    assert b"CONNECTION" in recorded, "the attack did not reach its target: the listener has no connection"
     assert NETWORK_PASSWORD.encode() not in recorded
     assert PROBE_PASSWORD.encode() not in recorded
     assert after["state"] == "standby", after
@@ -169,7 +176,7 @@ def test_listener_of_another_account_gets_no_login_and_is_no_broker(
 
 
 @needs_root
-def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: Standby) -> None:
+def test_listener_of_another_account_gets_no_login_from_watchdog(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "127.0.0.1", STRANGER)
     program = "from activemq_fleet.node.watchdog.watchdog import main; main()"
@@ -184,7 +191,7 @@ def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: St
         deadline = time.monotonic() + PATIENCE
         while standby.recorded().count(b"CONNECTION") < 4:
             if time.monotonic() > deadline:
-                raise LateError("timed out: the watchdog has not connected four times")
+                raise LateError("timed out: the watchdog has not connected 4 times")
             assert watchdog.poll() is None, watchdog.communicate()[0]
             time.sleep(0.05)
     finally:
@@ -195,7 +202,7 @@ def test_listener_of_another_account_gets_no_login_from_the_watchdog(standby: St
 
 
 @needs_root
-def test_listener_of_the_brokers_account_is_probed_with_the_probe_account(standby: Standby) -> None:
+def test_listener_of_broker_account_is_probed_with_probe_account(standby: Standby) -> None:
     standby.deploy("mqtt+nio")
     standby.listen("mqtt", "0.0.0.0", BROKER)
     assert gather_broker_state(str(standby.base), None)["state"] == "active"
@@ -204,7 +211,7 @@ def test_listener_of_the_brokers_account_is_probed_with_the_probe_account(standb
 
 
 @needs_root
-def test_broker_without_the_probe_account_is_probed_with_its_old_one(standby: Standby) -> None:
+def test_broker_without_probe_account_is_probed_with_network_account(standby: Standby) -> None:
     standby.deploy("stomp", probe="")
     standby.listen("stomp", "::", BROKER)
     assert gather_broker_state(str(standby.base), None)["state"] == "active"
@@ -215,7 +222,7 @@ def test_broker_without_the_probe_account_is_probed_with_its_old_one(standby: St
 @some_situations(1)
 @needs_root
 @pytest.mark.parametrize("scheme", ["mqtt", "mqtt+ssl"])
-def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby: Standby, scheme: str) -> None:
+def test_watching_of_addresses_sends_no_login_to_another_account(standby: Standby, scheme: str) -> None:
     standby.deploy(scheme)
     standby.listen("mqtt", "127.0.0.1", STRANGER, *(make_certificate(standby.directory) if "ssl" in scheme else ()))
 
@@ -223,7 +230,7 @@ def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby:
         [f"{scheme}://localhost:{standby.port}"], str(standby.base), 1.0, 0.2, 2.0, None
     )
 
-    assert b"CONNECTION" in standby.recorded(), "the attack did not reach its target"
+    assert b"CONNECTION" in standby.recorded(), "the attack did not reach its target: the listener has no connection"
     assert NETWORK_PASSWORD.encode() not in standby.recorded()
     assert PROBE_PASSWORD.encode() not in standby.recorded()
     assert watched["trips"] == 0
@@ -231,7 +238,7 @@ def test_watching_a_pair_sends_no_login_to_another_account_of_this_host(standby:
 
 @contextlib.contextmanager
 def serving(act: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
-    """Serve connections of this process on a port until the end; yield the address."""
+    """Serve connections on a port in a thread of this process; yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -246,7 +253,7 @@ def serving(act: Callable[[socket.socket], None]) -> Iterator[tuple[str, int]]:
 
 
 def send_other_messages(client: socket.socket) -> None:
-    """Greet as an MQTT broker, then send messages that are not the probe's, one now and then."""
+    """Greet as an MQTT broker, then send a message that is not of the probe every 0.1 s."""
     client.recv(1000)
     client.sendall(b"\x20\2\0\0")
     head = client.recv(1000)
@@ -258,7 +265,7 @@ def send_other_messages(client: socket.socket) -> None:
 
 
 def send_single_bytes(client: socket.socket) -> None:
-    """Begin a frame of STOMP, and continue it by one byte now and then."""
+    """Begin a STOMP frame, and send a single byte of it every 0.1 s."""
     client.recv(1000)
     client.sendall(b"CONNECTED\n")
     pause = threading.Event()
@@ -268,7 +275,7 @@ def send_single_bytes(client: socket.socket) -> None:
 
 
 def send_nothing_but_newlines(client: socket.socket) -> None:
-    """Send what STOMP calls a heartbeat, now and then."""
+    """Send a STOMP heartbeat every 0.1 s."""
     pause = threading.Event()
     while True:
         client.sendall(b"\n")
@@ -276,7 +283,7 @@ def send_nothing_but_newlines(client: socket.socket) -> None:
 
 
 def send_messages_without_end(client: socket.socket) -> None:
-    """Greet as a STOMP broker, then send messages that are not the probe's, as fast as they are read."""
+    """Greet as a STOMP broker, then send messages that are not of the probe without a pause."""
     client.recv(1000)
     client.sendall(b"CONNECTED\n\n\0")
     client.recv(1000)
@@ -298,7 +305,7 @@ def send_messages_without_end(client: socket.socket) -> None:
     ],
     ids=["other_messages", "single_bytes", "newlines", "without_end", "openwire"],
 )
-def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket.socket], None]) -> None:
+def test_probe_ends_for_any_data_that_listener_sends(scheme: str, act: Callable[[socket.socket], None]) -> None:
     reached = threading.Event()
 
     def act_once(client: socket.socket) -> None:
@@ -312,13 +319,13 @@ def test_probe_ends_whatever_a_listener_sends(scheme: str, act: Callable[[socket
         )
         thread.start()
         thread.join(PATIENCE)
-    assert reached.is_set(), "the attack did not reach its target"
+    assert reached.is_set(), "the attack did not reach its target: the listener has no connection"
     assert answers, "timed out"
     assert not answers[0].answered
 
 
 @needs_root
-def test_deployed_configuration_names_both_accounts_and_the_release(standby: Standby) -> None:
+def test_deployed_configuration_has_both_accounts_and_release(standby: Standby) -> None:
     standby.deploy("mqtt")
     deployed = read_deployed_configuration(ConfigurationPaths(str(standby.base)), "v")
     assert deployed.login == Login("network", NETWORK_PASSWORD)

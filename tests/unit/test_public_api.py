@@ -18,8 +18,8 @@ import pytest
 import activemq_fleet
 from activemq_fleet.lab import Lab
 
-LONGEST = 500
-"""Seconds after which a process of a test hangs; on a machine with other work all modules take a minute to import."""
+PROCESS_TIMEOUT = 500
+"""Seconds after which a process of a test counts as hung. On a busy machine, all imports together take a minute."""
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,9 @@ print(json.dumps({"modules": len(names), "types": types}))
 
 def loaded_after(statement: str) -> set[str]:
     command = [sys.executable, "-c", statement + PRINT_LOADED]
-    return set(json.loads(subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=True).stdout))
+    return set(
+        json.loads(subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_TIMEOUT, check=True).stdout)
+    )
 
 
 def parse(path: Path) -> ast.Module:
@@ -116,7 +118,7 @@ def deep_imports(directory: Path, package: str) -> set[tuple[str, str]]:
     }
 
 
-def test_import_of_library_loads_no_other_package_and_only_its_version() -> None:
+def test_import_of_library_loads_only_version_and_standard_library() -> None:
     added = loaded_after("import activemq_fleet") - loaded_after("pass")
     assert {name for name in added if name.startswith("activemq_fleet")} == {"activemq_fleet", VERSION}
     assert {name.partition(".")[0] for name in added} <= {"activemq_fleet", *sys.stdlib_module_names}
@@ -128,13 +130,13 @@ def test_import_of_every_name_loads_neither_ansible_nor_spark_nor_lab() -> None:
     assert added & NOT_LOADED == set()
 
 
-def test_name_that_api_does_not_have_is_an_attribute_error() -> None:
+def test_unknown_name_of_api_causes_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'activemq_fleet' has no attribute 'renderfleet'"):
         activemq_fleet.renderfleet  # type: ignore[attr-defined]  # noqa: B018
     assert set(activemq_fleet.__all__) <= set(dir(activemq_fleet))
 
 
-def test_names_for_type_checkers_are_those_that_are_imported_on_first_use() -> None:
+def test_names_for_type_checkers_match_lazily_imported_names() -> None:
     tests = [node for node in parse(SOURCES / "__init__.py").body if isinstance(node, ast.If)]
     block = next(node for node in tests if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING")
     declared = {
@@ -145,7 +147,7 @@ def test_names_for_type_checkers_are_those_that_are_imported_on_first_use() -> N
         assert getattr(activemq_fleet, name) is getattr(importlib.import_module(module), name)
 
 
-def test_api_has_the_documented_functions_and_types() -> None:
+def test_api_has_documented_functions_and_types() -> None:
     assert set(FUNCTIONS) == {
         *("load_fleet", "build_fleet", "render_fleet", "check_fleet", "lint_file"),
         *("lint_links_between_files", "repair_file"),
@@ -159,9 +161,9 @@ def test_api_has_the_documented_functions_and_types() -> None:
 
 def test_every_function_works_after_import_of_every_submodule(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CALL_EVERY_FUNCTION, str(tmp_path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
-    assert ran.returncode == 0, ran.stderr
-    outcome = json.loads(ran.stdout.splitlines()[-1])
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=PROCESS_TIMEOUT, check=False)
+    assert completed.returncode == 0, completed.stderr
+    outcome = json.loads(completed.stdout.splitlines()[-1])
     assert outcome["modules"] > 400
     assert outcome["types"] == {
         "load_fleet": "Fleet",
@@ -179,8 +181,9 @@ def test_every_function_works_after_import_of_every_submodule(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_example_in_docstring_of_function_gives_what_it_shows(name: str) -> None:
-    importlib.import_module("ansible.utils.display")  # which would take the example's stdout for the terminal
+def test_example_in_docstring_of_function_prints_documented_output(name: str) -> None:
+    # A later import of this module would use the stdout of the example as the terminal.
+    importlib.import_module("ansible.utils.display")
     (examples,) = doctest.DocTestFinder(recurse=False).find(getattr(activemq_fleet, name), name)
     assert any(example.want for example in examples.examples)
     failures: list[str] = []
@@ -188,7 +191,7 @@ def test_example_in_docstring_of_function_gives_what_it_shows(name: str) -> None
     assert failures == []
 
 
-def test_examples_on_page_of_api_give_what_they_show() -> None:
+def test_examples_on_page_of_api_print_documented_output() -> None:
     page = ROOT / "docs/python-api.md"
     blocks = re.findall(r"^```python\n(>>> .*?)^```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     examples = doctest.DocTestParser().get_doctest("".join(blocks), {}, page.name, str(page), 0)
@@ -203,7 +206,7 @@ def test_page_of_api_names_every_function_type_and_error() -> None:
     assert [name for name in activemq_fleet.__all__ if f"`{name}`" not in page] == []
 
 
-def test_methods_on_page_of_api_are_those_of_lab() -> None:
+def test_methods_on_page_of_api_exist_in_lab() -> None:
     page = (ROOT / "docs/python-api.md").read_text(encoding="utf-8")
     table = page.partition("| method | effect |")[2]
     methods = re.findall(r"`(\w+)\(", table)
@@ -218,8 +221,8 @@ def test_number_of_deep_imports_does_not_grow(part: str) -> None:
     assert len(deep) <= DEEP_IMPORTS[part], "\n".join(map(str, sorted(deep)))
 
 
-def test_only_the_upper_layers_import_the_api() -> None:
-    """A lower layer would import modules above it without a trace for import-linter."""
+def test_only_upper_layers_import_api() -> None:
+    """A lower layer that imports the API imports modules above it, and import-linter does not detect this."""
     importing = [
         path for path in SOURCES.rglob("*.py") if "from activemq_fleet import" in path.read_text(encoding="utf-8")
     ]
@@ -242,7 +245,7 @@ def test_code_for_managed_hosts_imports_nothing_of_library() -> None:
     assert {(name, module) for name, module in imported if module.split(".")[0] == "activemq_fleet"} == set()
 
 
-def test_import_of_node_from_library_loads_the_standard_library_only() -> None:
+def test_import_of_node_modules_loads_only_standard_library() -> None:
     names = sorted(
         "activemq_fleet.node." + ".".join(path.relative_to(SOURCES / "node").with_suffix("").parts)
         for path in (SOURCES / "node").rglob("*.py")

@@ -1,4 +1,4 @@
-"""The comparison of the release data with a source repository, on a small repository of one known and new tags."""
+"""The comparison of the release data with a source repository: a small one with a known release and new releases."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def source(tmp_path: Path) -> Path:
     return directory
 
 
-def test_source_of_known_release_agrees_with_the_data(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_source_of_known_release_agrees_with_data(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert differences(source_facts(Repository(source), "6.3.1"), data_facts(Release.of("6.3.1"))) == []
     assert main([str(source)]) == 0
     assert "the data and the source agree" in capsys.readouterr().out
@@ -85,7 +85,7 @@ def test_difference_is_reported_with_both_values(
     assert line in capsys.readouterr().out
 
 
-def test_new_patch_release_is_entered_with_write_only(
+def test_new_patch_release_is_entered_only_with_write_option(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copy(release_data.DATA / "releases.toml", tmp_path)
@@ -99,28 +99,28 @@ def test_new_patch_release_is_entered_with_write_only(
     assert "6.3.99: entered as the newest release of 6.3" in capsys.readouterr().out
 
 
-def test_new_attribute_and_element_stop_the_entry(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_attribute_and_element_prevent_entry_of_release(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     setters = "  public void setName(String name) {}\n  public void setColor(String color) {}\n"
-    further = QUEUE.replace("Queue", "Stream")
-    commit(source, {QUEUE: CLASS % setters, further: (CLASS % "").replace("queue", "stream")}, "6.3.99")
+    path = QUEUE.replace("Queue", "Stream")
+    commit(source, {QUEUE: CLASS % setters, path: (CLASS % "").replace("queue", "stream")}, "6.3.99")
     assert main([str(source), "--write"]) == 1
-    shown = capsys.readouterr().out
-    assert "attributes.toml: the element stream is new" in shown
-    assert "attributes.toml: check queue.color: 6.3.1 has no setter for it" in shown
-    assert "not entered because of the differences above" in shown
+    output = capsys.readouterr().out
+    assert "attributes.toml: the element stream is new" in output
+    assert "attributes.toml: check queue.color: 6.3.1 has no setter for it" in output
+    assert "not entered because of the differences above" in output
 
 
-def test_new_line_has_to_be_added_by_hand(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_release_line_must_be_added_manually(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commit(source, {"README": "a line"}, "6.9.0")
     assert main([str(source), "--write"]) == 1
     assert "6.9.0: releases.toml: the line 6.9 is new: add it to [lines]" in capsys.readouterr().out
 
 
-def test_directory_without_repository_is_one_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_without_repository_causes_single_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("release_data: git tag in ")
 
 
-def test_patch_of_an_unknown_line_is_refused() -> None:
+def test_patch_release_of_unknown_line_is_refused() -> None:
     with pytest.raises(release_data.ReadError, match=r"no entry of the line 9\.9"):
         enter_patch("", "9.9", 1)

@@ -1,3 +1,5 @@
+"""Releases of ActiveMQ: parsing, facts, schema attributes and advisories."""
+
 from __future__ import annotations
 
 import pickle
@@ -31,14 +33,14 @@ def test_version_range_names_its_last_versions(first: str, end: str, words: str)
     assert version_range_in_words(first, parse_version(end)) == words
 
 
-def test_a_known_patch_is_itself_and_warns_of_nothing() -> None:
+def test_known_patch_release_has_no_warning() -> None:
     release = Release.of("5.18.3")
     assert (release.text, release.line, release.version) == ("5.18.3", "5.18", (5, 18, 3))
     assert release.known
     assert release.warnings == ()
 
 
-def test_an_unknown_patch_takes_the_newest_data_of_its_line_with_a_warning() -> None:
+def test_unknown_patch_release_has_newest_data_of_its_line_with_warning() -> None:
     release = Release.of("5.18.99")
     assert (release.text, release.data_release, release.known) == ("5.18.99", "5.18.7", False)
     assert release.warnings[0].startswith(
@@ -57,7 +59,7 @@ def test_newer_line_has_data_of_newest_known_line_with_warning(text: str, data_r
     assert release.warnings[0].startswith(f"release {text} is newer than {data_release}, the newest")
 
 
-def test_lines_with_security_fixes_are_those_of_the_project() -> None:
+def test_lines_with_security_fixes_are_those_of_project() -> None:
     lines = [
         line
         for line in known_release_lines()
@@ -83,7 +85,7 @@ def test_lines_with_security_fixes_are_those_of_the_project() -> None:
         ("٥.١٨.٣", "6.3.2"),
     ],
 )
-def test_anything_else_is_an_error_that_names_the_nearest(text: str, nearest: str) -> None:
+def test_invalid_release_is_error_with_nearest_release(text: str, nearest: str) -> None:
     with pytest.raises(ReleaseError) as error:
         Release.of(text)
     assert str(error.value).endswith((f"one is {nearest}", f"such as {nearest}"))
@@ -163,35 +165,37 @@ def test_misplaced_digit_of_major_version_is_error_with_release_meant() -> None:
 @pytest.mark.parametrize(
     "text", ["5.20.0", "5.21.9", "6.4.0", "6.5.1", *(f"{line}.99" for line in known_release_lines())]
 )
-def test_unknown_release_does_not_look_healthier_than_newest_known(text: str) -> None:
+def test_unknown_release_is_not_rated_safer_than_newest_known_release(text: str) -> None:
     release = Release.of(text)
     newest = Release.of(release.data_release)
-    assert {entry.cve for entry in newest.advisories} <= {entry.cve for entry in release.advisories}
+    assert {advisory.cve for advisory in newest.advisories} <= {advisory.cve for advisory in release.advisories}
     assert release.gets_security_fixes <= newest.gets_security_fixes
     assert release.meets_security_floor <= newest.meets_security_floor
 
 
 @given(st.one_of(st.text(), st.from_regex(r"\d+\.\d+(\.\d+)?", fullmatch=True), st.none(), st.floats()))
-def test_no_value_gives_anything_but_a_release_or_one_line(value: str) -> None:
+def test_any_value_gives_release_or_error_of_single_line(value: str) -> None:
     try:
-        told = Release.of(value).text
+        text = Release.of(value).text
     except ReleaseError as error:
-        told = str(error)
+        text = str(error)
     else:
-        assert told == value
-    assert "\n" not in told.strip()
-    assert len(told) < 200
+        assert text == value
+    assert "\n" not in text.strip()
+    assert len(text) < 200
 
 
-def test_the_same_text_gives_the_same_object_also_after_pickling() -> None:
+def test_same_text_gives_same_release_object_even_after_pickling() -> None:
     release = Release.of("6.3.1")
     assert Release.of("6.3.1") is release
-    assert pickle.loads(pickle.dumps(release)) is release  # noqa: S301 -- pickled in this very line
+    assert pickle.loads(pickle.dumps(release)) is release  # noqa: S301 -- this line created the pickle
 
 
 def test_all_117_tags_are_known() -> None:
     tags = [
-        f"{line}.{patch}" for line, about in load_release_data().lines.items() for patch in range(about.last_patch + 1)
+        f"{line}.{patch}"
+        for line, line_data in load_release_data().lines.items()
+        for patch in range(line_data.last_patch + 1)
     ]
     assert len(tags) == 117
     assert all(Release.of(tag).known for tag in tags)
@@ -208,7 +212,7 @@ def test_all_117_tags_are_known() -> None:
         ("5.9.0 !5.16.0 5.16.1", ["5.15.16", "5.16.1", "5.17.0"], ["5.8.0", "5.16.0"]),
     ],
 )
-def test_a_span_knows_which_branches_carry_a_change(span: str, inside: list[str], outside: list[str]) -> None:
+def test_span_includes_releases_that_have_change(span: str, inside: list[str], outside: list[str]) -> None:
     assert [release for release in [*inside, *outside] if includes(span, release)] == inside
 
 
@@ -216,13 +220,13 @@ def test_pure_master_slave_ends_with_5_7() -> None:
     assert [text for text in MEASURED if Release.of(text).has_pure_master_slave] == ["5.5.1", "5.6.0", "5.7.0"]
 
 
-def test_before_5_6_a_bridge_needs_one_reconnect_attempt() -> None:
+def test_bridge_before_5_6_has_single_reconnect_attempt() -> None:
     old, new = Release.of("5.5.1"), Release.of("5.6.0")
     assert (old.bridge_reconnect_attempts, old.has_masterslave_discovery) == (1, False)
     assert (new.bridge_reconnect_attempts, new.has_masterslave_discovery) == (0, True)
 
 
-def test_mqtt_counts_as_usable_only_from_5_7() -> None:
+def test_mqtt_is_usable_only_since_5_7() -> None:
     assert "mqtt+nio" in Release.of("5.6.0").schemes
     assert not Release.of("5.6.0").has_usable_mqtt
     assert Release.of("5.7.0").has_usable_mqtt
@@ -230,7 +234,7 @@ def test_mqtt_counts_as_usable_only_from_5_7() -> None:
     assert Release.of("5.9.1").supports_agents
 
 
-def test_the_lease_handler_is_the_one_of_its_time() -> None:
+def test_lease_exception_handler_depends_on_release() -> None:
     handlers = [Release.of(text).lease_exception_handler for text in ("5.6.0", "5.7.0", "5.10.2", "5.11.0")]
     assert handlers == [None, "jDBCIOExceptionHandler", "jDBCIOExceptionHandler", "leaseLockerIOExceptionHandler"]
 
@@ -245,7 +249,7 @@ def test_the_lease_handler_is_the_one_of_its_time() -> None:
         ("6.3.1", ("log4j2", "log4j2.properties", "bin/setenv", "jetty-spring.xml", "jaas", "new", "jetty12")),
     ],
 )
-def test_each_release_says_which_files_it_reads(text: str, files: tuple[str, ...]) -> None:
+def test_release_has_names_of_its_files_and_formats(text: str, files: tuple[str, ...]) -> None:
     release = Release.of(text)
     assert files == (
         release.logging,
@@ -272,18 +276,18 @@ def test_each_release_says_which_files_it_reads(text: str, files: tuple[str, ...
         ("5.5.1", "nio+ssl", None),
     ],
 )
-def test_a_scheme_has_its_counterpart_over_tls(text: str, scheme: str, over_tls: str | None) -> None:
+def test_scheme_has_tls_scheme_if_release_supports_it(text: str, scheme: str, over_tls: str | None) -> None:
     assert Release.of(text).tls_scheme(scheme) == over_tls
 
 
-def test_supports_answers_for_elements_and_their_attributes() -> None:
+def test_release_supports_elements_and_attributes_of_its_version() -> None:
     assert Release.of("5.9.0").supports("networkConnector", "consumerTTL")
     assert not Release.of("5.8.0").supports("networkConnector", "consumerTTL")
     assert Release.of("5.7.0").supports("masterConnector")
     assert not Release.of("5.8.0").supports("masterConnector", "remoteURI")
 
 
-def test_a_key_in_small_letters_is_the_attribute_that_the_release_has() -> None:
+def test_lowercase_key_maps_to_xml_attribute_of_release() -> None:
     for text, element, key, attribute in (
         ("6.3.1", "kahaDB", "index_lfu_eviction_factor", "indexLFUEvictionFactor"),
         ("5.10.0", "policyEntry", "inactive_timeout_before_gc", "inactiveTimoutBeforeGC"),
@@ -294,7 +298,7 @@ def test_a_key_in_small_letters_is_the_attribute_that_the_release_has() -> None:
         assert Release.of(text).xml_attribute_for_key(element, key) == attribute
 
 
-def test_the_releases_that_have_something_are_told_in_words() -> None:
+def test_releases_with_element_or_attribute_are_described_in_words() -> None:
     assert describe_releases_with("redeliveryPlugin") == "5.7.0 and later"
     statistics = describe_releases_with("policyEntry", "advanced_network_statistics_enabled")
     assert statistics == "5.18.6 and later 5.x, 6.2.0 and later"
@@ -302,18 +306,18 @@ def test_the_releases_that_have_something_are_told_in_words() -> None:
     assert (describe_releases_with("borker"), describe_releases_with("kahaDB", "colour")) == ("", "")
 
 
-@pytest.mark.parametrize("asked", [("borker",), ("broker", "brokrName"), ("queue", "physicalName")])
-def test_supports_does_not_guess(asked: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", [("borker",), ("broker", "brokrName"), ("queue", "physicalName")])
+def test_supports_rejects_unknown_element_or_attribute(names: tuple[str, ...]) -> None:
     with pytest.raises(KeyError):
-        Release.of("5.18.3").supports(*asked)
+        Release.of("5.18.3").supports(*names)
 
 
-def test_attributes_that_nobody_reads_are_dead_from_5_8() -> None:
+def test_unused_attributes_are_dead_since_5_8() -> None:
     assert Release.of("5.7.0").dead_attributes == frozenset()
     assert "waitForSlave" in Release.of("5.8.0").dead_attributes
 
 
-def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas() -> None:
+def test_facts_about_schema_agree_with_table_of_schemas() -> None:
     facts = {
         "has_lockers": ("kahaDB", "lockKeepAlivePeriod"),
         "has_stop_on_error": ("kahaDB", "stopOnError"),
@@ -325,14 +329,14 @@ def test_each_fact_about_the_schema_agrees_with_the_table_made_from_the_schemas(
         "has_selector_aware_replay": ("conditionalNetworkBridgeFilterFactory", "selectorAware"),
         "has_pure_master_slave": ("masterConnector", "remoteURI"),
     }
-    for line, about in load_release_data().lines.items():
-        for patch in range(about.last_patch + 1):
+    for line, line_data in load_release_data().lines.items():
+        for patch in range(line_data.last_patch + 1):
             release = Release.of(f"{line}.{patch}")
-            for fact, asked in facts.items():
-                assert getattr(release, fact) == release.supports(*asked), (release, fact)
+            for fact, element_and_attribute in facts.items():
+                assert getattr(release, fact) == release.supports(*element_and_attribute), (release, fact)
 
 
-def test_no_period_of_any_table_ends_before_it_begins() -> None:
+def test_periods_of_all_tables_are_in_order() -> None:
     since = load_element_and_attribute_spans()
     tables = [since.elements, *since.attributes.values(), load_release_data().has]
     for name, span in ((name, span) for table in tables for name, span in table.items()):
@@ -344,7 +348,7 @@ def cves_of(release: str) -> set[str]:
     return {advisory.cve for advisory in Release.of(release).advisories}
 
 
-def test_the_advisories_shrink_to_none_at_the_floor() -> None:
+def test_release_at_security_floor_has_no_advisories() -> None:
     for text in ("5.19.11", "6.3.2"):
         assert Release.of(text).meets_security_floor
         assert Release.of(text).advisories == ()
@@ -353,9 +357,9 @@ def test_the_advisories_shrink_to_none_at_the_floor() -> None:
         assert cves_of(text) == {"CVE-2026-74761"}
 
 
-# From the announcements: a release that is the last one open, or that never gets the fix, and those that have it.
+# From the announcements: the last vulnerable releases or releases without a fix, and releases that are not vulnerable.
 @pytest.mark.parametrize(
-    ("cve", "open_in", "not_in"),
+    ("cve", "vulnerable", "not_vulnerable"),
     [
         ("CVE-2014-3576", "5.5.1 5.10.1", "5.10.2 5.11.0 6.0.0"),
         ("CVE-2014-3600", "5.5.1 5.10.0", "5.10.1 5.11.0"),
@@ -386,26 +390,30 @@ def test_the_advisories_shrink_to_none_at_the_floor() -> None:
         ("CVE-2026-74761", "5.5.1 5.19.10 6.2.9 6.3.1", "5.19.11 6.3.2"),
     ],
 )
-def test_a_published_vulnerability_is_told_of_the_releases_it_is_in(cve: str, open_in: str, not_in: str) -> None:
-    assert [text for text in open_in.split() if cve not in cves_of(text)] == []
-    assert [text for text in not_in.split() if cve in cves_of(text)] == []
+def test_advisories_of_releases_match_announcements(cve: str, vulnerable: str, not_vulnerable: str) -> None:
+    assert [text for text in vulnerable.split() if cve not in cves_of(text)] == []
+    assert [text for text in not_vulnerable.split() if cve in cves_of(text)] == []
 
 
-def test_every_vulnerability_has_its_announcement() -> None:
-    every = {one.cve: one for text in ("5.5.1", "5.15.12", "5.19.7", "6.0.0") for one in Release.of(text).advisories}
-    for cve, advisory in every.items():
+def test_every_advisory_has_source_severity_and_fixed_release() -> None:
+    advisories = {
+        advisory.cve: advisory
+        for text in ("5.5.1", "5.15.12", "5.19.7", "6.0.0")
+        for advisory in Release.of(text).advisories
+    }
+    for cve, advisory in advisories.items():
         assert cve in advisory.source or "oss-security" in advisory.source
         assert advisory.severity in {"critical", "important", "moderate", "low"}
         assert advisory.fixed_in
 
 
-def test_every_release_below_the_floor_says_which_release_to_go_to() -> None:
+def test_release_below_security_floor_has_release_to_upgrade_to() -> None:
     assert not Release.of("5.18.3").meets_security_floor
     assert Release.of("5.18.3").security_floor == "5.19.11"
     assert Release.of("6.1.8").security_floor == "6.3.2"
 
 
-def test_the_set_of_jars_follows_from_the_release() -> None:
+def test_jar_profiles_depend_on_release() -> None:
     assert Release.of("5.5.1").jar_profiles == ("core", "log4j1")
     assert Release.of("5.8.0").jar_profiles == ("modules", "log4j1")
     assert Release.of("6.3.1").jar_profiles == ("modules", "amqp", "log4j2")
@@ -413,14 +421,14 @@ def test_the_set_of_jars_follows_from_the_release() -> None:
     assert Release.of("6.2.7").jar_properties["jaas.version"] == "6.3.1"
 
 
-def test_a_set_of_jars_without_amqp_or_web_server_does_not_offer_their_schemes() -> None:
+def test_jar_schemes_exclude_amqp_and_ws_if_jars_do_not_support_them() -> None:
     assert "ws" in Release.of("6.3.1").schemes
     assert "ws" not in Release.of("6.3.1").jar_schemes
     assert "amqp" in Release.of("6.3.1").jar_schemes
     assert "amqp" not in Release.of("5.15.16").jar_schemes
 
 
-def test_a_release_reads_the_stores_that_it_writes() -> None:
+def test_release_reads_stores_that_it_writes() -> None:
     for release in map(Release.of, MEASURED):
         assert release.kahadb_reads >= release.kahadb_version
 
@@ -429,6 +437,6 @@ def test_a_release_reads_the_stores_that_it_writes() -> None:
     ("release", "version", "openwire"),
     [("5.4.1", 2, 6), ("5.5.1", 3, 6), ("5.8.0", 4, 6), ("5.11.4", 5, 6), ("5.12.0", 6, 11), ("6.3.1", 7, 11)],
 )
-def test_the_formats_of_a_store_are_those_of_the_release_tags(release: str, version: int, openwire: int) -> None:
-    found = Release.of(release)
-    assert (found.kahadb_version, found.store_openwire) == (version, openwire)
+def test_store_formats_are_those_of_release_tags(release: str, version: int, openwire: int) -> None:
+    supported_release = Release.of(release)
+    assert (supported_release.kahadb_version, supported_release.store_openwire) == (version, openwire)

@@ -1,4 +1,4 @@
-"""What clients of a fleet are given: agent.conf beside its secret, and jndi.properties."""
+"""Files for the clients of a fleet: agent.conf and its password file, and jndi.properties."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
 
 
 def agent(inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Agent:
-    own = {"activemq_agent_username": "agent", "activemq_agent_password": "hush, hush"}
-    own |= {f"activemq_agent_{name}": value for name, value in variables.items()}
-    return build_fleet((inventory or hosts("o-mq1")) | {"app1": own}, {"activemq_agents": ["app1"]}).agents[0]
+    agent_variables = {"activemq_agent_username": "agent", "activemq_agent_password": "hush, hush"}
+    agent_variables |= {f"activemq_agent_{name}": value for name, value in variables.items()}
+    inventory = (inventory or hosts("o-mq1")) | {"app1": agent_variables}
+    return build_fleet(inventory, {"activemq_agents": ["app1"]}).agents[0]
 
 
 def configuration(files: dict[str, bytes]) -> dict[str, str]:
@@ -39,31 +40,31 @@ def configuration(files: dict[str, bytes]) -> dict[str, str]:
     return dict(parser["agent"])
 
 
-def test_an_agent_gets_both_nodes_of_its_pair_and_the_place_of_its_password() -> None:
+def test_agent_has_both_nodes_of_pair_and_path_of_its_password() -> None:
     files = render_agent(agent(topics=["instance/+/status", "#"]))
 
-    found = configuration(files)
-    assert found["mb.urls"] == "o-mq1-a.example.com:1883,o-mq1-b.example.com:1883"
-    assert found["mb.password.file"] == "/etc/activemq-agent/mb.password"
-    assert found["topics"] == "instance/+/status,#"
+    settings = configuration(files)
+    assert settings["mb.urls"] == "o-mq1-a.example.com:1883,o-mq1-b.example.com:1883"
+    assert settings["mb.password.file"] == "/etc/activemq-agent/mb.password"
+    assert settings["topics"] == "instance/+/status,#"
     assert files["mb.password"] == b"@activemq_agent_password@\n"
 
 
-def test_the_password_of_an_agent_stands_in_its_own_file_only() -> None:
+def test_password_of_agent_is_only_in_password_file() -> None:
     files = render_agent(agent(), reveal=True)
 
-    holding = [path for path, content in files.items() if b"hush, hush" in content]
-    assert holding == ["mb.password"]
+    files_with_password = [path for path, content in files.items() if b"hush, hush" in content]
+    assert files_with_password == ["mb.password"]
     assert file_mode_of("mb.password") == 0o640
 
 
-def test_topics_of_an_agent_stay_one_line_of_its_configuration() -> None:
-    found = configuration(render_agent(agent(topics=["a%b", "x=y", "[z]", "é"])))
+def test_topics_of_agent_stay_on_single_line() -> None:
+    settings = configuration(render_agent(agent(topics=["a%b", "x=y", "[z]", "é"])))
 
-    assert found["topics"] == "a%b,x=y,[z],é"
+    assert settings["topics"] == "a%b,x=y,[z],é"
 
 
-# -- what the agent reads ------------------------------------------------------------------------
+# -- the configuration as the agent reads it -----------------------------------------------------
 
 EVERYTHING: dict[str, Any] = {
     "publisher_timeout": 60, "publisher_window": 7, "publisher_envelope": True, "publisher_drop_expired": True,
@@ -75,8 +76,8 @@ EVERYTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def as_the_agent_reads(tmp_path: Path, inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Config:
-    """Lay the files down and let the agent read them: it refuses keys and values that it does not know."""
+def read_by_agent(tmp_path: Path, inventory: dict[str, dict[str, Any]] | None = None, **variables: Any) -> Config:
+    """Write the files, and return them as the agent reads them: it rejects unknown keys and invalid values."""
     for path, content in render_agent(agent(inventory, config=str(tmp_path), **variables), reveal=True).items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)
@@ -84,42 +85,42 @@ def as_the_agent_reads(tmp_path: Path, inventory: dict[str, dict[str, Any]] | No
     return read_config(tmp_path / "agent.conf", {})
 
 
-def test_every_variable_of_an_agent_is_read_by_it(tmp_path: Path) -> None:
-    found = as_the_agent_reads(tmp_path, **EVERYTHING)
+def test_agent_reads_every_variable(tmp_path: Path) -> None:
+    config = read_by_agent(tmp_path, **EVERYTHING)
 
-    assert [str(url) for url in found.urls] == ["o-mq1-a.example.com:1883", "o-mq1-b.example.com:1883"]
-    assert found.password is not None
-    assert found.password.text == "hush, hush"
-    assert found.topics == ("a%b", "#")
-    assert (found.publisher_timeout, found.publisher_window, found.drain_seconds) == (60, 7, 0)
-    assert (found.publisher_envelope, found.drop_expired, found.barrier) == (True, True, True)
-    assert (found.outbox_rows, found.outbox_bytes, found.inbox_rows, found.inbox_bytes) == (11, 12, 13, 14)
-    assert (found.topic_rows, found.handlers, found.dedupe_days) == (15, Path("/etc/handlers.d"), 19)
-    assert (found.handler_timeout, found.handler_attempts, found.handler_pause) == (16, 17, 18)
-    assert (found.offline_limit, found.metrics_address, found.policy.cap) == (20, Endpoint("127.0.0.1", 9464), 21)
-
-
-def test_what_no_variable_says_is_as_the_agent_would_have_it(tmp_path: Path) -> None:
-    found = as_the_agent_reads(tmp_path)
-
-    without_account = replace(found, username=None, password=None, password_file=None)
-    assert without_account == Config(urls=found.urls, client_id="app1")
+    assert [str(url) for url in config.urls] == ["o-mq1-a.example.com:1883", "o-mq1-b.example.com:1883"]
+    assert config.password is not None
+    assert config.password.text == "hush, hush"
+    assert config.topics == ("a%b", "#")
+    assert (config.publisher_timeout, config.publisher_window, config.drain_seconds) == (60, 7, 0)
+    assert (config.publisher_envelope, config.drop_expired, config.barrier) == (True, True, True)
+    assert (config.outbox_rows, config.outbox_bytes, config.inbox_rows, config.inbox_bytes) == (11, 12, 13, 14)
+    assert (config.topic_rows, config.handlers, config.dedupe_days) == (15, Path("/etc/handlers.d"), 19)
+    assert (config.handler_timeout, config.handler_attempts, config.handler_pause) == (16, 17, 18)
+    assert (config.offline_limit, config.metrics_address, config.policy.cap) == (20, Endpoint("127.0.0.1", 9464), 21)
 
 
-def test_files_of_tls_go_to_an_agent_whose_brokers_speak_it_only(tmp_path: Path) -> None:
+def test_unset_variables_keep_defaults_of_agent(tmp_path: Path) -> None:
+    config = read_by_agent(tmp_path)
+
+    without_account = replace(config, username=None, password=None, password_file=None)
+    assert without_account == Config(urls=config.urls, client_id="app1")
+
+
+def test_agent_has_tls_files_only_if_brokers_use_tls(tmp_path: Path) -> None:
     files: dict[str, Any] = {"tls_ca": "/etc/ca.pem", "tls_certificate": "/etc/own.pem", "tls_key": "/etc/own.key"}
 
-    found = as_the_agent_reads(tmp_path, hosts("o-mq1", tls=TLS), **files)
-    assert (str(found.urls[0]), found.tls.ca) == ("ssl://o-mq1-a.example.com:1883", Path("/etc/ca.pem"))
-    assert as_the_agent_reads(tmp_path, **files).tls.ca is None
+    config = read_by_agent(tmp_path, hosts("o-mq1", tls=TLS), **files)
+    assert (str(config.urls[0]), config.tls.ca) == ("ssl://o-mq1-a.example.com:1883", Path("/etc/ca.pem"))
+    assert read_by_agent(tmp_path, **files).tls.ca is None
 
 
-def test_each_variable_is_a_key_of_the_agent() -> None:
+def test_each_variable_is_key_of_agent_configuration() -> None:
     assert VARIABLES.keys() | COMPUTED.keys() <= {entry.name for entry in KEYS}
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (
             {"options": {"topics": "a"}},
@@ -143,16 +144,16 @@ def test_each_variable_is_a_key_of_the_agent() -> None:
         ({"tls_key": "/etc/own.key"}, "activemq_agent_tls_key is set, but activemq_agent_tls_certificate is not"),
     ],
 )
-def test_what_an_agent_cannot_use_is_refused(variables: dict[str, Any], said: str) -> None:
+def test_invalid_variables_of_agent_are_refused(variables: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         agent(**variables)
 
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("said", ["9464", ":9464", 9464, "127.0.0.1:9464"])
-def test_metrics_are_on_loopback_unless_an_address_is_said(tmp_path: Path, said: object) -> None:
-    assert as_the_agent_reads(tmp_path, metrics_address=said).metrics_address == Endpoint("127.0.0.1", 9464)
+@pytest.mark.parametrize("address", ["9464", ":9464", 9464, "127.0.0.1:9464"])
+def test_metrics_address_without_host_is_on_loopback(tmp_path: Path, address: object) -> None:
+    assert read_by_agent(tmp_path, metrics_address=address).metrics_address == Endpoint("127.0.0.1", 9464)
 
 
 # -- the unit ------------------------------------------------------------------------------------
@@ -164,46 +165,46 @@ def unit(**variables: Any) -> str:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="NOT SHOWN: needs systemd-analyze")
 @pytest.mark.parametrize("variables", [{}, {"state": "/srv/agent"}, {"state": "/home/agent"}])
-def test_systemd_finds_the_unit_hardened(variables: dict[str, Any], tmp_path: Path) -> None:
+def test_systemd_rates_agent_unit_as_hardened(variables: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "activemq-agent.service").write_text(unit(**variables))
-    done = subprocess.run(
+    completed = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "./activemq-agent.service"],
         cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    found = re.search(r"Overall exposure level for activemq-agent.service: ([0-9.]+)", done.stdout)
+    exposure = re.search(r"Overall exposure level for activemq-agent.service: ([0-9.]+)", completed.stdout)
 
-    assert found is not None, done.stderr
-    assert float(found[1]) <= 1.5
-
-
-def test_the_state_is_a_directory_of_systemds_only_where_that_can_be() -> None:
-    below, elsewhere = unit(state="/var/lib/a/b"), unit(state="/srv/agent")
-
-    assert "\nStateDirectory=a/b\n" in below
-    assert "ReadWritePaths=" not in below
-    assert "\nReadWritePaths=/srv/agent\n" in elsewhere
-    assert "StateDirectory=" not in elsewhere
+    assert exposure is not None, completed.stderr
+    assert float(exposure[1]) <= 1.5
 
 
-def test_home_directories_are_hidden_unless_something_of_the_agent_lies_there() -> None:
+def test_state_is_directory_of_systemd_only_below_var_lib() -> None:
+    unit_below_var_lib, unit_elsewhere = unit(state="/var/lib/a/b"), unit(state="/srv/agent")
+
+    assert "\nStateDirectory=a/b\n" in unit_below_var_lib
+    assert "ReadWritePaths=" not in unit_below_var_lib
+    assert "\nReadWritePaths=/srv/agent\n" in unit_elsewhere
+    assert "StateDirectory=" not in unit_elsewhere
+
+
+def test_home_directories_are_hidden_unless_agent_uses_them() -> None:
     assert "\nProtectHome=yes\n" in unit()
     for name in ("state", "home", "config", "handlers"):
         assert "\nProtectHome=read-only\n" in unit(**{name: "/home/agent/x"})
 
 
-def test_the_unit_has_a_bound_of_memory_that_grows_with_the_packets_it_may_receive() -> None:
+def test_memory_limit_of_agent_unit_grows_with_packet_size() -> None:
     assert "\nMemoryMax=1044M\n" in unit()
     assert "\nMemoryMax=2304M\n" in unit(packet_bytes=64 << 20)
 
 
-def test_systemd_waits_longer_than_the_agent_drains() -> None:
+def test_stop_timeout_of_agent_unit_exceeds_drain_time() -> None:
     assert "\nTimeoutStopSec=145\n" in unit(drain_seconds=120)
 
 
 # -- Java clients --------------------------------------------------------------------------------
 
 
-def test_java_clients_dial_each_broker_as_it_listens() -> None:
+def test_java_clients_connect_to_each_broker_with_its_scheme() -> None:
     inventory = hosts("o-mq1") | hosts("o-mq2", tls=TLS)
     lines = render_java_client_files(build_fleet(inventory, {}))["clients/o/jndi.properties"].decode().splitlines()
 
@@ -214,14 +215,14 @@ def test_java_clients_dial_each_broker_as_it_listens() -> None:
     )
 
 
-def test_java_clients_are_not_sent_to_a_pure_slave() -> None:
+def test_java_clients_do_not_connect_to_pure_slave() -> None:
     text = render_java_client_files(fleet("o-mq1", release="5.5.1", ha="pure"))["clients/o/jndi.properties"].decode()
 
     assert "o-mq1-a" in text
     assert "o-mq1-b" not in text
 
 
-def test_a_group_that_java_clients_cannot_dial_gets_no_file() -> None:
+def test_group_without_openwire_connector_has_no_java_client_file() -> None:
     stomp = [{"name": "s", "scheme": "stomp", "port": 61613}]
 
     assert render_java_client_files(fleet("o-mq1", connectors=stomp)) == {}

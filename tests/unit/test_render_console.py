@@ -1,4 +1,4 @@
-"""The files of the web console, for every line's Jetty."""
+"""The files of the web console for the Jetty of each release line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEANS = "{http://www.springframework.org/schema/beans}"
 HOST = "o-mq01-a"
 OPS = {"name": "ops", "password": "sesame", "groups": ["admins"]}
 APP = {"name": "app", "password": "open", "groups": ["apps"]}
-# One release a family of Jetty and of accounts.
+# A release for each family of Jetty and of accounts.
 FAMILIES = ("5.3.2", "5.5.1", "5.8.0", "5.11.4", "5.14.5", "5.18.3", "5.19.10", "6.0.1", "6.2.9")
 
 
@@ -33,7 +33,7 @@ def files(release: str = "5.18.3", *, reveal: bool = False, **variables: Any) ->
 
 
 def beans(document: bytes, kind: str) -> list[etree._Element]:
-    """The beans whose class ends with ``kind``."""
+    """Return the beans whose class ends with ``kind``."""
     return [
         bean
         for bean in etree.fromstring(document).iter(f"{BEANS}bean")
@@ -42,25 +42,29 @@ def beans(document: bytes, kind: str) -> list[etree._Element]:
 
 
 def properties_of(bean: etree._Element) -> dict[str, str]:
-    return {p.get("name", ""): p.get("value", "") for p in bean.iterfind(f"{BEANS}property") if p.get("value")}
+    return {
+        bean_property.get("name", ""): bean_property.get("value", "")
+        for bean_property in bean.iterfind(f"{BEANS}property")
+        if bean_property.get("value")
+    }
 
 
-def entries(data: bytes, separator: str) -> dict[str, str]:
-    """Lines of a properties file whose values need no unescaping."""
-    lines = [line for line in data.decode().splitlines() if line and not line.startswith("#")]
+def properties(content: bytes, separator: str) -> dict[str, str]:
+    """Return the properties of a file whose values need no unescaping."""
+    lines = [line for line in content.decode().splitlines() if line and not line.startswith("#")]
     return {name: value.lstrip() for name, _, value in (line.partition(separator) for line in lines)}
 
 
 @pytest.mark.parametrize("release", FAMILIES)
-def test_to_6_2_the_console_is_one_jetty_xml_that_listens_where_it_was_told(release: str) -> None:
-    found = files(release, console_bind="192.0.2.7", console_port=9000, port_offset=10)["conf/jetty.xml"]
+def test_console_until_6_2_listens_on_configured_address_in_jetty_xml(release: str) -> None:
+    jetty_xml = files(release, console_bind="192.0.2.7", console_port=9000, port_offset=10)["conf/jetty.xml"]
 
-    connectors = beans(found, "SelectChannelConnector") + beans(found, "ServerConnector")
-    assert [properties_of(c) for c in connectors] == [{"host": "192.0.2.7", "port": "9010"}]
+    connectors = beans(jetty_xml, "SelectChannelConnector") + beans(jetty_xml, "ServerConnector")
+    assert [properties_of(connector) for connector in connectors] == [{"host": "192.0.2.7", "port": "9010"}]
 
 
 @pytest.mark.parametrize("release", [*FAMILIES, "6.3.1"])
-def test_the_console_listens_on_loopback_unless_told_otherwise(release: str) -> None:
+def test_console_listens_on_loopback_by_default(release: str) -> None:
     everything = b"".join(files(release).values())
 
     assert b"127.0.0.1" in everything
@@ -68,7 +72,7 @@ def test_the_console_listens_on_loopback_unless_told_otherwise(release: str) -> 
 
 
 @pytest.mark.parametrize("release", FAMILIES)
-def test_every_path_needs_a_login_and_console_and_api_the_admins(release: str) -> None:
+def test_every_path_requires_login_and_admin_paths_require_admin_role(release: str) -> None:
     document = files(release)["conf/jetty.xml"]
     rules = {}
     for mapping in beans(document, "ConstraintMapping"):
@@ -81,25 +85,25 @@ def test_every_path_needs_a_login_and_console_and_api_the_admins(release: str) -
 
 
 @pytest.mark.parametrize(("release", "webapps"), [("5.7.0", ["/admin"]), ("5.8.0", ["/admin", "/api"])])
-def test_console_and_where_the_release_has_it_the_api_are_served_and_nothing_else(
-    release: str, webapps: list[str]
-) -> None:
+def test_jetty_serves_only_console_and_api_of_release(release: str, webapps: list[str]) -> None:
     contexts = beans(files(release)["conf/jetty.xml"], "WebAppContext")
 
-    assert [properties_of(c)["contextPath"] for c in contexts] == webapps
+    assert [properties_of(context)["contextPath"] for context in contexts] == webapps
 
 
 @pytest.mark.parametrize(
     ("release", "package"), [("5.5.1", "org.eclipse.jetty.http.security"), ("5.6.0", "org.eclipse.jetty.util.security")]
 )
-def test_the_constraint_is_of_the_class_that_the_jetty_of_the_line_has(release: str, package: str) -> None:
-    assert {b.get("class") for b in beans(files(release)["conf/jetty.xml"], "Constraint")} == {f"{package}.Constraint"}
+def test_constraint_has_class_of_jetty_version(release: str, package: str) -> None:
+    assert {bean.get("class") for bean in beans(files(release)["conf/jetty.xml"], "Constraint")} == {
+        f"{package}.Constraint"
+    }
 
 
-def test_from_6_3_address_and_port_are_properties_and_the_login_a_file_of_ours() -> None:
-    found = files("6.3.1", console_bind="192.0.2.7", port_offset=10)
+def test_console_since_6_3_has_address_properties_and_separate_security_file() -> None:
+    rendered = files("6.3.1", console_bind="192.0.2.7", port_offset=10)
 
-    assert sorted(found) == [
+    assert sorted(rendered) == [
         "conf/groups.properties",
         "conf/jetty-spring.properties",
         "conf/jetty-spring.xml",
@@ -107,18 +111,18 @@ def test_from_6_3_address_and_port_are_properties_and_the_login_a_file_of_ours()
         "conf/login.config",
         "conf/users.properties",
     ]
-    settings = entries(found["conf/jetty-spring.properties"], "=")
+    settings = properties(rendered["conf/jetty-spring.properties"], "=")
     assert settings["jetty.http.host"] == "192.0.2.7"
     assert settings["jetty.http.port"] == "8171"
     assert settings["httpsEnabled"] == "false"
     assert "jetty-security.xml" in settings["jettyXmlFiles"].split(",")
 
 
-def test_from_6_3_each_path_names_its_roles() -> None:
+def test_console_since_6_3_has_roles_for_each_path() -> None:
     root = etree.fromstring(files("6.3.1")["conf/jetty/jetty-security.xml"])
     puts = root.iterfind(".//Call[@name='put']")
 
-    assert {p.findtext("Arg"): [i.text for i in p.iter("Item")] for p in puts} == {
+    assert {put.findtext("Arg"): [role.text for role in put.iter("Item")] for put in puts} == {
         "/admin/*": ["admins"],
         "/api/*": ["admins"],
         "/*": ["admins", "users"],
@@ -126,42 +130,42 @@ def test_from_6_3_each_path_names_its_roles() -> None:
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_without_a_console_there_is_no_file_of_it(release: str) -> None:
+def test_disabled_console_has_no_files(release: str) -> None:
     assert files(release, console=False) == {}
 
 
-def test_admins_have_the_role_admin_and_all_others_the_role_user() -> None:
-    found = files(reveal=True)["conf/jetty-realm.properties"]
+def test_admins_have_role_admin_and_other_users_role_user() -> None:
+    realm = files(reveal=True)["conf/jetty-realm.properties"]
 
-    assert entries(found, ":") == {"ops": "sesame,admin", "app": "open,user"}
+    assert properties(realm, ":") == {"ops": "sesame,admin", "app": "open,user"}
 
 
-def test_the_network_user_has_no_account_in_the_console() -> None:
+def test_network_user_has_no_console_account() -> None:
     assert b"net" not in files(reveal=True)["conf/jetty-realm.properties"].replace(b"activemq.fleet", b"")
 
 
-def test_from_6_0_accounts_are_those_of_jaas() -> None:
-    found = files("6.0.1", reveal=True)
+def test_console_accounts_since_6_0_are_jaas_accounts() -> None:
+    rendered = files("6.0.1", reveal=True)
 
-    assert entries(found["conf/users.properties"], "=") == {"ops": "sesame", "app": "open"}
-    assert entries(found["conf/groups.properties"], "=") == {"admins": "ops", "users": "app"}
-    assert found["conf/login.config"].startswith(b"activemq {")
-    assert "conf/jetty-realm.properties" not in found
+    assert properties(rendered["conf/users.properties"], "=") == {"ops": "sesame", "app": "open"}
+    assert properties(rendered["conf/groups.properties"], "=") == {"admins": "ops", "users": "app"}
+    assert rendered["conf/login.config"].startswith(b"activemq {")
+    assert "conf/jetty-realm.properties" not in rendered
 
 
 @pytest.mark.parametrize(
     ("release", "accounts"), [("5.18.3", "conf/jetty-realm.properties"), ("6.2.9", "conf/users.properties")]
 )
-def test_without_users_nobody_can_log_in_and_the_files_say_so(release: str, accounts: str) -> None:
-    found = files(release, users=[], reveal=True)
+def test_console_without_users_has_no_accounts_and_comment_about_it(release: str, accounts: str) -> None:
+    rendered = files(release, users=[], reveal=True)
 
-    assert entries(found[accounts], ":" if "realm" in accounts else "=") == {}
-    assert b"no user can log in" in found[accounts]
-    assert b"No user can log in" in found["conf/jetty.xml"]
+    assert properties(rendered[accounts], ":" if "realm" in accounts else "=") == {}
+    assert b"no user can log in" in rendered[accounts]
+    assert b"No user can log in" in rendered["conf/jetty.xml"]
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_secrets_stand_as_variables_until_they_are_deployed(release: str) -> None:
+def test_secrets_are_placeholders_until_deployment(release: str) -> None:
     everything = b"".join(files(release).values())
 
     assert b"sesame" not in everything
@@ -169,23 +173,23 @@ def test_secrets_stand_as_variables_until_they_are_deployed(release: str) -> Non
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_files_with_passwords_are_not_for_everyone(release: str) -> None:
-    secret = [path for path, data in files(release, reveal=True).items() if b"sesame" in data]
+def test_files_with_passwords_have_mode_0640(release: str) -> None:
+    files_with_password = [path for path, content in files(release, reveal=True).items() if b"sesame" in content]
 
-    assert secret
-    assert [file_mode_of(path) for path in secret] == [0o640]
+    assert files_with_password
+    assert [file_mode_of(path) for path in files_with_password] == [0o640]
 
 
-def test_a_password_with_a_comma_is_written_in_jettys_own_encoding() -> None:
-    # The pair is Jetty's: the release's sample keystore of 6.3.1 has it for the word password.
+def test_password_with_comma_is_obfuscated_for_jetty() -> None:
+    # The expected text comes from Jetty: the sample keystore of 6.3.1 contains it for the word password.
     assert console._obfuscate("password") == "1v2j1uum1xtv1zej1zer1xtn1uvk1v1v"
 
-    found = files(users=[{**OPS, "password": "one,two"}], reveal=True)["conf/jetty-realm.properties"]
-    assert entries(found, ":")["ops"] == f"OBF:{console._obfuscate('one,two')},admin"
+    realm = files(users=[{**OPS, "password": "one,two"}], reveal=True)["conf/jetty-realm.properties"]
+    assert properties(realm, ":")["ops"] == f"OBF:{console._obfuscate('one,two')},admin"
 
 
 @pytest.mark.parametrize("password", ["OBF:1v1v", "één,twee"])
-def test_a_password_that_jetty_cannot_hold_is_refused_in_one_line(password: str) -> None:
+def test_password_that_jetty_cannot_store_is_refused_without_printing_it(password: str) -> None:
     with pytest.raises(SettingsError) as error:
         files(users=[{**OPS, "password": password}], reveal=True)
 
@@ -193,26 +197,26 @@ def test_a_password_that_jetty_cannot_hold_is_refused_in_one_line(password: str)
     assert password not in str(error.value)
 
 
-def test_a_password_that_only_jetty_cannot_hold_is_good_for_a_release_with_jaas() -> None:
-    found = files("6.2.9", users=[{**OPS, "password": "OBF:1,v"}], reveal=True)["conf/users.properties"]
+def test_password_that_jetty_cannot_store_is_accepted_with_jaas() -> None:
+    accounts = files("6.2.9", users=[{**OPS, "password": "OBF:1,v"}], reveal=True)["conf/users.properties"]
 
-    assert entries(found, "=") == {"ops": "OBF:1,v"}
+    assert properties(accounts, "=") == {"ops": "OBF:1,v"}
 
 
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1)
 
 
 @given(PRINTABLE.filter(lambda text: not text.startswith("OBF:")))
-def test_jetty_reads_every_ascii_password_back(password: str) -> None:
-    written = console._realm_password(password, "h: v")
+def test_jetty_decodes_every_printable_ascii_password(password: str) -> None:
+    encoded = console._realm_password(password, "h: v")
 
-    # As PropertyUserStore and Password do: up to the first comma, stripped, then decoded.
-    read = f"{written},admin".partition(",")[0].strip()
-    assert not read.startswith(("MD5:", "CRYPT:"))
-    assert (deobfuscated(read.removeprefix("OBF:")) if read.startswith("OBF:") else read) == password
+    # PropertyUserStore and Password read up to the first comma, strip the text, and then decode it.
+    stored = f"{encoded},admin".partition(",")[0].strip()
+    assert not stored.startswith(("MD5:", "CRYPT:"))
+    assert (deobfuscate(stored.removeprefix("OBF:")) if stored.startswith("OBF:") else stored) == password
 
 
-def deobfuscated(text: str) -> str:
+def deobfuscate(text: str) -> str:
     numbers = [int(text[i : i + 4], 36) for i in range(0, len(text), 4)]
     return "".join(chr((n // 256 + n % 256 - 254) // 2) for n in numbers)
 
@@ -220,24 +224,22 @@ def deobfuscated(text: str) -> str:
 @pytest.mark.parametrize(
     ("release", "expected"), [("5.18.3", False), ("5.19.1", True), ("6.1.6", False), ("6.3.1", True)]
 )
-def test_foreign_scripts_are_forbidden_where_the_console_has_none_of_its_own_inline(
-    release: str, expected: bool
-) -> None:
+def test_console_without_inline_scripts_has_content_security_policy(release: str, expected: bool) -> None:
     assert (b"Content-Security-Policy" in b"".join(files(release).values())) is expected
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "5.5.1"])
-def test_the_console_has_an_account_of_its_own_for_the_broker(release: str) -> None:
-    data = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
+def test_console_uses_admin_account_for_broker(release: str) -> None:
+    content = render_broker(broker(release), reveal=True)["conf/credentials.properties"]
 
-    assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= entries(data, "=").items()
-
-
-def test_without_an_admin_the_console_has_an_empty_account_instead_of_none() -> None:
-    data = render_broker(broker(users=[APP]))["conf/credentials.properties"]
-
-    assert {"activemq.username": "", "activemq.password": ""}.items() <= entries(data, "=").items()
+    assert {"activemq.username": "ops", "activemq.password": "sesame"}.items() <= properties(content, "=").items()
 
 
-def test_the_same_broker_gives_the_same_bytes() -> None:
+def test_console_without_admin_has_empty_broker_account() -> None:
+    content = render_broker(broker(users=[APP]))["conf/credentials.properties"]
+
+    assert {"activemq.username": "", "activemq.password": ""}.items() <= properties(content, "=").items()
+
+
+def test_console_files_are_reproducible() -> None:
     assert files("6.3.1") == files("6.3.1")

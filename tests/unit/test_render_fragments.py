@@ -1,4 +1,4 @@
-"""The user's own XML, merged into the document that is rendered."""
+"""XML fragments of users, merged into the rendered document."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ CORE = {"c": "http://activemq.apache.org/schema/core", "b": "http://www.springfr
 SPRING = 'xmlns="http://www.springframework.org/schema/beans"'
 
 
-def merged(xml: str, parent: str = "broker", **variables: Any) -> etree._Element:
-    fragments = [{"parent": parent, "xml": xml}]
-    broker = fleet("o-mq1", "o-mq2", xml_fragments=fragments, **variables).broker("o-mq1-a")
+def merge_fragment(xml: str, parent: str = "broker", **variables: Any) -> etree._Element:
+    xml_fragments = [{"parent": parent, "xml": xml}]
+    broker = fleet("o-mq1", "o-mq2", xml_fragments=xml_fragments, **variables).broker("o-mq1-a")
     return etree.fromstring(render_activemq_xml_bytes(broker))
 
 
-def found(root: etree._Element, path: str) -> list[dict[str, str]]:
+def attributes_of(root: etree._Element, path: str) -> list[dict[str, str]]:
     elements: list[etree._Element] = root.xpath(path, namespaces=CORE)  # type: ignore[assignment]
     return [{str(name): str(value) for name, value in element.attrib.items()} for element in elements]
 
 
-def test_the_store_is_tuned_and_keeps_what_was_decided() -> None:
-    root = merged(
+def test_fragment_tunes_store_and_keeps_rendered_attributes() -> None:
+    root = merge_fragment(
         "<persistenceAdapter><kahaDB journalMaxFileLength='64mb' lockKeepAlivePeriod='3000'/></persistenceAdapter>"
     )
 
-    assert found(root, "//c:kahaDB") == [
+    assert attributes_of(root, "//c:kahaDB") == [
         {
             "directory": "/srv/activemq/o-mq1",
             "lockKeepAlivePeriod": "3000",
@@ -40,107 +40,118 @@ def test_the_store_is_tuned_and_keeps_what_was_decided() -> None:
             "journalMaxFileLength": "64mb",
         }
     ]
-    assert len(found(root, "//c:kahaDB/c:locker/c:shared-file-locker")) == 1
+    assert len(attributes_of(root, "//c:kahaDB/c:locker/c:shared-file-locker")) == 1
 
 
-def test_the_path_of_a_parent_reaches_the_same_place() -> None:
-    below = merged("<kahaDB indexCacheSize='1'/>", parent="broker/persistenceAdapter")
-    whole = merged("<persistenceAdapter><kahaDB indexCacheSize='1'/></persistenceAdapter>")
+def test_parent_path_and_nested_fragment_give_same_document() -> None:
+    document_of_path = merge_fragment("<kahaDB indexCacheSize='1'/>", parent="broker/persistenceAdapter")
+    document_of_nested_fragment = merge_fragment(
+        "<persistenceAdapter><kahaDB indexCacheSize='1'/></persistenceAdapter>"
+    )
 
-    assert etree.tostring(below) == etree.tostring(whole)
-
-
-def test_a_link_is_tuned_by_its_name() -> None:
-    own = '<networkConnectors><networkConnector name="o-mq1-to-o-mq2" prefetchSize="1"/></networkConnectors>'
-
-    assert [link["prefetchSize"] for link in found(merged(own), "//c:networkConnector")] == ["1"]
+    assert etree.tostring(document_of_path) == etree.tostring(document_of_nested_fragment)
 
 
-def test_a_link_with_another_name_is_another_link() -> None:
-    own = '<networkConnector name="elsewhere" uri="static:(tcp://x:1)"/>'
-    root = merged(own, parent="broker/networkConnectors")
+def test_fragment_tunes_network_connector_of_same_name() -> None:
+    fragment = '<networkConnectors><networkConnector name="o-mq1-to-o-mq2" prefetchSize="1"/></networkConnectors>'
 
-    assert [link["name"] for link in found(root, "//c:networkConnector")] == ["o-mq1-to-o-mq2", "elsewhere"]
+    assert [link["prefetchSize"] for link in attributes_of(merge_fragment(fragment), "//c:networkConnector")] == ["1"]
 
 
-def test_a_policy_for_all_queues_joins_the_one_that_lets_messages_go_back() -> None:
+def test_fragment_with_different_name_adds_network_connector() -> None:
+    fragment = '<networkConnector name="elsewhere" uri="static:(tcp://x:1)"/>'
+    root = merge_fragment(fragment, parent="broker/networkConnectors")
+
+    assert [link["name"] for link in attributes_of(root, "//c:networkConnector")] == ["o-mq1-to-o-mq2", "elsewhere"]
+
+
+def test_policy_for_all_queues_is_merged_with_rendered_policy() -> None:
     entries = '<policyEntry queue=">" memoryLimit="1mb"/><policyEntry topic=">"/>'
-    own = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
-    root = merged(own)
+    fragment = f"<destinationPolicy><policyMap><policyEntries>{entries}</policyEntries></policyMap></destinationPolicy>"
+    root = merge_fragment(fragment)
 
-    assert found(root, "//c:policyEntry") == [
+    assert attributes_of(root, "//c:policyEntry") == [
         {"queue": ">", "memoryLimit": "1mb"},
         {"topic": ">", "topicPrefetch": "100"},
     ]
-    assert len(found(root, "//c:policyEntry/c:networkBridgeFilterFactory")) == 1
+    assert len(attributes_of(root, "//c:policyEntry/c:networkBridgeFilterFactory")) == 1
 
 
-def test_permissions_are_added_and_never_replaced() -> None:
+def test_fragment_adds_permissions_and_replaces_none() -> None:
     acl = [{"destination": "a", "kind": "queue", "read": "staff"}]
-    own = '<authorizationEntry queue="a" read="others"/>'
-    root = merged(own, "broker/plugins/authorizationPlugin/map/authorizationMap/authorizationEntries", acl=acl)
+    fragment = '<authorizationEntry queue="a" read="others"/>'
+    root = merge_fragment(
+        fragment, "broker/plugins/authorizationPlugin/map/authorizationMap/authorizationEntries", acl=acl
+    )
 
-    assert [entry["read"] for entry in found(root, "//c:authorizationEntry[@queue='a']")] == ["staff", "others"]
+    assert [entry["read"] for entry in attributes_of(root, "//c:authorizationEntry[@queue='a']")] == ["staff", "others"]
 
 
-def test_properties_of_a_nested_bean_are_in_order_too() -> None:
-    own = "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy><deadLetterStrategy/>"
-    root = merged(own, "broker/destinationPolicy/policyMap/policyEntries/policyEntry", release="5.5.1")
+def test_nested_elements_have_order_of_schema() -> None:
+    fragment = "<pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy><deadLetterStrategy/>"
+    root = merge_fragment(fragment, "broker/destinationPolicy/policyMap/policyEntries/policyEntry", release="5.5.1")
     entry = root.find(".//c:policyEntry", CORE)
     assert entry is not None
 
     assert [etree.QName(child).localname for child in entry] == ["deadLetterStrategy", "pendingQueuePolicy"]
 
 
-def test_beans_of_spring_and_comments_stay_as_they_are() -> None:
-    own = f'<plugins><!-- ours --><bean {SPRING} class="a.B"><property name="x" value="${{y}}"/></bean></plugins>'
-    root = merged(own)
+def test_spring_beans_and_comments_are_unchanged() -> None:
+    fragment = f'<plugins><!-- ours --><bean {SPRING} class="a.B"><property name="x" value="${{y}}"/></bean></plugins>'
+    root = merge_fragment(fragment)
     plugins = root.find(".//c:plugins", CORE)
     assert plugins is not None
 
     assert b"<!-- ours -->" in etree.tostring(plugins)
-    assert found(root, "//c:plugins/b:bean/b:property") == [{"name": "x", "value": "${y}"}]
+    assert attributes_of(root, "//c:plugins/b:bean/b:property") == [{"name": "x", "value": "${y}"}]
 
 
-def test_what_was_merged_reads_like_the_rest() -> None:
-    lines = etree.tostring(merged("<destinations><queue physicalName='a'/></destinations>")).decode().splitlines()
+def test_merged_elements_have_layout_of_document() -> None:
+    lines = (
+        etree.tostring(merge_fragment("<destinations><queue physicalName='a'/></destinations>")).decode().splitlines()
+    )
 
     assert "    <destinations>" in lines
     assert '      <queue physicalName="a"/>' in lines
 
 
-def test_two_beans_of_spring_are_two() -> None:
-    own = f'<bean {SPRING} id="a" class="A"/><bean {SPRING} id="b" class="B"/>'
+def test_two_spring_beans_are_not_merged() -> None:
+    fragment = f'<bean {SPRING} id="a" class="A"/><bean {SPRING} id="b" class="B"/>'
+    root = merge_fragment(fragment, "beans")
 
-    assert [bean.get("id") for bean in found(merged(own, "beans"), "/b:beans/b:bean[@id]")] == ["a", "b"]
+    assert [bean.get("id") for bean in attributes_of(root, "/b:beans/b:bean[@id]")] == ["a", "b"]
 
 
-def test_another_kind_of_store_takes_the_place_of_ours() -> None:
-    root = merged("<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>")
+def test_fragment_replaces_store_of_different_kind() -> None:
+    root = merge_fragment("<persistenceAdapter><memoryPersistenceAdapter/></persistenceAdapter>")
 
     assert [etree.QName(store).localname for store in root.findall(".//c:persistenceAdapter/*", CORE)] == [
         "memoryPersistenceAdapter"
     ]
 
 
-def test_another_kind_of_locker_takes_the_place_of_ours_and_the_store_stays() -> None:
-    root = merged("<persistenceAdapter><kahaDB><locker><database-locker/></locker></kahaDB></persistenceAdapter>")
+def test_fragment_replaces_locker_of_different_kind() -> None:
+    root = merge_fragment(
+        "<persistenceAdapter><kahaDB><locker><database-locker/></locker></kahaDB></persistenceAdapter>"
+    )
 
     assert [etree.QName(locker).localname for locker in root.findall(".//c:kahaDB/c:locker/*", CORE)] == [
         "database-locker"
     ]
 
 
-def test_a_slave_dials_its_one_master_as_told() -> None:
+def test_fragment_sets_master_uri_of_slave() -> None:
     fragments = [{"xml": "<services><masterConnector remoteURI='tcp://10.0.0.1:61616'/></services>"}]
-    found_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments, release="5.5.1", ha="pure")
-    root = etree.fromstring(render_activemq_xml_bytes(found_fleet.broker("o-mq1-b")))
+    pure_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments, release="5.5.1", ha="pure")
+    root = etree.fromstring(render_activemq_xml_bytes(pure_fleet.broker("o-mq1-b")))
 
-    assert [connector["remoteURI"] for connector in found(root, "//c:masterConnector")] == ["tcp://10.0.0.1:61616"]
+    assert [connector["remoteURI"] for connector in attributes_of(root, "//c:masterConnector")] == [
+        "tcp://10.0.0.1:61616"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("xml", "parent", "said"),
+    ("xml", "parent", "message"),
     [
         (
             "<broker useJmx='false'/>",
@@ -151,45 +162,47 @@ def test_a_slave_dials_its_one_master_as_told() -> None:
         ("more <plugins/>", "broker", "must consist of XML elements, without text"),
     ],
 )
-def test_what_would_be_lost_or_doubled_is_refused(xml: str, parent: str, said: str) -> None:
+def test_fragment_with_text_or_second_broker_is_refused(xml: str, parent: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        merged(xml, parent)
+        merge_fragment(xml, parent)
 
     assert str(caught.value).startswith("o-mq1-a.example.com: in activemq_xml_fragments[0]")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_two_links_without_a_name_are_two() -> None:
+def test_network_connectors_without_name_are_not_merged() -> None:
     uris = ["static:(tcp://north:61616)", "static:(tcp://south:61616)"]
-    root = merged("".join(f'<networkConnector uri="{uri}"/>' for uri in uris), "broker/networkConnectors")
+    root = merge_fragment("".join(f'<networkConnector uri="{uri}"/>' for uri in uris), "broker/networkConnectors")
 
-    assert [link["uri"] for link in found(root, "//c:networkConnector[not(@name)]")] == uris
+    assert [link["uri"] for link in attributes_of(root, "//c:networkConnector[not(@name)]")] == uris
 
 
-def test_policies_of_temporary_destinations_are_two() -> None:
+def test_policies_of_temporary_queues_and_topics_are_not_merged() -> None:
     entries = ['<policyEntry tempQueue="true"/>', '<policyEntry tempTopic="true"/>']
-    root = merged("".join(entries), "broker/destinationPolicy/policyMap/policyEntries")
+    root = merge_fragment("".join(entries), "broker/destinationPolicy/policyMap/policyEntries")
 
-    assert [entry for entry in found(root, "//c:policyEntry") if "queue" not in entry and "topic" not in entry] == [
+    assert [
+        entry for entry in attributes_of(root, "//c:policyEntry") if "queue" not in entry and "topic" not in entry
+    ] == [
         {"tempQueue": "true"},
         {"tempTopic": "true"},
     ]
 
 
-def test_a_bean_beside_the_broker_is_springs_without_saying_so() -> None:
-    root = merged('<bean id="mine" class="x.Mine"><property name="a" value="b"/></bean>', "beans")
+def test_bean_next_to_broker_gets_spring_namespace() -> None:
+    root = merge_fragment('<bean id="mine" class="x.Mine"><property name="a" value="b"/></bean>', "beans")
 
-    assert len(found(root, "/b:beans/b:bean[@id='mine']/b:property")) == 1
+    assert len(attributes_of(root, "/b:beans/b:bean[@id='mine']/b:property")) == 1
 
 
 def changed_lines(*fragments: tuple[str, str], **variables: Any) -> tuple[list[str], list[str]]:
     """Return the lines of activemq.xml that fragments (parent and XML) remove and add, without empty lines."""
-    texts = [{"parent": parent, "xml": xml} for parent, xml in fragments]
+    fragments_with_parent = [{"parent": parent, "xml": xml} for parent, xml in fragments]
     before, after = (
-        render_activemq_xml_bytes(fleet("o-mq1", "o-mq2", xml_fragments=given, **variables).broker("o-mq1-a"))
+        render_activemq_xml_bytes(fleet("o-mq1", "o-mq2", xml_fragments=xml_fragments, **variables).broker("o-mq1-a"))
         .decode()
         .splitlines()
-        for given in ([], texts)
+        for xml_fragments in ([], fragments_with_parent)
     )
     lines = list(difflib.ndiff(before, after))
     removed, added = ([line[2:] for line in lines if line.startswith(mark) and line[2:]] for mark in "-+")
@@ -241,7 +254,7 @@ def test_fragment_keeps_each_line_of_any_fleet(release: str, variables: dict[str
     assert (removed, added) == ([], ['  <bean id="a" class="A"/>'])
 
 
-def test_changed_attributes_keep_the_layout_of_their_element() -> None:
+def test_changed_attributes_keep_layout_of_their_element() -> None:
     link = "<networkConnector name='o-mq1-to-o-mq2' duplex='true' prefetchSize='1'/>"
     removed, added = changed_lines(("broker/networkConnectors", link))
     indent = " " * 24
@@ -251,7 +264,7 @@ def test_changed_attributes_keep_the_layout_of_their_element() -> None:
     assert len(removed) == len(added) - 1 == 2
 
 
-def test_two_fragments_change_what_each_of_them_changes() -> None:
+def test_two_fragments_make_changes_of_both() -> None:
     queue, bean = "<destinations><queue physicalName='a'/></destinations>", "<bean id='a' class='A'/>"
     removed, added = changed_lines(("broker", queue), ("beans", bean))
     assert removed == []

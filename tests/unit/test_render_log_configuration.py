@@ -1,4 +1,4 @@
-"""The log configuration of a broker: its files, and the options that name them."""
+"""The log configuration of a broker: its files, and the Java options with their paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENCODED = "%enc{%d | %-5p | %m | %c | %t}{CRLF}%n%replace{%throwable{full}}{(?m)
         ("6.3.1", "conf/log4j2.properties", ENCODED),
     ],
 )
-def test_records_have_the_layout_of_the_release(release: str, path: str, layout: str) -> None:
+def test_records_have_layout_of_release(release: str, path: str, layout: str) -> None:
     paths = [name for name in unit_environment_and_log_files(broker(release, ha="none")) if "log4j" in name]
     text = unit_environment_and_log_files(broker(release, ha="none"))[path].decode()
 
@@ -36,13 +36,13 @@ def test_records_have_the_layout_of_the_release(release: str, path: str, layout:
         ("5.17.6", "-Dlog4j2.configurationFile=file:/var/lib/activemq/activemq/current/conf/log4j2.properties"),
     ],
 )
-def test_the_log_configuration_is_named_in_the_words_of_its_back_end(release: str, option: str) -> None:
+def test_java_option_for_log_configuration_depends_on_log4j_version(release: str, option: str) -> None:
     assert option in arguments_after_java_options(broker(release))
 
 
-def test_a_package_finds_its_log_settings_whichever_log4j_it_is_linked_to() -> None:
-    of = broker("5.17.2", install="package")
+def test_package_installation_has_configuration_for_both_log4j_versions() -> None:
+    node = broker("5.17.2", install="package")
 
-    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= unit_environment_and_log_files(of).keys()
-    assert "-Dlog4j.configuration=file:" in unit(of)
-    assert "-Dlog4j2.configurationFile=file:" in unit(of)
+    assert {"conf/log4j.properties", "conf/log4j2.properties"} <= unit_environment_and_log_files(node).keys()
+    assert "-Dlog4j.configuration=file:" in unit(node)
+    assert "-Dlog4j2.configurationFile=file:" in unit(node)

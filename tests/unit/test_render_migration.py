@@ -1,4 +1,4 @@
-"""The link by which new pairs drain old ones, as the new pairs render it."""
+"""The link through which new pairs drain old pairs, as rendered for the new pairs."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from tests.unit.fleets import hosts
 
 CORE = {"c": "http://activemq.apache.org/schema/core"}
 OLD, NEW = "old-mq01-a.example.com", "new-mq01-a.example.com"
-TWICE = "ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.Consumer.>"
+REPEATED_FILTER = "ActiveMQ.Advisory.Consumer.>,ActiveMQ.Advisory.Consumer.>"
 
 
 def fleet_with_old_and_new_pair(release: str, *, duplex: bool = True) -> Fleet:
-    """A pure pair of ``release`` and a new pair with a link to it."""
+    """Return a fleet of a pure pair of ``release`` and a new pair with a link to it."""
     links = [{"from": "new", "to": "old", "duplex": duplex}]
     old = hosts("old-mq01", release=release, ha="pure", links=links)
     return build_fleet(old | hosts("new-mq01", release="6.3.1", links=links), {})
 
 
-def link(found: Fleet, host: str = NEW) -> dict[str, str]:
-    connectors = etree.fromstring(render_activemq_xml_bytes(found.broker(host))).findall(".//c:networkConnector", CORE)
+def link(fleet: Fleet, host: str = NEW) -> dict[str, str]:
+    connectors = etree.fromstring(render_activemq_xml_bytes(fleet.broker(host))).findall(".//c:networkConnector", CORE)
     return {str(name): str(value) for name, value in connectors[-1].items()}
 
 
-def test_a_new_pair_dials_the_old_master_alone_and_never_its_slave() -> None:
+def test_new_pair_connects_to_old_master_and_not_to_its_slave() -> None:
     uri = link(fleet_with_old_and_new_pair("5.5.1"))["uri"]
 
     assert OLD in uri
     assert OLD.replace("-a.", "-b.") not in uri
 
 
-@pytest.mark.parametrize(("release", "said"), [("5.5.1", TWICE), ("5.7.0", None)])
-def test_only_the_far_end_that_prefixes_the_filter_gets_it_twice(release: str, said: str | None) -> None:
-    assert link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == said
+@pytest.mark.parametrize(("release", "destination_filter"), [("5.5.1", REPEATED_FILTER), ("5.7.0", None)])
+def test_link_repeats_filter_only_for_release_that_prefixes_it(release: str, destination_filter: str | None) -> None:
+    assert link(fleet_with_old_and_new_pair(release)).get("destinationFilter") == destination_filter
 
 
-def test_a_link_that_is_not_duplex_keeps_its_filter() -> None:
+def test_link_without_duplex_has_no_destination_filter() -> None:
     assert "destinationFilter" not in link(fleet_with_old_and_new_pair("5.5.1", duplex=False))
 
 
-def test_the_old_brokers_file_stays_as_it_is() -> None:
-    alone = build_fleet(hosts("old-mq01", release="5.5.1", ha="pure"), {})
+def test_link_does_not_change_configuration_of_old_broker() -> None:
+    old_fleet = build_fleet(hosts("old-mq01", release="5.5.1", ha="pure"), {})
 
     assert render_activemq_xml_bytes(fleet_with_old_and_new_pair("5.5.1").broker(OLD)) == render_activemq_xml_bytes(
-        alone.broker(OLD)
+        old_fleet.broker(OLD)
     )

@@ -1,4 +1,4 @@
-"""What units may take: a broker, its watchdog and a balancer end alone, and never for what they are meant to take."""
+"""Memory limits of units: separate for a broker, its watchdog and a balancer, and above what each of them needs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from activemq_fleet.topology import BALANCERS, build_fleet
 HOST = "orders-mq01-a.example.com"
 
 
-def limits(**variables: Any) -> dict[str, str]:
-    """``MemoryMax`` by unit."""
-    said = {"activemq_release": "6.3.1", "activemq_ha": "none"} | {f"activemq_{k}": x for k, x in variables.items()}
-    files = render_broker(build_fleet({HOST: said}, {}).brokers[0])
-    found = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
-    return {path.rpartition("/")[2]: one for path, (one, *_) in ((p, f) for p, f in found.items() if f)}
+def memory_limits(**variables: Any) -> dict[str, str]:
+    """Return ``MemoryMax`` by unit."""
+    host_variables = {"activemq_release": "6.3.1", "activemq_ha": "none"} | {
+        f"activemq_{k}": x for k, x in variables.items()
+    }
+    files = render_broker(build_fleet({HOST: host_variables}, {}).brokers[0])
+    values = {path: re.findall(r"^MemoryMax=(.*)$", text.decode(), re.M) for path, text in files.items()}
+    return {path.rpartition("/")[2]: limits_of_unit[0] for path, limits_of_unit in values.items() if limits_of_unit}
 
 
-def test_every_unit_of_a_broker_has_a_limit() -> None:
-    assert limits() == {"activemq.service": "1920M", "activemq-watchdog.service": "512M"}
+def test_every_unit_of_broker_has_memory_limit() -> None:
+    assert memory_limits() == {"activemq.service": "1920M", "activemq-watchdog.service": "512M"}
 
 
 @pytest.mark.parametrize(
@@ -37,20 +39,20 @@ def test_every_unit_of_a_broker_has_a_limit() -> None:
         ({"unit_memory_max": "infinity"}, "infinity"),
     ],
 )
-def test_a_limit_is_above_what_the_jvm_is_allowed(variables: dict[str, Any], limit: str) -> None:
-    assert limits(**variables)["activemq.service"] == limit
+def test_memory_limit_exceeds_memory_of_jvm(variables: dict[str, Any], limit: str) -> None:
+    assert memory_limits(**variables)["activemq.service"] == limit
 
 
-def test_a_limit_below_the_heap_is_refused() -> None:
+def test_memory_limit_below_heap_is_refused() -> None:
     with pytest.raises(SettingsError, match="activemq_unit_memory_max is 512m, but activemq_heap is 512m: set"):
-        limits(unit_memory_max="512m")
+        memory_limits(unit_memory_max="512m")
 
 
-def test_a_balancer_has_room_for_all_its_clients() -> None:
-    said = {"activemq_release": "6.3.1", "activemq_ha": "none", "activemq_vip": "10.0.0.9"}
-    fleet = build_fleet({HOST: said, "lb1": {"activemq_vip_interface": "eth0"}}, {BALANCERS: ["lb1"]})
+def test_memory_limit_of_balancer_suffices_for_all_clients() -> None:
+    host_variables = {"activemq_release": "6.3.1", "activemq_ha": "none", "activemq_vip": "10.0.0.9"}
+    fleet = build_fleet({HOST: host_variables, "lb1": {"activemq_vip_interface": "eth0"}}, {BALANCERS: ["lb1"]})
     files = {path: text.decode() for path, text in render_balancer(fleet.balancers[0]).items()}
-    (clients,) = re.findall(r"^    maxconn ([0-9]+)$", files["haproxy.cfg"].partition("defaults")[0], re.M)
+    (max_clients,) = re.findall(r"^    maxconn ([0-9]+)$", files["haproxy.cfg"].partition("defaults")[0], re.M)
     (limit,) = re.findall(r"^MemoryMax=([0-9]+)M$", files["systemd/haproxy.conf"], re.M)
-    assert int(limit) * 1024 >= 64 * 2 * int(clients)
+    assert int(limit) * 1024 >= 64 * 2 * int(max_clients)
     assert "MemoryMax=" in files["systemd/keepalived.conf"]
