@@ -1,4 +1,4 @@
-"""Two guards of one store, as processes: who serves, and what ends a broker."""
+"""Two guards of one store, run as processes: which node serves, and what stops a broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
         node.end()
 
 
-def test_the_second_waits_and_goes_on_with_a_generation_of_its_own(nodes: tuple[Node, Node]) -> None:
+def test_second_guard_waits_and_takes_over_with_new_generation(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
     until(lambda: a.served == [1])
@@ -40,7 +40,7 @@ def test_the_second_waits_and_goes_on_with_a_generation_of_its_own(nodes: tuple[
     until(lambda: not is_alive(a.rows[0][0]))
 
 
-def test_a_guard_that_comes_back_goes_on_with_the_same_files_in_a_new_generation(nodes: tuple[Node, Node]) -> None:
+def test_restarted_guard_continues_with_same_files_in_new_generation(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     for number in (1, 2):
         guard = a.start()
@@ -53,7 +53,7 @@ def test_a_guard_that_comes_back_goes_on_with_the_same_files_in_a_new_generation
     assert (newest / "db.data").read_bytes() == b"indexindex"
 
 
-def test_a_frozen_node_ends_its_broker_when_it_thaws(nodes: tuple[Node, Node]) -> None:
+def test_guard_frozen_during_takeover_stops_its_broker_when_it_resumes(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
     until(lambda: a.served == [1])
@@ -69,7 +69,7 @@ def test_a_frozen_node_ends_its_broker_when_it_thaws(nodes: tuple[Node, Node]) -
     guard.send_signal(signal.SIGCONT)
     assert guard.wait(60) == ENDED
     assert not is_alive(str(frozen))
-    # A guard that was frozen between its look at the claims and its look at the lock names the lock.
+    # A guard that was frozen between its check of the claims and its check of the lock reports the lock.
     reasons = (
         "the other node took over the store (takeover 2 replaced takeover 1)",
         "the guard lost the lock of the pair's store",
@@ -79,7 +79,7 @@ def test_a_frozen_node_ends_its_broker_when_it_thaws(nodes: tuple[Node, Node]) -
     assert (a.store / "fence/ended/1").exists()
 
 
-def test_a_node_whose_lock_is_given_away_ends_its_broker_and_the_other_one_serves(nodes: tuple[Node, Node]) -> None:
+def test_guard_that_loses_lock_stops_its_broker_and_other_node_serves(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
     until(lambda: a.served == [1])
@@ -90,7 +90,7 @@ def test_a_node_whose_lock_is_given_away_ends_its_broker_and_the_other_one_serve
     until(lambda: b.served == [2])
 
 
-def test_no_second_guard_starts_beside_a_broker_that_lives(nodes: tuple[Node, Node]) -> None:
+def test_second_guard_of_broker_refuses_to_start_while_broker_runs(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     a.start()
     until(lambda: a.served == [1])
@@ -99,7 +99,7 @@ def test_no_second_guard_starts_beside_a_broker_that_lives(nodes: tuple[Node, No
     assert "another process of this broker's guard (activemq_fence) still runs. Stop" in said_by(second)
 
 
-def test_a_broker_that_ends_by_itself_ends_its_guard_as_it_did(nodes: tuple[Node, Node]) -> None:
+def test_guard_exits_with_status_of_killed_broker(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     guard = a.start()
     until(lambda: a.served == [1])
@@ -107,7 +107,7 @@ def test_a_broker_that_ends_by_itself_ends_its_guard_as_it_did(nodes: tuple[Node
     assert guard.wait(60) == 128 + signal.SIGKILL
 
 
-def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: tuple[Node, Node]) -> None:
+def test_other_node_takes_over_from_killed_broker_and_old_generation_is_removed(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     a.start()
     until(lambda: a.served == [1])
@@ -125,8 +125,8 @@ def test_a_killed_broker_hands_over_at_once_and_its_old_generation_goes(nodes: t
 
 
 @in_every_situation
-def test_fifty_quick_kills_leave_one_generation_for_each_node_and_no_half_made_one(nodes: tuple[Node, Node]) -> None:
-    """Each guard is killed at another moment of its start, its take-over or its serving."""
+def test_fifty_kills_of_guards_leave_at_most_two_generations(nodes: tuple[Node, Node]) -> None:
+    """Each guard is killed at a different moment of its start, its takeover or its service."""
     for kill in range(50):
         node = nodes[kill % 2]
         guard = node.start()
@@ -142,7 +142,7 @@ def test_fifty_quick_kills_leave_one_generation_for_each_node_and_no_half_made_o
 
 
 def is_held(file: Path) -> bool:
-    """Whether a guard or its broker holds a file's lock."""
+    """Return whether a guard or its broker holds a file's lock."""
     if not file.exists():
         return False
     with file.open() as opened:
@@ -153,21 +153,21 @@ def is_held(file: Path) -> bool:
     return False
 
 
-def test_a_lock_that_was_cleared_and_taken_by_another_ends_the_broker(nodes: tuple[Node, Node]) -> None:
-    """As GlusterFS' clear-locks does: the file is the same, and another open file has its lock, too."""
+def test_guard_stops_broker_if_another_process_acquires_cleared_lock(nodes: tuple[Node, Node]) -> None:
+    """The command clear-locks of GlusterFS has this effect: another open file can lock the same file, too."""
     a, b = nodes
     guard = a.start()
     until(lambda: a.served == [1])
     b.start()
     until(b.waits)
-    (a.store / "fence/lock").write_text("somebody else".ljust(128))
+    (a.store / "fence/lock").write_text("another guard".ljust(128))
     assert guard.wait(60) == ENDED
     assert "the guard lost the lock of the pair's store" in said_by(guard)
     until(lambda: b.served == [2])
 
 
-def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None:
-    """Whatever it leaves, the other node's next generation has what the store held."""
+def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path: Path) -> None:
+    """The next generation of the other node has the content of the store, whatever files the crash leaves behind."""
     content = journal_batch(add_command("one"))
     crashes = 0
     for step in range(0, 100, 3):
@@ -199,10 +199,10 @@ def test_a_guard_may_crash_at_each_step_of_its_take_over(tmp_path: Path) -> None
     assert crashes > 5
 
 
-def test_takeover_on_full_disk_leaves_no_files_and_serves_once_there_is_space(
+def test_takeover_on_full_disk_leaves_no_files_and_succeeds_once_space_is_free(
     nodes: tuple[Node, Node],
 ) -> None:
-    """The largest file that the guard may write is smaller than the index."""
+    """The kernel limits the files of the guard to a size that is smaller than the index."""
     a, b = nodes
     first = a.start()
     until(lambda: a.served == [1])

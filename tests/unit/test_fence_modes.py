@@ -1,4 +1,4 @@
-"""The ways between a store without a fence, one with generations, and one with a fence command."""
+"""Transitions between a store without a fence, a store with generations and a store with a fence command."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def nodes(store: Path) -> Iterator[tuple[Node, Node]]:
         node.end()
 
 
-def command_of(store: Path, script: str) -> str:
-    """The file of a fence command that runs a script."""
+def write_fence_command(store: Path, script: str) -> str:
+    """Write the file of a fence command that runs a script, and return its path."""
     path = store.parent / "fence-command.json"
     environment = {"ACTIVEMQ_FENCE_HOST": "b", "ACTIVEMQ_FENCE_PAIR": "x", "ACTIVEMQ_FENCE_SECRETS": "/x"}
     path.write_text(json.dumps({"argv": ["/bin/sh", "-c", script], "timeout": 10, "environment": environment}))
     return str(path)
 
 
-def files_of(directory: Path) -> set[str]:
+def store_files_in(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir() if is_store_file(path.name)}
 
 
-def in_force(store: Path) -> Path:
+def current_generation(store: Path) -> Path:
     number = max(int(path.name) for path in (store / "fence/claims").iterdir() if path.name.isdigit())
     directory = json.loads((store / "fence/claims" / str(number)).read_text())["directory"]
     path = store / "generations" / directory
@@ -61,9 +61,7 @@ def in_force(store: Path) -> Path:
 # -- from none to guard -------------------------------------------------------------------------------
 
 
-def test_guards_take_a_store_over_once_its_broker_without_a_guard_has_ended(
-    store: Path, nodes: tuple[Node, Node]
-) -> None:
+def test_guard_takes_over_store_after_unguarded_broker_has_stopped(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     (store / "db.data").write_bytes(b"index")
     with (store / "lock").open("w") as broker:
@@ -72,17 +70,15 @@ def test_guards_take_a_store_over_once_its_broker_without_a_guard_has_ended(
         until(nodes[0].waits)
         with pytest.raises(LateError):
             until(lambda: nodes[0].served, 1)
-        assert files_of(store) == {"db-1.log", "db.data"}
+        assert store_files_in(store) == {"db-1.log", "db.data"}
     until(lambda: nodes[0].served == [2])
     assert (store / "lock").is_dir()
-    assert files_of(store) == set()
-    assert files_of(in_force(store)) == {"db-1.log", "db.data"}
-    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+    assert store_files_in(store) == set()
+    assert store_files_in(current_generation(store)) == {"db-1.log", "db.data"}
+    assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
-def test_what_a_store_held_before_its_fence_goes_when_both_nodes_have_guards(
-    store: Path, nodes: tuple[Node, Node]
-) -> None:
+def test_unfenced_copy_of_store_is_removed_once_both_nodes_have_guards(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     nodes[0].start()
     until(lambda: nodes[0].served == [2])
@@ -90,13 +86,13 @@ def test_what_a_store_held_before_its_fence_goes_when_both_nodes_have_guards(
     nodes[1].start()
     until(nodes[1].waits)
     until(lambda: not (store / "generations/1-00000000").exists())
-    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+    assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
 # -- from guard to none, and back ----------------------------------------------------------------------
 
 
-def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, nodes: tuple[Node, Node]) -> None:
+def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [2])
@@ -112,12 +108,12 @@ def test_store_without_fence_keeps_contents_and_guards_may_return(store: Path, n
     ]
     nodes[0].start()
     until(lambda: nodes[0].served == [2, 4])
-    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+    assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
 @some_situations(1)
 @pytest.mark.parametrize("step", ["rename", "link", "rmdir", "unlink"])
-def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
+def test_interrupted_removal_of_fence_can_be_repeated(
     store: Path, nodes: tuple[Node, Node], step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
@@ -126,11 +122,11 @@ def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
     guard.terminate()
     guard.wait(60)
 
-    def killed(*_: object, **__: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, step, killed)
+        patched.setattr(os, step, interrupt)
         with pytest.raises(KeyboardInterrupt):
             unfence_store(str(store))
     unfence_store(str(store))
@@ -138,11 +134,11 @@ def test_taking_a_fence_away_may_be_killed_anywhere_and_done_again(
     assert not (store / "lock").exists()
 
 
-# -- with a command -------------------------------------------------------------------------------------
+# -- with a fence command -------------------------------------------------------------------------------------
 
 
-def test_a_node_that_ended_in_order_is_followed_without_the_command(store: Path, nodes: tuple[Node, Node]) -> None:
-    file = command_of(store, "exit 1")
+def test_node_takes_over_from_stopped_node_without_fence_command(store: Path, nodes: tuple[Node, Node]) -> None:
+    file = write_fence_command(store, "exit 1")
     a, b = nodes
     guard = a.start("--fence-command", file)
     until(lambda: a.rows)
@@ -154,12 +150,10 @@ def test_a_node_that_ended_in_order_is_followed_without_the_command(store: Path,
     assert (store / "lock").is_file()
 
 
-def test_a_frozen_node_is_ended_by_the_command_before_the_other_one_serves(
-    store: Path, nodes: tuple[Node, Node]
-) -> None:
+def test_fence_command_kills_frozen_node_before_other_node_serves(store: Path, nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     pids = store.parent / "pids"
-    file = command_of(store, f"kill -9 $(cat {pids}) && sleep 0.2")
+    file = write_fence_command(store, f"kill -9 $(cat {pids}) && sleep 0.2")
     guard = a.start("--fence-command", file)
     until(lambda: a.rows)
     pids.write_text(f"{guard.pid} {a.rows[0][0]}")
@@ -176,7 +170,7 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     store: Path, nodes: tuple[Node, Node]
 ) -> None:
     a, b = nodes
-    file = command_of(store, "exit 1")
+    file = write_fence_command(store, "exit 1")
     guard = a.start("--fence-command", file)
     until(lambda: a.rows)
     second = b.start("--fence-command", file)
@@ -197,21 +191,21 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     assert second.returncode is not None
 
 
-def test_a_store_of_generations_is_refused_to_a_guard_with_a_command(store: Path, nodes: tuple[Node, Node]) -> None:
+def test_guard_with_fence_command_refuses_store_with_generations(store: Path, nodes: tuple[Node, Node]) -> None:
     guard = nodes[0].start()
     until(lambda: nodes[0].served == [1])
     guard.terminate()
     guard.wait(60)
-    second = nodes[0].start("--fence-command", command_of(store, "exit 0"))
+    second = nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
     assert second.wait(60) == 1
     assert "was used with activemq_fence: guard, but activemq_fence is now command" in said_by(second)
     unfence_store(str(store))
-    nodes[0].start("--fence-command", command_of(store, "exit 0"))
+    nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
     until(lambda: len(nodes[0].rows) == 2)
 
 
-def test_guards_with_generations_follow_guards_with_a_command(store: Path, nodes: tuple[Node, Node]) -> None:
-    guard = nodes[0].start("--fence-command", command_of(store, "exit 1"))
+def test_guard_with_generations_takes_over_from_guard_with_fence_command(store: Path, nodes: tuple[Node, Node]) -> None:
+    guard = nodes[0].start("--fence-command", write_fence_command(store, "exit 1"))
     until(lambda: nodes[0].rows)
     (store / "db-1.log").write_bytes(JOURNAL)
     nodes[1].start()
@@ -224,7 +218,7 @@ def test_guards_with_generations_follow_guards_with_a_command(store: Path, nodes
     os.kill(int(nodes[0].rows[0][0]), signal.SIGCONT)
     guard.send_signal(signal.SIGCONT)
     assert guard.wait(60) == ENDED
-    assert (in_force(store) / "db-1.log").read_bytes() == JOURNAL
+    assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
 # -- a store without a usable index ----------------------------------------------------------------------
@@ -242,13 +236,13 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
         next(line for line in guard.stdout if "reporting:daily of topic://prices (at most 1 message)" in line)
         assert not nodes[0].served
         assert read_newest_risk_records_of_store(str(store)) == []
-        done = subprocess.run(
+        completed = subprocess.run(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
-        assert "(generation 1) without an index" in done.stdout
+        assert "(generation 1) without an index" in completed.stdout
     until(lambda: nodes[0].served == [2])
     (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [
         {"topic": "prices", "subscription": "reporting:daily", "messages": 1}
     ]
-    assert files_of(in_force(store)) == {"db-2.log"}
+    assert store_files_in(current_generation(store)) == {"db-2.log"}

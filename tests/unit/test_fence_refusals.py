@@ -1,4 +1,4 @@
-"""A store that a guard cannot fence is refused before anything is installed."""
+"""Errors of the rules for stores that a guard cannot fence, before anything is installed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import fleet
 
 
-def refusals(fence: str, xml: str) -> list[str]:
+def guard_errors(fence: str, xml: str) -> list[str]:
     fragments = [{"parent": "broker/persistenceAdapter", "xml": xml}] if xml else []
-    made = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
-    documents = {broker.host: XmlDocument(render_broker(broker)[ACTIVEMQ_XML]) for broker in made.brokers}
-    checked_fleet = fleet_with_check_findings(made, documents, None)
+    planned_fleet = fleet("orders-mq01", ha="shared-file", fence=fence, xml_fragments=fragments)
+    documents = {broker.host: XmlDocument(render_broker(broker)[ACTIVEMQ_XML]) for broker in planned_fleet.brokers}
+    checked_fleet = fleet_with_check_findings(planned_fleet, documents, None)
     return [f"{finding.host}: {finding.message}" for finding in checked_fleet.findings if finding.rule == "T032"]
 
 
@@ -27,12 +27,12 @@ def refusals(fence: str, xml: str) -> list[str]:
         ('<mKahaDB directory="/many"/>', "replaces the element kahaDB of activemq.xml with mKahaDB"),
     ],
 )
-def test_what_a_guard_cannot_fence_is_an_error_of_each_node(xml: str, reason: str) -> None:
-    said = refusals("guard", xml)
+def test_store_that_guard_cannot_fence_is_error_of_each_node(xml: str, reason: str) -> None:
+    errors = guard_errors("guard", xml)
     text = f"activemq_xml_fragments {reason}, but activemq_fence: guard protects only the kahaDB directory of the pair"
-    assert said == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
+    assert errors == [f"orders-mq01-{node}.example.com: {text}" for node in "ab"]
 
 
 @pytest.mark.parametrize(("fence", "xml"), [("none", '<mKahaDB directory="/many"/>'), ("guard", "")])
-def test_other_stores_are_not(fence: str, xml: str) -> None:
-    assert refusals(fence, xml) == []
+def test_store_without_guard_or_with_default_kahadb_is_no_error(fence: str, xml: str) -> None:
+    assert guard_errors(fence, xml) == []

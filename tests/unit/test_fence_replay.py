@@ -1,4 +1,4 @@
-"""Messages as a store holds them are read in both forms, and named by an agent's event id."""
+"""Messages in the two OpenWire formats of a store, and the event id that an agent wrote into them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from activemq_fleet.node.fence.shared_store import SharedStore
 from activemq_fleet.node.kahadb.openwire_message import event_id_of_message, parse_openwire_message
 
 
-def text(content: str) -> bytes:
+def openwire_string(content: str) -> bytes:
     return b"\1" + struct.pack(">H", len(content)) + content.encode()
 
 
-def stored(version: int, body: bytes) -> bytes:
-    """A message of a producer's transaction, as a store of an OpenWire version holds it."""
-    producer = b"\1\x7b" + text("ID:p") + struct.pack(">qq", 1, 1)
-    queue = b"\1\x64" + text("orders")
-    transaction = b"\1\x6f" + struct.pack(">q", 7) + b"\1\x78" + text("ID:p")
+def stored_message(version: int, body: bytes) -> bytes:
+    """Return a message of a producer's transaction in the format of a store of an OpenWire version."""
+    producer = b"\1\x7b" + openwire_string("ID:p") + struct.pack(">qq", 1, 1)
+    queue = b"\1\x64" + openwire_string("orders")
+    transaction = b"\1\x6f" + struct.pack(">q", 7) + b"\1\x78" + openwire_string("ID:p")
     message_id = b"\1\x6e" + (b"\0" if version >= 10 else b"") + producer + struct.pack(">qq", 5, 0)
     content = b"\1" + struct.pack(">i", len(body)) + body
     before = producer + queue + transaction + b"\0" + message_id + b"\0" + b"\0" + bytes(4) + b"\0" + b"\1" + bytes(9)
-    after = content + b"\0" * 3 + bytes(5) + b"\0" + bytes(8) + text("user") + bytes(2) + b"\0" + bytes(16)
+    after = content + b"\0" * 3 + bytes(5) + b"\0" + bytes(8) + openwire_string("user") + bytes(2) + b"\0" + bytes(16)
     tail = b"\0" if version >= 10 else b""
     inner = struct.pack(">BiB", 24, 3, 0) + before + b"\0" + bytes(8) + b"\0" + after + tail
     return struct.pack(">i", len(inner)) + inner
 
 
 @pytest.mark.parametrize("version", [6, 11])
-def test_a_message_shows_its_version_its_parts_and_its_event_id(version: int) -> None:
-    frame = stored(version, b'{"eventId": "agent:1", "x": 2}')
+def test_parsed_message_has_version_positions_of_fields_and_event_id(version: int) -> None:
+    frame = stored_message(version, b'{"eventId": "agent:1", "x": 2}')
     message = parse_openwire_message(frame)
     assert message.version == version
     assert frame[message.destination : message.transaction].endswith(b"orders")
@@ -42,16 +42,16 @@ def test_a_message_shows_its_version_its_parts_and_its_event_id(version: int) ->
 
 
 @pytest.mark.parametrize("body", [b"plain", b'["eventId"]', b'{"eventId": 3}', b'{"eventId'])
-def test_a_body_without_an_event_id_has_none(body: bytes) -> None:
-    assert event_id_of_message(stored(11, body)) == ""
+def test_event_id_of_body_without_event_id_is_empty(body: bytes) -> None:
+    assert event_id_of_message(stored_message(11, body)) == ""
 
 
-def test_a_frame_of_another_form_is_refused() -> None:
+def test_frame_of_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match="neither the format of OpenWire 6 nor that of OpenWire 11"):
-        parse_openwire_message(stored(11, b"x")[:-2])
+        parse_openwire_message(stored_message(11, b"x")[:-2])
 
 
-def test_a_store_with_nothing_behind_says_so_and_another_directory_is_refused(tmp_path: Path) -> None:
+def test_behind_reports_no_uncopied_messages_and_refuses_unfenced_directory(tmp_path: Path) -> None:
     refused = CliRunner().invoke(store_command, ["behind", str(tmp_path)])
     assert "is not the store of a pair with activemq_fence: guard" in str(refused.exception)
     SharedStore(str(tmp_path)).make_directories()

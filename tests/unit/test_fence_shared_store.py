@@ -1,4 +1,4 @@
-"""The files by which guards agree: one lock, and one claim for each number, whoever tries."""
+"""Files with which the guards of a pair coordinate: one lock, and one claim per number."""
 
 from __future__ import annotations
 
@@ -31,92 +31,90 @@ def claim_of(number: int, node: str = NODES[0]) -> StoreClaim:
     return StoreClaim(number, node, f"{number}-{node}")
 
 
-def claimed(store: SharedStore, claim: StoreClaim, told: dict[str, Any]) -> bool:
-    """Make an empty generation, and try to claim its number."""
+def try_to_claim(store: SharedStore, claim: StoreClaim, details: dict[str, Any]) -> bool:
+    """Create an empty generation, try to claim its number, and return whether the claim succeeded."""
     os.mkdir(store.unclaimed_copy_path(claim.node))
-    return store.create_claim(claim, told)
+    return store.create_claim(claim, details)
 
 
-def test_a_number_is_claimed_once_and_the_claim_says_who(store: SharedStore) -> None:
+def test_number_is_claimed_once_and_claim_records_host(store: SharedStore) -> None:
     assert store.highest_claim() is None
-    assert claimed(store, claim_of(1), {"host": "x"})
-    assert not claimed(store, claim_of(1, NODES[1]), {"host": "y"})
+    assert try_to_claim(store, claim_of(1), {"host": "x"})
+    assert not try_to_claim(store, claim_of(1, NODES[1]), {"host": "y"})
     assert store.highest_claim() == claim_of(1)
     assert store.read_claim_and_details(1)[1]["host"] == "x"
 
 
-def _race(directory: str, node: str, wins: multiprocessing.Queue[str]) -> None:
+def _claim_numbers(directory: str, node: str, wins: multiprocessing.Queue[str]) -> None:
     store = SharedStore(directory)
     for number in range(1, 51):
-        if claimed(store, claim_of(number, node), {}):
+        if try_to_claim(store, claim_of(number, node), {}):
             wins.put(f"{number}")
 
 
-def test_two_processes_never_both_get_a_number(store: SharedStore) -> None:
+def test_two_processes_never_claim_same_number(store: SharedStore) -> None:
     context = multiprocessing.get_context("spawn")
     wins: multiprocessing.Queue[str] = context.Queue()
-    racers = [context.Process(target=_race, args=(store.directory, node, wins)) for node in NODES]
-    for racer in racers:
-        racer.start()
+    processes = [context.Process(target=_claim_numbers, args=(store.directory, node, wins)) for node in NODES]
+    for process in processes:
+        process.start()
     numbers = sorted(int(wins.get(timeout=60)) for _ in range(50))
-    for racer in racers:
-        racer.join(60)
+    for process in processes:
+        process.join(60)
     assert numbers == list(range(1, 51))
     assert wins.empty()
 
 
-def replaced(lock: Path) -> None:
+def replace_lock(lock: Path) -> None:
     lock.unlink()
     lock.touch()
 
 
-def taken_by_another(lock: Path) -> None:
-    """As where the file system has cleared the lock: the file is the same, and somebody else wrote his token."""
+def write_token_of_another_guard(lock: Path) -> None:
+    """Write the token of another guard into the lock file, as after the file system has cleared the lock."""
     lock.write_text(TOKENS[1].ljust(128))
 
 
-@pytest.mark.parametrize("lose", [Path.unlink, replaced, taken_by_another])
-def test_a_lock_that_was_given_away_is_not_held(
-    store: SharedStore, tmp_path: Path, lose: Callable[[Path], None]
+@pytest.mark.parametrize("lose_lock", [Path.unlink, replace_lock, write_token_of_another_guard])
+def test_guard_does_not_hold_lock_that_was_removed_replaced_or_rewritten(
+    store: SharedStore, tmp_path: Path, lose_lock: Callable[[Path], None]
 ) -> None:
     assert store.try_to_acquire_pair_lock(TOKENS[0])
     assert store.gather_lock_and_claim_evidence().holds_lock
-    lose(tmp_path / "fence/lock")
+    lose_lock(tmp_path / "fence/lock")
     assert not store.gather_lock_and_claim_evidence().holds_lock
-    # It is free, as far as the file system knows: whose turn it is, the claims decide.
+    # The file system grants the lock again. The claims decide which node serves.
     assert store.try_to_acquire_pair_lock(TOKENS[0])
     assert store.gather_lock_and_claim_evidence().holds_lock
 
 
-def test_the_lock_has_one_holder_who_keeps_it_though_others_look_at_its_file(
-    store: SharedStore, tmp_path: Path
-) -> None:
-    other = SharedStore(str(tmp_path))
+def test_lock_has_one_holder_and_reading_its_file_does_not_release_it(store: SharedStore, tmp_path: Path) -> None:
+    other_guard = SharedStore(str(tmp_path))
     assert store.try_to_acquire_pair_lock(TOKENS[0])
-    assert not other.try_to_acquire_pair_lock(TOKENS[1])
+    assert not other_guard.try_to_acquire_pair_lock(TOKENS[1])
     (tmp_path / "fence/lock").read_text()
-    assert not other.try_to_acquire_pair_lock(TOKENS[1])
+    assert not other_guard.try_to_acquire_pair_lock(TOKENS[1])
     assert store.this_guard_holds_pair_lock()
     store.release_pair_lock()
-    assert other.try_to_acquire_pair_lock(TOKENS[1])
+    assert other_guard.try_to_acquire_pair_lock(TOKENS[1])
     assert not store.this_guard_holds_pair_lock()
 
 
-def test_a_broker_without_a_guard_cannot_lock_the_store(store: SharedStore, tmp_path: Path) -> None:
+def test_unguarded_broker_cannot_lock_store(store: SharedStore, tmp_path: Path) -> None:
     assert store.block_unguarded_brokers()
     with pytest.raises(IsADirectoryError):
         (tmp_path / "lock").open("r+")
 
 
-def test_a_claim_that_cannot_be_read_ends_in_one_line(store: SharedStore, tmp_path: Path) -> None:
+def test_damaged_claim_raises_error_with_its_path_and_number(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "fence/claims/1").write_text('{"number": 1, "node": "x", "directory": "../../etc"}')
     with pytest.raises(FenceError, match=r"fence/claims/1 is damaged .* It records takeover 1 of the store"):
         store.highest_claim()
 
 
-def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_path: Path) -> None:
+def test_only_replaced_and_unclaimable_generations_are_removed(store: SharedStore, tmp_path: Path) -> None:
     for number in (1, 2, 3):
-        assert claimed(store, claim_of(number), {"ends": {}, "open_file": ""})
+        assert try_to_claim(store, claim_of(number), {"ends": {}, "open_file": ""})
     (tmp_path / "generations" / f"2-{TOKENS[1]}").mkdir()
     (tmp_path / "generations" / f"4-{TOKENS[1]}").mkdir()
     store.record_broker_dead(1)
@@ -124,26 +122,26 @@ def test_only_what_nobody_needs_or_can_claim_is_removed(store: SharedStore, tmp_
         f"generation 1, an old copy of the store {store.directory}, was removed, because a newer copy of the "
         "store has all its messages"
     ]
-    left = {path.name for path in (tmp_path / "generations").iterdir()}
-    assert left == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
+    directories = {path.name for path in (tmp_path / "generations").iterdir()}
+    assert directories == {f"2-{NODES[0]}", f"3-{NODES[0]}", f"4-{TOKENS[1]}"}
 
 
-def test_records_of_long_replaced_claims_go_with_their_generations(store: SharedStore, tmp_path: Path) -> None:
+def test_records_of_replaced_claims_are_removed_with_their_generations(store: SharedStore, tmp_path: Path) -> None:
     for number in range(1, 121):
-        assert claimed(store, claim_of(number), {"is_whole": True, "ends": {}, "open_file": ""})
+        assert try_to_claim(store, claim_of(number), {"is_whole": True, "ends": {}, "open_file": ""})
         if number != 5:
             store.record_broker_dead(number)
     for _ in range(2):
         list(remove_and_describe_old_store_copies(store))
     assert store.claim_numbers() == [5, 6, *range(20, 121)]
     assert sorted(int(path.name) for path in (tmp_path / "fence/ended").iterdir()) == [6, *range(20, 121)]
-    # A guard that was frozen all the while makes a claim whose number was forgotten: nobody was let in by it.
-    assert claimed(store, claim_of(7), {})
+    # A guard that was frozen meanwhile claims a number whose record was removed. The claim admits no broker.
+    assert try_to_claim(store, claim_of(7), {})
     assert not [*remove_and_describe_old_store_copies(store)]
     assert {path.name for path in (tmp_path / "generations").iterdir()} == {f"5-{NODES[0]}", f"120-{NODES[0]}"}
 
 
-def test_a_lock_that_a_broker_without_a_guard_has_is_left_alone(store: SharedStore, tmp_path: Path) -> None:
+def test_lock_of_running_unguarded_broker_is_not_replaced(store: SharedStore, tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     with (tmp_path / "lock").open("r+") as broker:
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,45 +151,47 @@ def test_a_lock_that_a_broker_without_a_guard_has_is_left_alone(store: SharedSto
     assert store.block_unguarded_brokers()
 
 
-def test_a_claim_whose_answer_was_lost_counts_as_made(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As NFS does that sends a request again: the first one made the link, the second one finds it there."""
+def test_claim_succeeds_if_response_to_its_link_is_lost(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS repeats a request: the first request creates the link, and the second request fails because it exists."""
     link = os.link
 
-    def answer_is_lost(source: str, target: str) -> None:
+    def create_link_and_lose_response(source: str, target: str) -> None:
         link(source, target)
         raise FileExistsError(target)
 
-    monkeypatch.setattr(os, "link", answer_is_lost)
-    assert claimed(store, claim_of(1), {})
+    monkeypatch.setattr(os, "link", create_link_and_lose_response)
+    assert try_to_claim(store, claim_of(1), {})
 
 
-def test_what_was_built_stays_where_nobody_knows_whether_it_was_claimed(
+def test_generation_is_kept_if_outcome_of_its_claim_is_unknown(
     store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("activemq_fleet.node.files.disk.sync_directory", _fails)
-    with pytest.raises(OSError, match="the disk is full of holes"):
-        claimed(store, claim_of(1), {})
+    monkeypatch.setattr("activemq_fleet.node.files.disk.sync_directory", _fail_to_sync)
+    with pytest.raises(OSError, match="the directory cannot be synced"):
+        try_to_claim(store, claim_of(1), {})
     monkeypatch.undo()
     store.highest_claim()
     assert [path.name for path in (tmp_path / "generations").iterdir()]
 
 
-def _fails(_path: str) -> None:
-    raise OSError("the disk is full of holes")
+def _fail_to_sync(_path: str) -> None:
+    raise OSError("the directory cannot be synced")
 
 
-def test_a_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(_source: str, _target: str) -> None:
+def test_store_without_hard_links_is_refused(store: SharedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse_link(_source: str, _target: str) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refuses)
+    monkeypatch.setattr(os, "link", refuse_link)
     with pytest.raises(FenceError, match=r"a hard link cannot be created in .*: put the store on a file system that"):
-        claimed(store, claim_of(1), {})
+        try_to_claim(store, claim_of(1), {})
 
 
-def test_messages_are_read_from_generation_in_force_whatever_link_of_guard(store: SharedStore, tmp_path: Path) -> None:
-    """It leads to a gate while the broker waits, and after it has ended."""
-    assert claimed(store, claim_of(1), {})
+def test_current_store_directory_is_newest_generation_while_guard_links_to_gate(
+    store: SharedStore, tmp_path: Path
+) -> None:
+    """The link points to a gate while the broker waits, and after the broker has stopped."""
+    assert try_to_claim(store, claim_of(1), {})
     local = tmp_path / "local"
     (local / "gate").mkdir(parents=True)
     (local / "store").symlink_to(local / "gate")

@@ -1,4 +1,4 @@
-"""Who can write to the store in force: by what a process has open, and by the guards' newest claim."""
+"""Brokers that can write to the current store, from the open files of processes and the newest claim of the guards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLD, NEW = "1-0123456789abcdef", "2-fedcba9876543210"
 
 @pytest.fixture
 def store(tmp_path: Path) -> SharedStore:
-    """A fenced store with two claimed generations."""
+    """Return a fenced store with two claimed generations."""
     store = SharedStore(str(tmp_path / "orders"))
     os.mkdir(store.directory)
     store.make_directories()
@@ -37,16 +37,14 @@ def store(tmp_path: Path) -> SharedStore:
     ("accesses", "writers"),
     [
         ({"a": WritableAndNewestGenerationNumbers(1, 2), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
-        (
-            {"a": WritableAndNewestGenerationNumbers(1, 1), "b": WritableAndNewestGenerationNumbers(2, 2)},
-            ["b"],
-        ),  # a sees the newest claim late
+        # Host a reads the newest claim late.
+        ({"a": WritableAndNewestGenerationNumbers(1, 1), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
         ({"a": WritableAndNewestGenerationNumbers(0, 0), "b": WritableAndNewestGenerationNumbers(0, 0)}, ["a", "b"]),
         ({"a": WritableAndNewestGenerationNumbers(None, 2), "b": WritableAndNewestGenerationNumbers(2, 2)}, ["b"]),
         ({"a": WritableAndNewestGenerationNumbers(1, None), "b": WritableAndNewestGenerationNumbers(None, None)}, []),
     ],
 )
-def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force(
+def test_only_broker_with_newest_generation_open_can_write_to_current_store(
     accesses: dict[str, WritableAndNewestGenerationNumbers], writers: list[str]
 ) -> None:
     assert brokers_writing_newest_generation(accesses) == writers
@@ -55,7 +53,7 @@ def test_only_who_has_the_newest_generation_open_can_write_to_the_store_in_force
     )
 
 
-def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: SharedStore) -> None:
+def test_writable_generation_is_that_of_open_files_of_process(store: SharedStore) -> None:
     assert newest_claimed_generation_number(store.directory) == 2
     with open(f"{store.generation_directory_path(OLD)}/db.data", "w"):
         paths = [path for _, path in open_files_with_descriptors(os.getpid())]
@@ -63,24 +61,24 @@ def test_a_process_writes_into_the_generation_whose_files_it_has_open(store: Sha
     assert writable_generation_number([f"{store.directory}/fence/lock"], store.directory) is None
 
 
-def test_the_store_itself_counts_as_number_0(store: SharedStore, tmp_path: Path) -> None:
+def test_files_of_store_itself_are_generation_0(store: SharedStore, tmp_path: Path) -> None:
     assert writable_generation_number([f"{store.directory}/db-1.log"], store.directory) == 0
     assert newest_claimed_generation_number(str(tmp_path / "unfenced")) == 0
     store.create_claim(claim_without_store_copy(3, "node"), {})
     assert newest_claimed_generation_number(store.directory) == 0
 
 
-def test_files_that_were_moved_aside_are_those_of_their_claim(store: SharedStore) -> None:
+def test_moved_files_belong_to_generation_of_their_claim(store: SharedStore) -> None:
     with open(f"{store.directory}/db-1.log", "w"):
-        aside = f"{store.generations}/1-00000000"
-        os.mkdir(aside)
-        os.rename(f"{store.directory}/db-1.log", f"{aside}/db-1.log")
+        moved = f"{store.generations}/1-00000000"
+        os.mkdir(moved)
+        os.rename(f"{store.directory}/db-1.log", f"{moved}/db-1.log")
         assert (
             writable_generation_number([path for _, path in open_files_with_descriptors(os.getpid())], store.directory)
             == 1
         )
 
 
-def test_a_claim_that_cannot_be_read_leaves_it_open_what_is_in_force(store: SharedStore) -> None:
+def test_newest_generation_is_unknown_if_claim_cannot_be_read(store: SharedStore) -> None:
     Path(store.directory, "fence/claims/3").write_text("{")
     assert newest_claimed_generation_number(store.directory) is None

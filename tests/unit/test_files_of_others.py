@@ -1,4 +1,4 @@
-"""Links, FIFOs and other files that an account has put where root reads: nothing of them is read, and nobody waits."""
+"""Links, FIFOs and other files that an account plants where root reads: root reads none of them and never blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ XML = "<beans><broker/></beans>"
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """A broker's directory as ``configure`` makes it: root's, but for the data."""
+    """Yield a broker's directory as ``configure`` creates it: root owns everything except the data."""
     with common_directory() as place:
         base = place / "orders"
         (base / "versions/v/conf").mkdir(parents=True)
@@ -77,7 +77,7 @@ PLANTS: list[Callable[[Path], None]] = [plant_fifo, plant_link, plant_device, pl
 
 @pytest.mark.parametrize("plant", PLANTS)
 @pytest.mark.parametrize("name", ["activemq.log", "activemq.log.1"])
-def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
+def test_planted_log_neither_blocks_root_nor_reveals_its_file(
     base: Path, plant: Callable[[Path], None], name: str
 ) -> None:
     do_as(BROKER, lambda: plant(base / "data" / name))
@@ -87,36 +87,36 @@ def test_a_planted_log_holds_nobody_up_and_shows_nothing_of_roots(
     assert within(PATIENCE, lambda: state.gather_broker_state(str(base), None))["state"] == "stopped"
 
 
-def test_a_hard_link_to_a_file_of_root_is_not_read_as_a_log(base: Path) -> None:
-    """As where the kernel lets an account make one (fs.protected_hardlinks is 0)."""
+def test_hard_link_to_file_of_root_is_not_read_as_log(base: Path) -> None:
+    """The kernel permits such links if fs.protected_hardlinks is 0."""
     os.unlink(base / "data/activemq.log")
     os.link(base.parent / "secret", base / "data/activemq.log")
     assert broker_log.last_logged_error(str(base / "data")) == ""
 
 
-def test_a_log_of_another_account_is_not_read(base: Path) -> None:
+def test_log_of_another_account_is_not_read(base: Path) -> None:
     os.chown(base / "data/activemq.log", STRANGER, STRANGER)
     assert broker_log.last_logged_error(str(base / "data")) == ""
     os.chown(base / "data/activemq.log", BROKER, BROKER)
     assert "disk full" in broker_log.last_logged_error(str(base / "data"))
 
 
-def test_the_data_directory_as_a_link_of_the_account_is_not_followed(base: Path) -> None:
-    """Of a broker that was not installed by us, whose whole directory belongs to its account."""
+def test_data_directory_that_account_replaced_with_link_is_not_followed(base: Path) -> None:
+    """The collection did not install this broker, and its account owns the whole directory."""
     os.chown(base, BROKER, BROKER)
     elsewhere = base.parent / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "activemq.log").write_text(SECRET)
 
-    def exchange() -> None:
+    def replace_with_link() -> None:
         (base / "data").rename(base / "old")
         (base / "data").symlink_to(elsewhere)
 
-    do_as(BROKER, exchange)
+    do_as(BROKER, replace_with_link)
     assert broker_log.last_logged_error(str(base / "data")) == ""
 
 
-def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
+def collect_evidence(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
     archive = base.parent / f"out-{len(os.listdir(base.parent))}.tar.gz"
     parameters = {
         "archive": str(archive),
@@ -126,13 +126,13 @@ def collected(base: Path) -> tuple[dict[str, bytes], dict[str, Any]]:
         "days": 1,
         "dumps": "never",
     }
-    result = within(PATIENCE, lambda: write_evidence_archive(parameters))
+    report = within(PATIENCE, lambda: write_evidence_archive(parameters))
     with tarfile.open(archive) as tar:
-        files = {one.name: tar.extractfile(one).read() for one in tar if one.isfile()}  # type: ignore[union-attr]
-    return files, result
+        files = {file.name: tar.extractfile(file).read() for file in tar if file.isfile()}  # type: ignore[union-attr]
+    return files, report
 
 
-def test_what_was_planted_is_named_and_not_collected(base: Path) -> None:
+def test_planted_files_are_listed_and_not_collected(base: Path) -> None:
     plants = dict(zip(("activemq.log.1", "activemq.log.2", "hs_err_pid1.log", "audit.log"), PLANTS, strict=False))
     for name, plant in plants.items():
         do_as(BROKER, lambda name=name, plant=plant: plant(base / "data" / name))  # type: ignore[misc]
@@ -141,28 +141,28 @@ def test_what_was_planted_is_named_and_not_collected(base: Path) -> None:
     do_as(STRANGER, lambda: (base.parent / "agent-state/agent").symlink_to(base.parent / "root-journals"))
     do_as(BROKER, lambda: (base / "data/kahadb").symlink_to("/root"))
 
-    files, result = collected(base)
+    files, report = collect_evidence(base)
 
     assert b"disk full" in files["activemq.log"]
     assert not any(b"root alone" in content for content in files.values())
-    named = {entry["path"] for entry in result["left_out"]}
-    assert {*plants} - {"hs_err_pid1.log", "audit.log"} <= named
-    assert {"more/hs_err_pid1.log", "more/audit.log", "agent/"} <= named
+    left_out = {entry["path"] for entry in report["left_out"]}
+    assert {*plants} - {"hs_err_pid1.log", "audit.log"} <= left_out
+    assert {"more/hs_err_pid1.log", "more/audit.log", "agent/"} <= left_out
     assert "listing/store.txt" not in files or files["listing/store.txt"].count(b"\n") == 2
 
 
-def test_a_log_that_is_exchanged_for_a_link_all_the_time_is_never_followed(base: Path, tmp_path: Path) -> None:
+def test_log_that_account_repeatedly_replaces_with_link_is_never_followed(base: Path, tmp_path: Path) -> None:
     data = base / "data"
     do_as(BROKER, lambda: (data / "a").write_text("own\n"))
     do_as(BROKER, lambda: (data / "b").symlink_to(base.parent / "secret"))
 
-    def exchange() -> None:
-        for one in ("a", "b"):
-            os.link(data / one, data / "new", follow_symlinks=False)
+    def replace_log() -> None:
+        for name in ("a", "b"):
+            os.link(data / name, data / "new", follow_symlinks=False)
             os.rename(data / "new", data / "activemq.log.3")
 
     bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
-    with doing_as(BROKER, exchange):
+    with doing_as(BROKER, replace_log):
         for _ in range(300):
             for opened in open_matching_files(str(data), lambda name: name == "activemq.log.3", "", bundle):
                 with opened.file as file:
@@ -170,8 +170,8 @@ def test_a_log_that_is_exchanged_for_a_link_all_the_time_is_never_followed(base:
     bundle.close()
 
 
-def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: Path) -> None:
-    """Of a distribution that its account has unpacked: root copies its files to where that account can read."""
+def test_planted_link_in_vendor_files_is_not_copied_into_version(base: Path) -> None:
+    """The account unpacked the distribution. Root copies its files to a directory that the account can read."""
     home = owned_directory(base.parent / "home", mode=0o755)
     do_as(BROKER, (home / "conf").mkdir)
     do_as(BROKER, lambda: (home / "conf/jetty.xml").write_text("<own/>"))
@@ -188,7 +188,7 @@ def test_a_planted_link_in_the_vendors_files_is_not_copied_into_a_version(base: 
         vendor_files.shipped_configuration_files(str(home))
 
 
-def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(tmp_path: Path) -> None:
+def test_output_of_process_is_not_reopened_if_it_is_fifo_or_device(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out")
     for path in (tmp_path / "out", Path("/dev/zero")):
         with (
@@ -198,10 +198,10 @@ def test_a_process_that_prints_into_a_fifo_or_a_device_holds_no_thread_dump_up(t
             reopen_file_of_process(f"/proc/self/fd/{file.fileno()}")
 
 
-def test_a_pending_restart_that_is_a_fifo_is_owed_and_not_waited_for(base: Path) -> None:
+def test_pending_restart_file_that_is_fifo_does_not_block(base: Path) -> None:
     os.mkfifo(base / ".fleet-pending.json")
-    found = within(PATIENCE, lambda: state.gather_broker_state(str(base), None))
-    assert found["restart_reasons"] == []
+    broker_state = within(PATIENCE, lambda: state.gather_broker_state(str(base), None))
+    assert broker_state["restart_reasons"] == []
 
 
 def test_root_reads_log_of_account_in_directory_that_operator_linked(base: Path) -> None:

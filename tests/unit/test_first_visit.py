@@ -1,4 +1,4 @@
-"""Defects that a first visitor met: messages that lead nowhere."""
+"""Messages without a usable next step, which first-time users reported."""
 
 from __future__ import annotations
 
@@ -30,49 +30,51 @@ ROLE_FILES = [
 
 
 def printed_texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each text in a module that is no docstring: an expression of its own."""
+    """Yield line and content of each string in a module, except docstrings and other strings that are statements."""
     tree = ast.parse(path.read_text())
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements:
             yield node.lineno, node.value
 
 
-def test_no_message_names_a_page_that_is_not_installed() -> None:
+def test_no_message_names_page_that_is_not_installed() -> None:
     assert len(SOURCES) > 300
-    named = [
+    references = [
         f"{path.relative_to(ROOT)}:{line}: {match[0]}"
         for path in SOURCES
         for line, text in printed_texts(path)
         if (match := PAGE.search(text))
     ]
-    assert named == []
+    assert references == []
 
 
-def test_no_task_names_a_page_that_is_not_installed() -> None:
+def test_no_task_names_page_that_is_not_installed() -> None:
     assert ROLE_FILES
-    named = [
+    references = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in ROLE_FILES
         for line in path.read_text().splitlines()
         if PAGE.search(line.partition("#")[0])
     ]
-    assert named == []
+    assert references == []
 
 
-def test_inventory_without_brokers_names_the_command_that_proposes_a_pattern() -> None:
+def test_error_about_missing_brokers_names_command_that_proposes_pattern() -> None:
     with pytest.raises(InputError, match=r"`activemq-fleet names -i INVENTORY`, or `activemq-fleet names HOST\.\.\.`"):
         build_fleet({"db1": {}}, {})
 
 
 @pytest.mark.parametrize(("word", "command"), [("chekc", "check"), ("rules", "rule"), ("grpah", "graph")])
-def test_misspelled_command_gets_a_suggestion(word: str, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_about_misspelled_command_suggests_command(
+    word: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([word]) == 2
     assert f"No such command '{word}'; did you mean {command}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-def test_misspelled_attribute_gets_a_suggestion(release: str) -> None:
+def test_finding_about_misspelled_attribute_suggests_attribute(release: str) -> None:
     link = '<networkConnectors><networkConnector name="a" uri="static:(tcp://a:1)" networkTll="2"/></networkConnectors>'
     (finding,) = lint_file(document(link), Release.of(release), select=["V002"])
     assert "has no attribute networkTll" in finding.message
@@ -80,14 +82,14 @@ def test_misspelled_attribute_gets_a_suggestion(release: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<beans>", b"<a>&b;</a>", b"<a><b></a>"])
-def test_fix_of_a_file_that_is_not_xml_is_about_xml(content: bytes) -> None:
+def test_fix_of_file_that_is_not_xml_names_neither_release_nor_spelling(content: bytes) -> None:
     (finding,) = lint_file(content, Release.of("5.18.3"), select=["V002"])
     assert "run a release that has it" not in finding.fix
     assert "spelling" not in finding.fix
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.15.16", "5.16.7", "5.18.3", "6.0.1", "6.2.7", "6.3.1"])
-def test_release_that_a_finding_recommends_is_known_and_has_no_such_finding(release: str) -> None:
+def test_recommended_release_is_known_and_has_no_such_finding(release: str) -> None:
     content = document('<transportConnectors><transportConnector uri="tcp://0.0.0.0:61616"/></transportConnectors>')
     findings = lint_file(content, Release.of(release), schema_of=None, select=["S001", "S002"])
     assert findings

@@ -1,4 +1,4 @@
-"""JSON and compressed data of strangers: any bytes give a value or one ValueError."""
+"""JSON and compressed data from untrusted sources: any bytes give a value or a ValueError."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LONG = b'{"number": 1' + b"0" * 400 + b"}"
     "text",
     [b"", b"{", NESTED, b'{"a":' * 100_000, LONG, b"[NaN]", b"[-Infinity]", b"[1e999]", b'"\xff"', b"[1" + b"0" * 5000],
 )
-def test_a_text_that_is_no_json_raises_value_error_alone(text: bytes) -> None:
+def test_invalid_json_raises_value_error(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_json(text)
 
 
-def test_json_that_we_write_is_read_as_it_is() -> None:
-    written: dict[str, object] = {
+def test_written_json_is_parsed_unchanged() -> None:
+    values: dict[str, object] = {
         "text": "ä\ud800",
         "numbers": [0, -1, 2**63, 1.5e300],
         "none": None,
@@ -32,13 +32,13 @@ def test_json_that_we_write_is_read_as_it_is() -> None:
         "yes": True,
     }
 
-    assert parse_json(json.dumps(written)) == written
+    assert parse_json(json.dumps(values)) == values
 
 
-def test_compressed_text_is_read_up_to_a_limit() -> None:
-    packed = base64.b64encode(zlib.compress(bytes(1000))).decode()
+def test_compressed_text_is_decompressed_up_to_limit() -> None:
+    compressed_text = base64.b64encode(zlib.compress(bytes(1000))).decode()
 
-    assert decompress_base64_text(packed, 1000) == bytes(1000)
+    assert decompress_base64_text(compressed_text, 1000) == bytes(1000)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_compressed_text_is_read_up_to_a_limit() -> None:
         (b"no zlib", "incorrect header"),
     ],
 )
-def test_other_compressed_text_is_refused(content: bytes, reason: str) -> None:
+def test_oversized_or_damaged_compressed_text_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decompress_base64_text(base64.b64encode(content).decode(), 1000)

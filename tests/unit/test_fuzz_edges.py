@@ -1,8 +1,8 @@
-"""The edge: any host names, any variables. Either one clear error, or files that say what the model says.
+"""Arbitrary host names and variables, which lead to one clear error or to files that match the model.
 
-Nothing that a variable holds may be more than text in the XML: Spring resolves ``${…}`` and
-evaluates ``#{…}``, Jinja ``{{…}}``, and ActiveMQ starts a broker for ``vm:`` and loads a file for
-``xbean:`` wherever it reads a URI.
+The XML may contain the value of a variable only as text: Spring resolves ``${…}`` and
+evaluates ``#{…}``, Jinja evaluates ``{{…}}``, and ActiveMQ starts a broker for ``vm:`` and loads a
+file for ``xbean:`` in each URI.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from tests.unit import fuzz_oracle as oracle
 pytestmark = pytest.mark.timeout(120 + settings().max_examples)
 
 NODES = ("a-mq01-a", "a-mq01-b", "a-mq02-a", "a-mq02-b")
-Given = tuple[inputs.Hosts, dict[str, list[str]]]
+Inventory = tuple[inputs.Hosts, dict[str, list[str]]]
 T = TypeVar("T")
 
 
-def result_of(function: Callable[[], T]) -> T | None:
-    """What it returns, or None where it refuses in one line."""
+def value_or_refusal(function: Callable[[], T]) -> T | None:
+    """Return the return value of the function, or None if the function raises a one-line error of the product."""
     try:
         return function()
     except FleetError as error:
@@ -49,14 +49,14 @@ def result_of(function: Callable[[], T]) -> T | None:
     return None
 
 
-def tampered(name: str = "", **variables: Any) -> Given:
-    mine = inputs.BASE | {f"activemq_{key}": value for key, value in variables.items()}
-    return {host: dict(mine) for host in ((name,) if name else NODES)}, {}
+def tampered_inventory(name: str = "", **variables: Any) -> Inventory:
+    host_variables = inputs.BASE | {f"activemq_{key}": value for key, value in variables.items()}
+    return {host: dict(host_variables) for host in ((name,) if name else NODES)}, {}
 
 
 def check_rendered(fleet: Fleet) -> None:
     for broker in fleet.brokers:
-        files = result_of(lambda: render_broker(broker))  # noqa: B023 -- called at once
+        files = value_or_refusal(lambda: render_broker(broker))  # noqa: B023 -- called at once
         if files is None or fleet.blocking_findings:
             continue
         oracle.assert_files_are_sound(broker, files)
@@ -68,39 +68,39 @@ def check_rendered(fleet: Fleet) -> None:
 
 
 @given(inputs.inventories())
-@example(tampered("a-mq01-a.x/../../../../tmp", address="h", ha="none"))
-@example(tampered("../a-mq01-a", ha="none"))
-@example(tampered("\ud800-mq01-a", ha="none"))
-@example(tampered(address="fe80::1%),vm://evil,("))
-@example(tampered(broker_attributes={"vmConnectorURI": "vm://evil?brokerConfig=xbean:http://evil"}))
-def test_any_inventory_is_refused_in_one_line_or_rendered_as_the_model_says(found: Given) -> None:
-    fleet = result_of(lambda: build_fleet(*found))
+@example(tampered_inventory("a-mq01-a.x/../../../../tmp", address="h", ha="none"))
+@example(tampered_inventory("../a-mq01-a", ha="none"))
+@example(tampered_inventory("\ud800-mq01-a", ha="none"))
+@example(tampered_inventory(address="fe80::1%),vm://evil,("))
+@example(tampered_inventory(broker_attributes={"vmConnectorURI": "vm://evil?brokerConfig=xbean:http://evil"}))
+def test_any_inventory_is_refused_in_one_line_or_rendered_to_match_model(inventory: Inventory) -> None:
+    fleet = value_or_refusal(lambda: build_fleet(*inventory))
     if fleet is not None:
         event("findings" if fleet.blocking_findings else "rendered")
         check_rendered(fleet)
 
 
 @given(inputs.mistuned())
-def test_any_value_of_a_variable_is_refused_or_stays_text(hosts: inputs.Hosts) -> None:
-    fleet = result_of(lambda: build_fleet(hosts, {}))
+def test_any_value_of_variable_is_refused_or_remains_text(hosts: inputs.Hosts) -> None:
+    fleet = value_or_refusal(lambda: build_fleet(hosts, {}))
     if fleet is not None:
         event("findings" if fleet.blocking_findings else "rendered")
         check_rendered(fleet)
 
 
 @given(inputs.inventories())
-def test_any_fleet_can_be_drawn_and_written(found: Given) -> None:
-    fleet = result_of(lambda: build_fleet(*found))
+def test_any_fleet_can_be_drawn_and_rendered(inventory: Inventory) -> None:
+    fleet = value_or_refusal(lambda: build_fleet(*inventory))
     if fleet is None:
         return
     etree.fromstring(to_svg(fleet).encode())
     to_mermaid(fleet).encode()
-    for path in result_of(lambda: render_fleet(fleet)) or ():
+    for path in value_or_refusal(lambda: render_fleet(fleet)) or ():
         assert path == "fleet.json" or path.startswith(("hosts/", "clients/"))
         assert not {"", ".", ".."} & set(path.split("/"))
 
 
-def test_fleet_json_escapes_lone_surrogate_of_a_host_name() -> None:
+def test_fleet_json_escapes_lone_surrogate_of_host_name() -> None:
     variables = {"activemq_release": "5.18.3"}
     hosts = ["a-mq01-a", "a-mq01-b", "-MQ0.\ud800"]
     fleet = build_fleet(dict.fromkeys(hosts, variables), {"activemq_brokers": [], "activemq_agents": []})
@@ -109,14 +109,14 @@ def test_fleet_json_escapes_lone_surrogate_of_a_host_name() -> None:
     assert "-MQ0.\ud800" in {finding["host"] for finding in content["findings"]}
 
 
-def test_baseline_escapes_lone_surrogate_of_a_host_name(tmp_path: Path) -> None:
+def test_baseline_escapes_lone_surrogate_of_host_name(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     write_baseline(path, [error_finding("T001", "-MQ0.\ud800", "the name is wrong", "rename it")])
 
     assert [entry["host"] for entry in json.loads(path.read_text())["findings"]] == ["-MQ0.\ud800"]
 
 
-def test_status_of_deployed_files_escapes_a_file_name_that_is_not_utf_8() -> None:
+def test_status_of_deployed_files_escapes_file_name_that_is_not_utf_8() -> None:
     assert json.loads(json_lines({"conf/\udcff": "sha"})) == {"conf/\udcff": "sha"}
 
 
@@ -135,10 +135,10 @@ YAML = st.one_of(
 
 
 @given(YAML, YAML, st.sampled_from(["hosts.yml", "hosts", "hosts.json", "zz.activemq.yml"]))
-def test_any_files_are_an_inventory_or_refused_in_one_line(hosts: bytes, variables: bytes, name: str) -> None:
+def test_any_files_are_read_as_inventory_or_refused_in_one_line(hosts: bytes, variables: bytes, name: str) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         (root / "group_vars").mkdir()
         (root / name).write_bytes(hosts)
         (root / "group_vars" / "all.yml").write_bytes(variables)
-        result_of(lambda: read_inventory([directory]))
+        value_or_refusal(lambda: read_inventory([directory]))

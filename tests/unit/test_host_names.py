@@ -1,4 +1,4 @@
-"""The names that a machine cannot resolve, with a resolver that answers, fails or hangs."""
+"""Names that a machine cannot resolve, with a resolver that responds, fails or hangs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ KNOWN, UNKNOWN, SLOW, INVALID = "known.example.com", "unknown.example.com", "slo
 
 
 @pytest.fixture
-def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A resolver that knows one name, hangs with another, and records each name."""
+def requested_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Install a resolver that resolves one name, hangs for another, and records each name."""
     names: list[str] = []
     finished = threading.Event()
 
@@ -34,17 +34,17 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     finished.set()
 
 
-def test_names_that_do_not_resolve_are_returned_once_in_order(resolved: list[str]) -> None:
+def test_names_that_do_not_resolve_are_returned_once_in_order(requested_names: list[str]) -> None:
     assert unresolvable_host_names([UNKNOWN, KNOWN, INVALID, UNKNOWN]) == [UNKNOWN, INVALID]
-    assert sorted(resolved) == sorted([UNKNOWN, KNOWN, INVALID])
+    assert sorted(requested_names) == sorted([UNKNOWN, KNOWN, INVALID])
 
 
-def test_ip_addresses_are_not_resolved(resolved: list[str]) -> None:
+def test_ip_addresses_are_not_resolved(requested_names: list[str]) -> None:
     assert unresolvable_host_names(["192.0.2.7", "2001:db8::7", "[2001:db8::7]"]) == []
-    assert resolved == []
+    assert requested_names == []
 
 
-@pytest.mark.usefixtures("resolved")
-def test_name_that_resolves_too_slowly_is_unresolved_at_the_limit() -> None:
+@pytest.mark.usefixtures("requested_names")
+def test_name_that_resolves_too_slowly_is_unresolved_at_time_limit() -> None:
     # The resolver answers only after the test, so that the call returns at its limit or never.
     assert unresolvable_host_names([SLOW, KNOWN], timeout=2.0) == [SLOW]

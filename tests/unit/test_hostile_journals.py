@@ -1,4 +1,4 @@
-"""Journals that no broker writes, laid into a store by the account that owns it, and the readers that root starts."""
+"""Store journals that no broker writes: the account of the store planted them, and root starts their readers."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def read_store(store: Path) -> None:
 
 
 def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Path) -> None:
-    def make(number: int) -> Path:
-        messages = [add(f"m{one}", "topic/news") for one in range(number)]
-        taken = [remove(f"m{one}", "topic/news", f"c:{one}") for one in range(number)]
-        subscriptions = [subscribe("news", f"c:{one}") for one in range(number)]
-        write(tmp_path / f"{number}", *messages, *subscriptions, *taken, each=1000)
-        return tmp_path / f"{number}"
+    def write_store(count: int) -> Path:
+        messages = [add(f"m{number}", "topic/news") for number in range(count)]
+        acknowledgements = [remove(f"m{number}", "topic/news", f"c:{number}") for number in range(count)]
+        subscriptions = [subscribe("news", f"c:{number}") for number in range(count)]
+        write(tmp_path / f"{count}", *messages, *subscriptions, *acknowledgements, each=1000)
+        return tmp_path / f"{count}"
 
-    assert growth_of_time(read_store, make, 1000) < QUADRATIC
+    assert growth_of_time(read_store, write_store, 1000) < QUADRATIC
 
 
-def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One message, stored again and again, for many subscribers."""
+def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal stores number message repeatedly for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
-    write(tmp_path, *(subscribe("news", f"c:{one}") for one in range(200)), *[add("m", "topic/news")] * 200)
+    write(tmp_path, *(subscribe("news", f"c:{number}") for number in range(200)), *[add("m", "topic/news")] * 200)
     with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
         messages.read_store_content_hashes(str(tmp_path))
 
@@ -53,12 +53,12 @@ def test_more_deliveries_than_a_journal_has_bytes_are_refused(tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("limit", "records"),
     [
-        ("MAX_LIVE", [add(f"m{one}") for one in range(200)]),
-        ("MAX_LIVE", [add("m", f"q{one}") for one in range(200)]),
+        ("MAX_LIVE", [add(f"m{number}") for number in range(200)]),
+        ("MAX_LIVE", [add("m", f"q{number}") for number in range(200)]),
         ("MAX_UNDECIDED", [add("m", transaction=1)] * 200),
     ],
 )
-def test_more_than_is_held_in_memory_is_refused(
+def test_journal_with_more_records_than_memory_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, records: list[bytes]
 ) -> None:
     monkeypatch.setattr(messages, limit, 100)
@@ -71,14 +71,14 @@ def test_more_than_is_held_in_memory_is_refused(
             remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_words_of_starts_are_cut_and_only_the_last_are_kept(tmp_path: Path) -> None:
+def test_texts_of_traces_are_truncated_and_only_last_ones_are_kept(tmp_path: Path) -> None:
     write(tmp_path, *[trace("x" * 10_000)] * 3000, each=100)
     loads = messages.read_store_content_hashes(str(tmp_path))["loads"]
     assert len(loads) == 1000
     assert {len(load) for load in loads} == {200}
 
 
-def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) -> None:
+def test_sparse_journal_file_is_refused_or_counted_as_damage(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m"))
     os.truncate(write(tmp_path, add("m"), number=2), 8 << 40)
     with pytest.raises(NodeError, match="have a size of 8388608 MiB, but use only 0 MiB of the disk"):
@@ -89,10 +89,10 @@ def test_a_file_of_terabytes_that_holds_nothing_takes_no_time(tmp_path: Path) ->
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: Path) -> None:
+def test_record_of_unknown_type_is_reported_as_of_newer_release(tmp_path: Path) -> None:
     path = write(tmp_path, add("m"), audit())
-    known = audit()
-    path.write_bytes(path.read_bytes().replace(known, known[:5] + b"\x63" + known[6:]))
+    record = audit()
+    path.write_bytes(path.read_bytes().replace(record, record[:5] + b"\x63" + record[6:]))
     tail = journal.JournalEnd()
     list(journal.read_journal_commands(str(tmp_path), tail))
     assert [place.reason for place in tail.places] == ["unknown record type 99, perhaps of a newer release"]
@@ -100,34 +100,34 @@ def test_record_of_an_unknown_type_is_reported_as_of_a_newer_release(tmp_path: P
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
-def test_a_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
+def test_record_with_name_of_megabytes_counts_as_damage(tmp_path: Path) -> None:
     write(tmp_path, trace(), add("m" * (protocol_buffers.MAX_NAME + 1)), add("m"))
-    found = messages.read_store_content_hashes(str(tmp_path))
-    assert (found["damaged"], found["messages"]) == (1, 1)
+    store_content = messages.read_store_content_hashes(str(tmp_path))
+    assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
-def test_a_record_of_no_length_ends_its_batch(tmp_path: Path) -> None:
+def test_record_of_zero_length_ends_its_batch(tmp_path: Path) -> None:
     path = write(tmp_path, trace())
     path.write_bytes(batch(trace(), bytes(5) * 100) + batch(add("m")))
-    found = messages.read_store_content_hashes(str(tmp_path))
-    assert (found["damaged"], found["messages"]) == (1, 1)
+    store_content = messages.read_store_content_hashes(str(tmp_path))
+    assert (store_content["damaged"], store_content["messages"]) == (1, 1)
 
 
 @pytest.mark.parametrize("name", ["db-99999999999999999999999.log", "db-\u0661.log", "db-1.log.log", "db-.log"])
-def test_a_name_that_is_no_number_of_a_broker_s_is_no_data_file(tmp_path: Path, name: str) -> None:
+def test_file_with_number_in_unknown_format_is_not_journal_file(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"x")
     assert messages.read_store_content_hashes(str(tmp_path))["files"] == []
 
 
-def test_a_journal_that_is_a_fifo_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_journal_that_is_fifo_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "db-1.log")
     with pytest.raises(UntrustedPathError, match="is a FIFO, not a regular file"):
         remaining_messages.count_remaining_messages(str(tmp_path))
 
 
 @needs_root
-def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
-    def read_cut() -> None:
+def test_file_truncated_during_read_terminates_only_child_process() -> None:
+    def read_truncated_file() -> None:
         faulthandler.disable()
         commands = journal.read_journal_commands(str(store), journal.JournalEnd())
         next(commands)
@@ -136,7 +136,7 @@ def test_a_file_cut_short_while_it_is_read_ends_the_child_alone() -> None:
 
     with common_directory() as common:
         store = owned_directory(common / "kahadb")
-        path = write(store, *(add(f"m{one}") for one in range(1000)), each=1000)
+        path = write(store, *(add(f"m{number}") for number in range(1000)), each=1000)
         os.chown(path, BROKER, BROKER)
         with pytest.raises(AccountError, match="signal 7 terminated the process"):
-            run_as(SystemAccount(BROKER, BROKER), read_cut)
+            run_as(SystemAccount(BROKER, BROKER), read_truncated_file)

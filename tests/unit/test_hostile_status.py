@@ -1,4 +1,4 @@
-"""What one host returns for a status costs that host its state, and no other (attack p12)."""
+"""Unusable evidence of one host, which makes the state of that host unknown and no other (attack p12)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ for _ in range(500):
     NESTED = [NESTED]
 
 
-def status_with(host: str, returned: Any) -> FleetStatus:
+def status_with(host: str, host_evidence: Any) -> FleetStatus:
     evidence = {
         A: {"broker": broker_evidence(FLEET, A)},
         B: {"broker": broker_evidence(FLEET, B)},
         KIOSK: {"agent": {"state": "running", "how": "it answers", "publisher": "x", "store": {"outbox_rows": 0}}},
     }
-    return fleet_status(FLEET, {**evidence, host: returned}, now=NOW)
+    return fleet_status(FLEET, {**evidence, host: host_evidence}, now=NOW)
 
 
 @pytest.mark.parametrize(
-    "more",
+    "unusable_values",
     [
         {"usage": usage_evidence(store={"percent": "x", "limit": 1})},
         {"usage": usage_evidence(messages=[1])},
@@ -62,42 +62,42 @@ def status_with(host: str, returned: Any) -> FleetStatus:
         {"breaking_bridges": [{"peer": []}]},
     ],
 )
-def test_broker_values_of_a_wrong_type_make_that_broker_unknown(more: dict[str, Any]) -> None:
-    status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **more}})
+def test_broker_values_of_wrong_type_make_only_that_broker_unknown(unusable_values: dict[str, Any]) -> None:
+    status = status_with(A, {"broker": {**broker_evidence(FLEET, A), **unusable_values}})
 
     assert status.states_by_host == {A: "unknown", B: "standby", KIOSK: "running"}
     assert "the module host_status of the collection returned an unusable result (broker" in status.brokers[0].reason
-    (about,) = (finding for finding in status.findings if finding.host == A and finding.rule == "unknown-state")
-    assert next(iter(more)) in about.message
+    (finding,) = (finding for finding in status.findings if finding.host == A and finding.rule == "unknown-state")
+    assert next(iter(unusable_values)) in finding.message
 
 
 @pytest.mark.parametrize(
-    "returned",
+    "host_evidence",
     ["x", {"broker": "x"}, {"broker": [1]}, {"broker": NESTED}, {"broker": {"how": NESTED}}, {"invalid": "it is huge"}],
 )
-def test_evidence_that_is_no_mapping_makes_that_broker_unknown(returned: Any) -> None:
-    assert status_with(A, returned).states_by_host == {A: "unknown", B: "standby", KIOSK: "running"}
+def test_evidence_that_is_not_mapping_makes_only_that_broker_unknown(host_evidence: Any) -> None:
+    assert status_with(A, host_evidence).states_by_host == {A: "unknown", B: "standby", KIOSK: "running"}
 
 
 @pytest.mark.parametrize(
     "store", [{"oldest_age": "x"}, {"oldest_age": float("inf")}, {"outbox_rows": []}, [1], "x", {"quarantined": {}}]
 )
-def test_agent_values_of_a_wrong_type_make_that_agent_unknown(store: Any) -> None:
+def test_agent_values_of_wrong_type_make_only_that_agent_unknown(store: Any) -> None:
     status = status_with(KIOSK, {"agent": {"state": "running", "how": "it answers", "store": store}})
 
     assert status.states_by_host == {A: "active", B: "standby", KIOSK: "unknown"}
-    (about,) = (finding for finding in status.findings if finding.host == KIOSK)
-    assert about.message.startswith("the state of the agent is not known: the module host_status of the collection")
+    (finding,) = (finding for finding in status.findings if finding.host == KIOSK)
+    assert finding.message.startswith("the state of the agent is not known: the module host_status of the collection")
 
 
-def test_a_part_that_the_fleet_does_not_have_on_a_host_is_left_out() -> None:
-    """An agent's host that returns an active broker would be asked for in the fleet's brokers."""
+def test_broker_evidence_of_host_without_broker_is_ignored() -> None:
+    """The host of an agent returns an active broker, which is not in the model of the fleet."""
     status = status_with(KIOSK, {"agent": {"state": "running", "how": "x"}, "broker": broker_evidence(FLEET, A)})
 
     assert [row.host for row in status.brokers] == [A, B]
 
 
-def test_texts_of_a_host_are_escaped_in_every_line() -> None:
+def test_texts_of_host_are_escaped_in_every_line() -> None:
     hostile = "\x1b]0;PWNED\x07\x1b[2J\u202e\nevil | evil=1"
     status = status_with(A, {"broker": {**broker_evidence(FLEET, A), "state": "hung", "how": hostile}})
 
@@ -107,11 +107,11 @@ def test_texts_of_a_host_are_escaped_in_every_line() -> None:
     ]
 
     assert all(line.isprintable() for line in lines)
-    assert lines[0].count("|") == 1  # that before our own performance data
+    assert lines[0].count("|") == 1  # The separator of the performance data.
 
 
-@pytest.mark.parametrize("answer", [{"store": [1]}, {"store": {}, "publisher": "x"}, {"subscriber": ["x"]}])
-def test_an_agent_that_answers_nonsense_is_reported_by_its_host(tmp_path: Path, answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize("response", [{"store": [1]}, {"store": {}, "publisher": "x"}, {"subscriber": ["x"]}])
+def test_agent_that_sends_unusable_status_has_unknown_state(tmp_path: Path, response: dict[str, Any]) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "agent.sock"))
         listener.listen(1)
@@ -120,12 +120,12 @@ def test_an_agent_that_answers_nonsense_is_reported_by_its_host(tmp_path: Path, 
             connection, _ = listener.accept()
             with connection:
                 connection.recv(100)
-                connection.sendall(json.dumps(answer).encode() + b"\n")
+                connection.sendall(json.dumps(response).encode() + b"\n")
 
         thread = threading.Thread(target=serve)
         thread.start()
-        found = gather_agent_status({"config": str(tmp_path / "etc"), "state": str(tmp_path)})
+        agent_status = gather_agent_status({"config": str(tmp_path / "etc"), "state": str(tmp_path)})
         thread.join()
 
-    assert found["state"] is None
-    assert "the agent sent a status that cannot be used" in found["how"]
+    assert agent_status["state"] is None
+    assert "the agent sent a status that cannot be used" in agent_status["how"]

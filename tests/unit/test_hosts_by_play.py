@@ -1,4 +1,4 @@
-"""Which hosts the plays of ``site`` are for."""
+"""Hosts of the plays of ``site``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ BOTH = ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
         ({"service": "none", "install": "none"}, {"configure"}),
     ],
 )
-def test_a_play_is_for_the_brokers_that_need_it(variables: dict[str, Any], plays: set[str]) -> None:
-    found = hosts_by_play(fleet("orders-mq01", **variables))
-    assert {name: hosts for name, hosts in found.items() if hosts} == dict.fromkeys(plays, BOTH)
+def test_play_has_brokers_that_require_it(variables: dict[str, Any], plays: set[str]) -> None:
+    brokers_by_play = hosts_by_play(fleet("orders-mq01", **variables))
+    assert {name: hosts for name, hosts in brokers_by_play.items() if hosts} == dict.fromkeys(plays, BOTH)

@@ -1,4 +1,4 @@
-"""What the broker's account plants where root installs the broker's files."""
+"""Files that the broker's account plants where root installs the broker's files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def common() -> Iterator[Path]:
         yield directory
 
 
-def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -> None:
-    """Debian's package gives /var/lib/activemq to its account; a unit of systemd is linked from below it."""
+def test_root_installs_nothing_where_account_can_replace_files(common: Path) -> None:
+    """Debian's package gives /var/lib/activemq to its account. A systemd unit is a link to a file in this directory."""
     home = owned_directory(common / "home")
     do_as(BROKER, lambda: (home / "activemq").symlink_to(common / "secret"))
     with pytest.raises(NodeError, match=rf"account 61616\) can replace files that root installs in {home}. Make root"):
@@ -41,7 +41,7 @@ def test_root_installs_nothing_where_the_account_can_exchange_it(common: Path) -
     assert (common / "secret").stat().st_gid == 0
 
 
-def test_what_was_planted_before_root_took_the_directory_is_not_given_away(common: Path) -> None:
+def test_link_planted_before_root_owned_directory_is_not_followed(common: Path) -> None:
     home = owned_directory(common / "home")
     do_as(BROKER, lambda: (home / "activemq").mkdir(), lambda: (home / "activemq" / "versions").symlink_to("/etc"))
     os.chown(home, 0, 0)
@@ -51,7 +51,7 @@ def test_what_was_planted_before_root_took_the_directory_is_not_given_away(commo
     assert (os.stat("/etc").st_mode, os.stat("/etc").st_gid) == (before.st_mode, before.st_gid)
 
 
-def test_a_version_that_was_planted_is_not_taken_for_a_deployed_one(common: Path) -> None:
+def test_version_with_files_of_account_is_not_reused(common: Path) -> None:
     base = common / "activemq"
     name = install_configuration(str(base), TREE, OWNERS).version
     planted = base / "versions" / name
@@ -60,7 +60,7 @@ def test_a_version_that_was_planted_is_not_taken_for_a_deployed_one(common: Path
     assert install_configuration(str(base), TREE, OWNERS).version == f"{name}-1"
 
 
-def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) -> None:
+def test_data_directory_that_root_linked_to_another_disk_is_used(common: Path) -> None:
     disk = owned_directory(common / "disk")
     (common / "activemq").mkdir()
     (common / "activemq" / "data").symlink_to(disk)
@@ -68,7 +68,7 @@ def test_a_link_of_root_to_a_larger_disk_is_followed_for_the_data(common: Path) 
     assert (disk.stat().st_uid, disk.stat().st_mode & 0o777) == (BROKER, 0o750)
 
 
-def test_a_log_that_is_a_fifo_keeps_nobody_waiting(common: Path) -> None:
+def test_log_that_is_fifo_has_no_end_position(common: Path) -> None:
     install_configuration(str(common / "activemq"), TREE, OWNERS)
     do_as(BROKER, lambda: os.mkfifo(common / "activemq" / "data" / "activemq.log"))
     assert log_end_position(ConfigurationPaths(str(common / "activemq"))).inode == 0

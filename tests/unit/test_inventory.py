@@ -1,4 +1,4 @@
-"""The reading of inventories: what Ansible says is what we say, faster and with clear errors."""
+"""Reading of inventories with the same result as Ansible, faster and with clear errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes files, named by keyword or path, into one inventory directory."""
+    """Return a function that writes files, named by their paths, into one inventory directory."""
 
     def write(files: dict[str, str]) -> Path:
         for name, text in files.items():
@@ -39,7 +39,7 @@ def read(path: Path, *extra_vars: str, **more: Any) -> InventoryData:
     return read_inventory([str(path)], extra_vars=extra_vars, **more)
 
 
-def refusal(path: Path | str, *extra_vars: str) -> str:
+def input_error_text(path: Path | str, *extra_vars: str) -> str:
     with pytest.raises(InputError) as caught:
         read_inventory([str(path)], extra_vars=extra_vars)
     text = str(caught.value)
@@ -94,31 +94,31 @@ activemq_x_override: "#jinja2: variable_start_string:'[%', variable_end_string:'
 EXTRA = ("activemq_x_kv=1 base=/extra", '{"activemq_x_json": {"deep": [1]}}')
 
 
-def ours(variables: dict[str, object]) -> dict[str, object]:
+def activemq_variables(variables: dict[str, object]) -> dict[str, object]:
     return {name: value for name, value in variables.items() if name.startswith("activemq_")}
 
 
 def run(*command: str, cwd: Path) -> str:
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_LOCALHOST_WARNING": "0"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [BIN / command[0], *command[1:]], cwd=cwd, env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return completed.stdout
 
 
 def test_precedence_is_that_of_ansible_inventory(write: Write, tmp_path: Path) -> None:
     path = write(TRICKY)
     extra = [*EXTRA, f"@{path}/extra.yml.txt"]
     output = run("ansible-inventory", "-i", str(path), "--list", *(f"-e{e}" for e in extra), cwd=tmp_path)
-    listed = json.loads(output, object_hook=lambda found: found.get("__ansible_unsafe", found))
-    expected = {host: ours(found) for host, found in listed["_meta"]["hostvars"].items()}
-    found = read(path, *extra)
-    for host in found.hosts:  # the one template, which ansible-inventory does not evaluate
+    listed = json.loads(output, object_hook=lambda mapping: mapping.get("__ansible_unsafe", mapping))
+    expected = {host: activemq_variables(variables) for host, variables in listed["_meta"]["hostvars"].items()}
+    inventory = read(path, *extra)
+    for host in inventory.hosts:  # The only template, which ansible-inventory does not evaluate.
         expected[host]["activemq_x_all"] = expected[host]["activemq_x_order"]
-        expected[host]["activemq_x_date"] = found.hosts[host]["activemq_x_date"]
-    assert found.hosts == expected
-    assert found.groups["activemq_pair_a_mq01"] == ["a-mq01-a.example.com", "a-mq01-b.example.com"]
-    assert sorted(found.groups["brokers"]) == sorted(found.hosts)
+        expected[host]["activemq_x_date"] = inventory.hosts[host]["activemq_x_date"]
+    assert inventory.hosts == expected
+    assert inventory.groups["activemq_pair_a_mq01"] == ["a-mq01-a.example.com", "a-mq01-b.example.com"]
+    assert sorted(inventory.groups["brokers"]) == sorted(inventory.hosts)
 
 
 PLAY = """
@@ -135,14 +135,14 @@ PLAY = """
 """
 
 
-def test_templated_values_are_those_that_a_play_sees(write: Write, tmp_path: Path) -> None:
+def test_templated_values_are_those_of_play(write: Write, tmp_path: Path) -> None:
     path = write({**TRICKY, **TEMPLATED})
     (tmp_path / "play.yml").write_text(PLAY)
     run("ansible-playbook", "-i", str(path), "play.yml", *(f"-e{e}" for e in EXTRA), cwd=tmp_path)
     expected = {file.name[6:]: json.loads(file.read_text()) for file in tmp_path.glob("found-*")}
-    found = json.loads(json.dumps(read(path, *EXTRA).hosts, default=str))
-    assert found == expected
-    assert found["a-mq01-a.example.com"]["activemq_x_peer"] == "/extra/a-mq01-b"
+    hosts = json.loads(json.dumps(read(path, *EXTRA).hosts, default=str))
+    assert hosts == expected
+    assert hosts["a-mq01-a.example.com"]["activemq_x_peer"] == "/extra/a-mq01-b"
 
 
 def test_values_are_of_plain_types(write: Write) -> None:
@@ -151,41 +151,46 @@ def test_values_are_of_plain_types(write: Write) -> None:
             return {dict}.union(*(types(part) for item in value.items() for part in item))
         return {list}.union(*map(types, value)) if isinstance(value, list) else {type(value)}
 
-    found = read(write({**TRICKY, **TEMPLATED})).hosts
-    kinds = {kind.__module__ for values in found.values() for value in values.values() for kind in types(value)}
-    assert kinds == {"builtins", "datetime"}
+    hosts = read(write({**TRICKY, **TEMPLATED})).hosts
+    modules = {
+        value_type.__module__
+        for variables in hosts.values()
+        for value in variables.values()
+        for value_type in types(value)
+    }
+    assert modules == {"builtins", "datetime"}
 
 
-def test_only_variables_of_ours_are_taken(write: Write) -> None:
+def test_only_activemq_variables_are_read(write: Write) -> None:
     path = write({"hosts.yml": "all: {hosts: {a-mq01-a: {activemq_heap: 1g, other: '{{ undefined }}', ansible_x: 1}}}"})
     assert read(path).hosts == {"a-mq01-a": {"activemq_heap": "1g"}}
 
 
-def test_a_host_list_is_an_inventory() -> None:
-    found = read_inventory(["a-mq01-a,a-mq01-b"], extra_vars=["activemq_release=6.3.1"])
-    assert found.hosts == {"a-mq01-a": {"activemq_release": "6.3.1"}, "a-mq01-b": {"activemq_release": "6.3.1"}}
+def test_host_list_is_inventory() -> None:
+    inventory = read_inventory(["a-mq01-a,a-mq01-b"], extra_vars=["activemq_release=6.3.1"])
+    assert inventory.hosts == {"a-mq01-a": {"activemq_release": "6.3.1"}, "a-mq01-b": {"activemq_release": "6.3.1"}}
 
 
-def test_several_sources_add_up(write: Write) -> None:
+def test_several_sources_are_combined(write: Write) -> None:
     path = write({"one.yml": PAIR, "two.ini": "b-mq01-a\n"})
     assert list(read_inventory([f"{path}/one.yml", f"{path}/two.ini"]).hosts) == ["a-mq01-a", "a-mq01-b", "b-mq01-a"]
 
 
-def test_a_second_reading_sees_what_has_changed(write: Write) -> None:
+def test_second_read_returns_changed_variables(write: Write) -> None:
     path = write({"hosts.yml": PAIR})
     assert read(path, "activemq_x_extra=1").hosts["a-mq01-a"] == {"activemq_x_extra": "1"}
     write({"group_vars/all.yml": "activemq_x_new: 1\n", "host_vars/a-mq01-a.yml": "activemq_x_own: 2\n"})
     assert read(path).hosts["a-mq01-a"] == {"activemq_x_new": 1, "activemq_x_own": 2}
 
 
-def test_a_plain_value_is_one_object_for_all_hosts(write: Write) -> None:
+def test_plain_value_is_same_object_for_all_hosts(write: Write) -> None:
     path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x_list: [{a: 1}]\n"})
     first, second = read(path).hosts.values()
     assert first["activemq_x_list"] is second["activemq_x_list"]
 
 
 @pytest.mark.parametrize("present", [True, False], ids=["with the collection", "without the collection"])
-def test_the_plugins_file_sets_groups_and_pattern(write: Write, monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
+def test_plugin_file_sets_groups_and_pattern(write: Write, monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
     if not present:
         monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
     path = write({
@@ -194,38 +199,38 @@ def test_the_plugins_file_sets_groups_and_pattern(write: Write, monkeypatch: pyt
         "zz.activemq.yml": "plugin: activemq.fleet.topology\nmaster_node: '2'\n"
         "naming_pattern: '^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])'\n",
     })  # fmt: skip
-    found = read(path)
-    assert found.groups["activemq_masters"] == ["a-mq01-2.x"]
-    assert found.groups["activemq_brokers"] == ["a-mq01-1.x", "a-mq01-2.x"]
-    assert found.hosts["a-mq01-2.x"]["activemq_x_is"] == "a-mq01"
-    assert found.hosts["web1"]["activemq_naming_pattern"] == "^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])"
-    assert found.hosts["a-mq01-1.x"]["activemq_identity"] == {
+    inventory = read(path)
+    assert inventory.groups["activemq_masters"] == ["a-mq01-2.x"]
+    assert inventory.groups["activemq_brokers"] == ["a-mq01-1.x", "a-mq01-2.x"]
+    assert inventory.hosts["a-mq01-2.x"]["activemq_x_is"] == "a-mq01"
+    assert inventory.hosts["web1"]["activemq_naming_pattern"] == "^(?P<group>[^.]+)-mq(?P<number>[0-9]+)-(?P<node>[12])"
+    assert inventory.hosts["a-mq01-1.x"]["activemq_identity"] == {
         "group": "a", "number": "01", "node": "1", "pair": "a-mq01", "role": "slave", "domain": "x",
     }  # fmt: skip
 
 
-def test_a_broken_pattern_in_the_plugins_file_is_told_without_the_collection_too(
+def test_invalid_pattern_in_plugin_file_is_error_with_and_without_collection(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\nnaming_pattern: '('\n"})
-    assert "zz.activemq.yml cannot be read as an inventory: activemq_naming_pattern is not" in refusal(path)
+    assert "zz.activemq.yml cannot be read as an inventory: activemq_naming_pattern is not" in input_error_text(path)
     monkeypatch.setattr(inventory_loader, "has_plugin", lambda name: False)
-    assert "activemq_naming_pattern is not a valid regular expression" in refusal(path)
+    assert "activemq_naming_pattern is not a valid regular expression" in input_error_text(path)
 
 
 @pytest.fixture(scope="module")
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An inventory with two ciphertexts of different plaintexts; their password is ``right``."""
-    where = tmp_path_factory.mktemp("vault")
-    (where / "right").write_text("right\n")
-    options = ["encrypt_string", "--vault-password-file", str(where / "right")]
-    one, two = (
-        run("ansible-vault", *options, "--name", name, value, cwd=where)
+    """Return an inventory with two ciphertexts of different plaintexts; their password is ``right``."""
+    directory = tmp_path_factory.mktemp("vault")
+    (directory / "right").write_text("right\n")
+    options = ["encrypt_string", "--vault-password-file", str(directory / "right")]
+    encrypted_password, encrypted_template = (
+        run("ansible-vault", *options, "--name", name, value, cwd=directory)
         for name, value in (("vault_password", "s3cret"), ("activemq_direct", "{{ not_a_template }}"))
     )
     return {
         "hosts.yml": PAIR,
-        "group_vars/all.yml": f"{one}\n{two}\n"
+        "group_vars/all.yml": f"{encrypted_password}\n{encrypted_template}\n"
         "activemq_indirect: '{{ vault_password }}'\n"
         "activemq_filtered: '{{ vault_password | upper }}'\n"
         "activemq_around: 'a{{ vault_password }}b'\n"
@@ -236,7 +241,9 @@ def encrypted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 class TestVault:
-    def test_a_value_is_opened_with_its_password(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
+    def test_value_is_decrypted_with_its_password(
+        self, write: Write, tmp_path: Path, encrypted: dict[str, str]
+    ) -> None:
         (tmp_path / "pw").write_text("right\n")
         values = read(write(encrypted), vault_password_files=[str(tmp_path / "pw")]).hosts["a-mq01-a"]
         assert values == {
@@ -249,13 +256,13 @@ class TestVault:
             "activemq_open": 2,
         }
 
-    def test_a_vault_id_opens_it_too(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
+    def test_value_is_decrypted_with_vault_id(self, write: Write, tmp_path: Path, encrypted: dict[str, str]) -> None:
         (tmp_path / "pw").write_text("right\n")
         values = read(write(encrypted), vault_ids=[f"prod@{tmp_path}/pw"]).hosts["a-mq01-a"]
         assert values["activemq_indirect"] == "s3cret"
 
     @pytest.mark.parametrize("password", [None, "wrong"])
-    def test_a_value_that_cannot_be_opened_has_encrypted_value(
+    def test_value_without_correct_password_remains_encrypted(
         self, write: Write, tmp_path: Path, encrypted: dict[str, str], password: str | None
     ) -> None:
         (tmp_path / "pw").write_text(f"{password}\n")
@@ -270,30 +277,30 @@ class TestVault:
         assert first["activemq_direct"] != first["activemq_indirect"]
         assert "$ANSIBLE_VAULT" not in repr(first)
 
-    def test_an_encrypted_file_without_a_password_is_refused_by_name(self, write: Write, tmp_path: Path) -> None:
+    def test_error_about_encrypted_file_without_password_names_file(self, write: Write, tmp_path: Path) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "activemq_x: 1\n"})
         (tmp_path / "pw").write_text("right\n")
         run("ansible-vault", "encrypt", "--vault-password-file", "pw", "inventory/group_vars/all.yml", cwd=tmp_path)
-        assert "no vault secrets found" in (text := refusal(path))
+        assert "no vault secrets found" in (text := input_error_text(path))
         assert "group_vars/all.yml" in text
 
-    def test_a_missing_password_file_is_refused(self, write: Write) -> None:
+    def test_missing_password_file_is_refused(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR})
         with pytest.raises(InputError, match="nowhere was not found: correct its path"):
             read(path, vault_password_files=["/nowhere"])
 
 
 class TestRefusals:
-    def test_an_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
+    def test_error_about_undefined_variable_names_host_variable_and_line(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "group_vars/all.yml": "x: 1\nactivemq_address: '{{ unset }}'\n"})
         problem = "the template in activemq_address has no value, because 'unset' is undefined ("
-        assert refusal(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
-        assert refusal(path).endswith(
+        assert input_error_text(path).startswith(f"a-mq01-a, a-mq01-b: {problem}")
+        assert input_error_text(path).endswith(
             "group_vars/all.yml:2). Correct the template, or define the variables that the template uses"
         )
 
     @pytest.mark.parametrize(
-        ("template", "says"),
+        ("template", "reason"),
         [
             ("{{ 1 / 0 }}", "division by zero"),
             ("{{ x | nosuchfilter }}", "nosuchfilter"),
@@ -303,13 +310,15 @@ class TestRefusals:
             ("{{ omit }}", "Omit"),
         ],
     )
-    def test_a_template_that_fails_is_told(self, write: Write, template: str, says: str) -> None:
+    def test_error_about_failed_template_names_host_variable_and_cause(
+        self, write: Write, template: str, reason: str
+    ) -> None:
         path = write({"hosts.yml": json.dumps({"all": {"hosts": {"a-mq01-a": {"activemq_x_t": template}}}})})
-        text = refusal(path)
+        text = input_error_text(path)
         assert text.startswith("a-mq01-a: the template in activemq_x_t has no value, because ")
-        assert says in text
+        assert reason in text
 
-    def test_what_only_brokers_have_is_left_out_on_other_hosts(self, write: Write) -> None:
+    def test_variable_with_identity_of_broker_is_omitted_on_other_hosts(self, write: Write) -> None:
         path = write({
             "hosts.yml": "all: {hosts: {a-mq01-a: , web1: }}",
             "group_vars/all.yml": "activemq_store_directory: '/srv/{{ activemq_identity.pair }}'\nactivemq_heap: 1g\n",
@@ -317,13 +326,13 @@ class TestRefusals:
         })  # fmt: skip
         assert read(path).hosts["web1"] == {"activemq_heap": "1g"}
 
-    def test_what_an_agent_needs_is_not_left_out(self, write: Write) -> None:
+    def test_undefined_variable_of_agent_is_error(self, write: Write) -> None:
         path = write({"hosts.yml": "all: {hosts: {a-mq01-a: , app1: {activemq_agent_password: '{{ unset }}'}}}"})
         problem = "the template in activemq_agent_password has no value, because 'unset' is undefined"
-        assert refusal(path).startswith(f"app1: {problem}")
+        assert input_error_text(path).startswith(f"app1: {problem}")
 
     @pytest.mark.parametrize(
-        ("files", "says"),
+        ("files", "reason"),
         [
             (
                 {"hosts.yml": "all:\n  hosts: {a: [\n"},
@@ -347,62 +356,64 @@ class TestRefusals:
             ({"hosts.yml": PAIR, "group_vars/all.yml": "[1]\n"}, "group_vars/all.yml"),
         ],
     )
-    def test_an_inventory_that_cannot_be_read_as_a_whole(self, write: Write, files: dict[str, str], says: str) -> None:
+    def test_inventory_that_cannot_be_read_is_error(self, write: Write, files: dict[str, str], reason: str) -> None:
         path = write(files)
-        with pytest.raises(InputError, match=says):
+        with pytest.raises(InputError, match=reason):
             read(path)
 
     @pytest.mark.parametrize("content", [b"\xff\xfe\x00a: 1", b"a\0b: 1\n"])
     @pytest.mark.parametrize("name", ["hosts.yml", "hosts"])
-    def test_a_file_that_is_not_text_is_named_as_such(self, write: Write, name: str, content: bytes) -> None:
+    def test_error_about_file_that_is_not_text_requires_utf_8(self, write: Write, name: str, content: bytes) -> None:
         path = write({name: ""}) / name
         path.write_bytes(content)
-        assert refusal(path) == (
+        assert input_error_text(path) == (
             f"{path} cannot be read as an inventory: the file is not text in UTF-8. Set -i to an inventory in YAML or "
             "INI"
         )
 
-    def test_text_that_the_first_bytes_cut_in_a_character_is_text(self, write: Write) -> None:
+    def test_text_whose_first_bytes_end_within_character_is_read(self, write: Write) -> None:
         assert list(read(write({"hosts.yml": f"# {'é' * 9000}\n{PAIR}"})).hosts) == list(
             read(write({"a.yml": PAIR})).hosts
         )
 
-    def test_executable_without_json_output_names_chmod(self, write: Write) -> None:
+    def test_error_about_executable_without_json_output_names_chmod(self, write: Write) -> None:
         script = write({"hosts.sh": "#!/bin/sh\necho hello\n"}) / "hosts.sh"
         script.chmod(0o755)
-        assert "Ansible runs it as a script: correct its output" in refusal(script)
-        assert "run chmod -x" in refusal(script)
+        assert "Ansible runs it as a script: correct its output" in input_error_text(script)
+        assert "run chmod -x" in input_error_text(script)
 
-    def test_list_as_inventory_is_refused_without_names_of_classes(self, write: Write) -> None:
-        text = refusal(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
+    def test_error_about_list_as_inventory_has_no_class_names(self, write: Write) -> None:
+        text = input_error_text(write({"hosts.yml": "- a-mq01-a\n- a-mq01-b\n"}))
         assert "the file contains a list, but an inventory is a mapping of groups" in text
         assert "class" not in text
 
-    def test_an_inventory_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_error_about_missing_inventory_file_suggests_comma_for_host(self, tmp_path: Path) -> None:
         problem = f"{tmp_path}/nowhere: this inventory file or directory does not exist: correct the path"
-        assert refusal(tmp_path / "nowhere") == f"{problem}. To name a single host, write a comma after its name"
+        assert (
+            input_error_text(tmp_path / "nowhere") == f"{problem}. To name a single host, write a comma after its name"
+        )
 
-    def test_no_inventory_at_all(self) -> None:
+    def test_read_without_inventory_is_error(self) -> None:
         with pytest.raises(InputError, match="no inventory is selected"):
             read_inventory([])
 
     @pytest.mark.parametrize("extra", ['{"a":', "[1]", "@/nowhere", "word", 'a="', "/path"])
-    def test_extra_variables_that_are_none(self, write: Write, extra: str) -> None:
-        text = refusal(write({"hosts.yml": PAIR}), extra)
+    def test_invalid_extra_variables_are_error(self, write: Write, extra: str) -> None:
+        text = input_error_text(write({"hosts.yml": PAIR}), extra)
         assert text.startswith(("the extra variables (-e) cannot be read (", "the text "))
         assert "Correct the value of -e" in text or "write NAME=VALUE" in text
 
-    def test_nothing_is_printed(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_read_returns_warnings_and_prints_nothing(self, write: Write, capfd: pytest.CaptureFixture[str]) -> None:
         path = write({"hosts.yml": "all: {children: {a-b: {hosts: {a-mq01-a: , a-mq01-x: }, vars: {environment: 1}}}}",
                       "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})  # fmt: skip
         warnings = read(path).warnings
         assert any("Invalid characters were found in group names" in text for text in warnings)
-        assert not any("a-mq01-x" in text for text in warnings)  # the fleet says it
+        assert not any("a-mq01-x" in text for text in warnings)  # The fleet reports this host.
         assert all("\n" not in text for text in warnings)
         assert capfd.readouterr() == ("", "")
 
     @pytest.mark.parametrize(
-        ("environment", "says"),
+        ("environment", "reason"),
         [
             (
                 {"LC_ALL": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
@@ -412,22 +423,25 @@ class TestRefusals:
         ],
         ids=["locale", "configuration"],
     )
-    def test_where_ansible_itself_does_not_start(self, write: Write, environment: dict[str, str], says: str) -> None:
-        done = in_a_process(write({"hosts.yml": PAIR}), environment)
-        assert "Traceback" not in done.stderr
-        assert f"Ansible cannot start ({says}" in done.stdout
+    def test_error_names_cause_if_ansible_cannot_start(
+        self, write: Write, environment: dict[str, str], reason: str
+    ) -> None:
+        completed = count_hosts_in_new_process(write({"hosts.yml": PAIR}), environment)
+        assert "Traceback" not in completed.stderr
+        assert f"Ansible cannot start ({reason}" in completed.stdout
 
-    def test_what_the_environment_asks_ansible_to_print_is_not_printed(self, write: Write) -> None:
-        done = in_a_process(write({"hosts.yml": PAIR}), {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"})
-        assert (done.stdout, done.stderr) == ("2\n", "")
+    def test_read_prints_nothing_if_environment_sets_verbosity_and_debug(self, write: Write) -> None:
+        environment = {"ANSIBLE_VERBOSITY": "4", "ANSIBLE_DEBUG": "1"}
+        completed = count_hosts_in_new_process(write({"hosts.yml": PAIR}), environment)
+        assert (completed.stdout, completed.stderr) == ("2\n", "")
 
-    def test_the_plugins_file_is_read_where_ansible_is_told_not_to(self, write: Write) -> None:
+    def test_plugin_file_is_read_if_environment_enables_other_plugins_only(self, write: Write) -> None:
         path = write({"hosts.yml": PAIR, "zz.activemq.yml": "plugin: activemq.fleet.topology\n"})
-        assert in_a_process(path, {"ANSIBLE_INVENTORY_ENABLED": "yaml"}).stdout == "2\n"
+        assert count_hosts_in_new_process(path, {"ANSIBLE_INVENTORY_ENABLED": "yaml"}).stdout == "2\n"
 
 
-def in_a_process(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Prints the number of hosts, or why there are none."""
+def count_hosts_in_new_process(path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a process that prints the number of hosts of the inventory, or the error."""
     code = """
 import sys
 from activemq_fleet.errors import InputError
@@ -446,12 +460,12 @@ except InputError as error:
     )
 
 
-def test_variables_whose_names_are_no_text_are_none_of_ours(write: Write) -> None:
+def test_variables_whose_names_are_not_text_are_ignored(write: Write) -> None:
     inventory = write({"hosts.yml": "all: {hosts: {o-mq1-a: }}\n", "group_vars/all.yml": "?\n"})
 
     assert read(inventory).hosts == {"o-mq1-a": {}}
 
 
-def test_a_template_that_states_a_part_of_a_name_is_an_error(write: Write) -> None:
+def test_template_in_naming_variable_is_error(write: Write) -> None:
     path = write({"hosts.yml": "all: {hosts: {orders-mq01-a: {activemq_pair: '{{ inventory_hostname }}'}}}\n"})
-    assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in refusal(path)
+    assert "orders-mq01-a: activemq_pair is a template, but Ansible groups" in input_error_text(path)

@@ -82,9 +82,9 @@ def test_variable_that_is_defined_twice_has_line_of_last_definition(
     (inventory / directory).write_text(f"{before}{last}\nmore: 1\n")
     name = first.partition(":")[0]
 
-    place = positions(inventory)[A][name]
+    position = positions(inventory)[A][name]
 
-    assert (place.file, place.line) == (str(inventory / directory), before.count("\n") + 1)
+    assert (position.file, position.line) == (str(inventory / directory), before.count("\n") + 1)
 
 
 @pytest.mark.parametrize("value", ["1G", "true", "[1]"])
@@ -127,7 +127,7 @@ def test_variable_of_command_line_has_no_position(inventory: Path) -> None:
     ("extra", "variable"),
     [("activemq_release=5.18.3", "activemq_release"), ('{"activemq_console": true}', "activemq_console")],
 )
-def test_extra_variable_has_no_position_of_what_it_outranks(extra: str, variable: str, inventory: Path) -> None:
+def test_extra_variable_has_no_position_of_outranked_definition(extra: str, variable: str, inventory: Path) -> None:
     assert variable in positions(inventory)[A]
     assert variable not in positions(inventory, extra)[A]
 
@@ -141,15 +141,19 @@ def test_extra_variable_of_file_has_position_in_it(inventory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "pattern"), [("github", "file={}"), ("sarif", '"uri": "{}"'), ("codeclimate", '"path": "{}"')]
+    ("report_format", "pattern"), [("github", "file={}"), ("sarif", '"uri": "{}"'), ("codeclimate", '"path": "{}"')]
 )
 def test_annotation_below_repository_is_relative_to_its_root(
-    form: str, pattern: str, inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    report_format: str,
+    pattern: str,
+    inventory: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (inventory.parent / ".git").mkdir()
     monkeypatch.chdir(inventory)
 
-    main(["check", "-i", ".", "--format", form])
+    main(["check", "-i", ".", "--format", report_format])
 
     assert pattern.format("inventory/hosts.yml") in capsys.readouterr().out
 
@@ -175,7 +179,7 @@ def test_json_of_topology_finding_has_file_and_line(inventory: Path, capsys: pyt
     assert (finding["file"], finding["line"]) == ("inventory/hosts.yml", 7)
 
 
-def test_annotation_of_rendered_file_is_at_the_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_annotation_of_rendered_file_is_at_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "-i", "inventory", "--select", "S015", "--format", "github"])
     line = next(line for line in capsys.readouterr().out.splitlines() if A in line)
 
@@ -195,7 +199,7 @@ def test_error_about_variable_names_file_and_line(
     assert f"activemq_heap must be text, not a list: write a single value ({path}:7)" in capsys.readouterr().err
 
 
-def test_misspelt_prefix_is_a_warning_with_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelled_prefix_is_warning_with_file_and_line(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = inventory / "group_vars" / "all.yml"
     path.write_text(f"{VARIABLES}active_mq_fence: guard\n")
 
@@ -206,21 +210,21 @@ def test_misspelt_prefix_is_a_warning_with_file_and_line(inventory: Path, capsys
     assert "to activemq_fence. If active_mq_fence has another purpose" in out
 
 
-@pytest.mark.parametrize("misspelt", ["actvemq_release", "active_mq_release", "activemqrelease"])
-def test_error_about_missing_variable_names_the_misspelt_one(
-    inventory: Path, misspelt: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("misspelled", ["actvemq_release", "active_mq_release", "activemqrelease"])
+def test_error_about_missing_variable_names_misspelled_variable(
+    inventory: Path, misspelled: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = inventory / "group_vars" / "all.yml"
-    path.write_text(VARIABLES.replace("activemq_release", misspelt))
+    path.write_text(VARIABLES.replace("activemq_release", misspelled))
 
     assert main(["check", "-i", "inventory"]) == 2
 
     err = capsys.readouterr().err
     assert "activemq_release is not set" in err
-    assert f"{misspelt} of host {A} is ignored: did you mean activemq_release? ({path}:2)" in err
+    assert f"{misspelled} of host {A} is ignored: did you mean activemq_release? ({path}:2)" in err
 
 
-def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_names_host_with_misspelled_variable(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (inventory / "group_vars" / "all.yml").write_text(VARIABLES.replace("activemq_release: 6.3.1\n", ""))
     path = inventory / "host_vars" / f"{B}.yml"
     path.parent.mkdir(exist_ok=True)
@@ -232,7 +236,7 @@ def test_error_names_the_host_with_the_misspelt_variable(inventory: Path, capsys
     assert f"actvemq_release of host {B} is ignored: did you mean activemq_release? ({path}:1)" in err
 
 
-def test_unknown_variable_of_command_line_has_no_position_of_the_suggested_one(
+def test_unknown_variable_of_command_line_has_no_position_of_suggested_variable(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", "-i", "inventory", "-e", "activemq_relaese=6.3.1"]) == 2

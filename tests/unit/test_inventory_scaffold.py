@@ -1,4 +1,4 @@
-"""init: an inventory that check accepts, for names of every kind, without a secret in a file."""
+"""Inventories of ``init``, which check accepts for names of every kind and which contain no secrets."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ NAMES = {
     "node without peer": ["orders-mq01-a", "orders-mq02-b"],
     "capitals": ["MQ-Alpha"],
 }
-OF_THE_RELEASE = {"S002", "S020", "V024"}
+RULES_ABOUT_RELEASES = {"S002", "S020", "V024"}
 
 
-def made(tmp_path: Path, *words: str, release: str = "6.3.1") -> Path:
+def create_inventory(tmp_path: Path, *words: str, release: str = "6.3.1") -> Path:
     directory = tmp_path / "inventory"
     assert main(["init", *words, "--release", release, "-o", str(directory)]) == 0
     return directory
@@ -43,59 +43,59 @@ def assert_is_accepted(directory: Path, hosts: int, families: str = "CLMNPRSTV")
     findings = check_fleet(fleet, schema_of=None)
     assert len(fleet.brokers) == hosts
     assert fleet.warnings == ()
-    problems = [f for f in findings if f.severity != "info" and f.rule not in OF_THE_RELEASE]
+    problems = [f for f in findings if f.severity != "info" and f.rule not in RULES_ABOUT_RELEASES]
     assert [f.to_line() for f in problems if f.rule[0] in families] == []
 
 
 @pytest.mark.parametrize("names", NAMES.values(), ids=NAMES)
-def test_check_accepts_the_inventory(names: list[str], tmp_path: Path) -> None:
-    directory = made(tmp_path, *names)
+def test_check_accepts_inventory(names: list[str], tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, *names)
     assert_is_accepted(directory, sum(name.count(",") + 1 for name in names))
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.10.2", "5.18.3"])
-def test_check_accepts_the_inventory_of_every_line(release: str, tmp_path: Path) -> None:
-    """What rules of other families report is the release's: locks and leaks that were repaired later."""
-    assert_is_accepted(made(tmp_path, *NAMES["default"], release=release), 4, families="MNPRT")
+def test_check_accepts_inventory_of_every_release_line(release: str, tmp_path: Path) -> None:
+    """The rules of the other families report defects of the release: locks and leaks that were fixed later."""
+    assert_is_accepted(create_inventory(tmp_path, *NAMES["default"], release=release), 4, families="MNPRT")
 
 
 @pytest.mark.parametrize(
-    "names", [NAMES["default"], NAMES["single"], NAMES["localhost"]], ids=["pairs", "one", "local"]
+    "names", [NAMES["default"], NAMES["single"], NAMES["localhost"]], ids=["pairs", "single", "localhost"]
 )
-def test_accounts_of_the_inventory_have_no_full_access(names: list[str], tmp_path: Path) -> None:
-    rules = {finding.rule for finding in check_fleet(load_fleet(made(tmp_path, *names)), schema_of=None)}
-    assert rules <= {*OF_THE_RELEASE, "S016"}
+def test_accounts_of_inventory_have_no_full_access(names: list[str], tmp_path: Path) -> None:
+    rules = {finding.rule for finding in check_fleet(load_fleet(create_inventory(tmp_path, *names)), schema_of=None)}
+    assert rules <= {*RULES_ABOUT_RELEASES, "S016"}
 
 
-def test_check_accepts_an_inventory_with_tls_and_archive(tmp_path: Path) -> None:
+def test_check_accepts_inventory_with_tls_and_archive(tmp_path: Path) -> None:
     archive = tmp_path / "apache-activemq-6.3.1-bin.tar.gz"
     archive.write_bytes(b"x")
-    directory = made(tmp_path, *NAMES["default"], "--tls", "--archive", str(archive))
+    directory = create_inventory(tmp_path, *NAMES["default"], "--tls", "--archive", str(archive))
     assert_is_accepted(directory, 4)
     settings = load_fleet(directory).brokers[0].settings
     assert settings.tls is not None
     assert settings.archive_sha512 == hashlib.sha512(b"x").hexdigest()
 
 
-def test_pairs_are_those_of_the_names_and_of_the_commas(tmp_path: Path) -> None:
-    directory = made(tmp_path, "broker1", "broker2", "left,right", "10.0.0.1")
+def test_pairs_are_those_of_names_and_commas(tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, "broker1", "broker2", "left,right", "10.0.0.1")
     pairs: dict[str, list[str]] = {}
     for broker in load_fleet(directory).brokers:
         pairs.setdefault(broker.pair, []).append(broker.host)
     assert sorted(pairs.values()) == [["10.0.0.1"], ["broker1", "broker2"], ["left", "right"]]
 
 
-def test_init_of_the_readme_reads_the_pair_from_the_names(tmp_path: Path) -> None:
+def test_init_of_readme_derives_pair_from_names(tmp_path: Path) -> None:
     """The command of the README yields a pair with the common part of the names as its name."""
     readme = (Path(__file__).resolve().parents[2] / "README.md").read_text("utf-8")
     command = re.search(r"`activemq-fleet init (?P<names>[^`]+) --release X`", readme)
     assert command is not None
-    assert list(load_fleet(made(tmp_path, *command["names"].split())).pairs_by_name) == ["tickets"]
+    assert list(load_fleet(create_inventory(tmp_path, *command["names"].split())).pairs_by_name) == ["tickets"]
 
 
-def test_commented_lines_of_init_set_the_archive_that_site_installs(tmp_path: Path) -> None:
+def test_commented_lines_of_init_set_archive_that_site_installs(tmp_path: Path) -> None:
     """The README names these edits: 2 comment marks and the line ``activemq_install``."""
-    text = (made(tmp_path, "a-mq01-a", "a-mq01-b") / "group_vars/all.yml").read_text()
+    text = (create_inventory(tmp_path, "a-mq01-a", "a-mq01-b") / "group_vars/all.yml").read_text()
     lines = [line.removeprefix("# ") if line.startswith("# activemq_") else line for line in text.splitlines()]
     variables = yaml.safe_load("\n".join(line for line in lines if line != "activemq_install: none"))
     assert variables["activemq_archive"] == "/srv/software/apache-activemq-6.3.1-bin.tar.gz"
@@ -104,7 +104,7 @@ def test_commented_lines_of_init_set_the_archive_that_site_installs(tmp_path: Pa
 
 
 def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
-    variables = yaml.safe_load((made(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
+    variables = yaml.safe_load((create_inventory(tmp_path, *NAMES["default"]) / "group_vars/all.yml").read_text())
     assert variables["activemq_fence"] == "guard"
     assert (variables["activemq_uid"], variables["activemq_gid"]) == (990, 990)
     assert variables["activemq_watchdog"] == "kill"
@@ -113,13 +113,13 @@ def test_safe_values_are_set_explicitly(tmp_path: Path) -> None:
 
 
 def test_broker_on_localhost_listens_on_loopback_only(tmp_path: Path) -> None:
-    (broker,) = load_fleet(made(tmp_path, "localhost")).brokers
+    (broker,) = load_fleet(create_inventory(tmp_path, "localhost")).brokers
     assert broker.settings.bind == "127.0.0.1"
     assert broker.settings.ha == "none"
 
 
-def test_no_file_holds_a_password(tmp_path: Path) -> None:
-    directory = made(tmp_path, *NAMES["default"], "--tls")
+def test_no_file_contains_password(tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, *NAMES["default"], "--tls")
     text = (directory / "group_vars/all.yml").read_text()
     for value in re.findall(r"password: (.*)", text):
         assert value.startswith('"{{ lookup(')
@@ -129,8 +129,8 @@ def test_no_file_holds_a_password(tmp_path: Path) -> None:
     assert "ansible.builtin.env" in text
 
 
-def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
-    directory = made(tmp_path, *NAMES["parity and address"], "--tls")
+def test_files_are_valid_against_schemas_that_they_name(tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, *NAMES["parity and address"], "--tls")
     for name in ("hosts.yml", "group_vars/all.yml"):
         path = directory / name
         (schema,) = re.findall(r"^# yaml-language-server: \$schema=(.*)$", path.read_text(), re.MULTILINE)
@@ -149,7 +149,7 @@ def test_files_are_valid_by_the_schemas_that_they_name(tmp_path: Path) -> None:
         (["fd00::1"], "fd00::1: the first label 'fd00::1' of the host name contains a character that"),
     ],
 )
-def test_wrong_host_is_one_error_and_writes_nothing(
+def test_invalid_host_is_error_and_writes_nothing(
     words: list[str], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", *words, "--release", "6.3.1", "-o", str(tmp_path / "inventory")]) == 2
@@ -157,12 +157,12 @@ def test_wrong_host_is_one_error_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_release_is_an_error_and_writes_nothing(tmp_path: Path) -> None:
+def test_unknown_release_is_error_and_writes_nothing(tmp_path: Path) -> None:
     assert main(["init", "a", "--release", "7.0", "-o", str(tmp_path / "inventory")]) == 2
     assert list(tmp_path.iterdir()) == []
 
 
-def test_release_above_known_lines_is_error_with_the_release_meant(
+def test_error_about_release_above_known_lines_suggests_release(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "a", "--release", "5.81.3", "-o", str(tmp_path / "inventory")]) == 2
@@ -171,12 +171,12 @@ def test_release_above_known_lines_is_error_with_the_release_meant(
 
 
 def test_newer_release_is_warning_of_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made(tmp_path, "a", release="5.18.33")
+    create_inventory(tmp_path, "a", release="5.18.33")
     assert "warning: release 5.18.33 is newer than 5.18.7" in capsys.readouterr().err
 
 
-def test_installed_release_is_read_from_the_directory_that_the_file_names(tmp_path: Path) -> None:
-    directory = made(tmp_path, "orders-mq01-a", release="5.18.3")
+def test_service_unit_uses_home_directory_of_inventory(tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, "orders-mq01-a", release="5.18.3")
     text = (directory / "group_vars/all.yml").read_text()
     home = yaml.load(text, Loader=yaml.BaseLoader)["activemq_home"]  # noqa: S506 -- reads text only
     files = render_fleet(load_fleet(directory))
@@ -193,10 +193,10 @@ def test_installed_release_is_read_from_the_directory_that_the_file_names(tmp_pa
         (["b.x,a.x"], ["b-a: a pair of group brokers, b.x (preferred master) and a.x"]),
     ],
 )
-def test_init_prints_how_it_read_the_names(
+def test_init_prints_pairs_and_brokers_of_names(
     names: list[str], lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made(tmp_path, *names)
+    create_inventory(tmp_path, *names)
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == len(lines) + 2
     for line, expected in zip(printed, lines, strict=False):
@@ -204,7 +204,7 @@ def test_init_prints_how_it_read_the_names(
     assert printed[-2].startswith("To change the pair or node of a host above, set its activemq_pair")
 
 
-def test_directory_that_holds_a_file_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_that_contains_file_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", "a", "--release", "6.3.1", "-o", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -222,25 +222,23 @@ def test_init_reports_occupied_directory_together_with_other_errors(
 ) -> None:
     (tmp_path / "notes").write_text("mine")
     assert main(["init", host, "--release", release, "-o", str(tmp_path)]) == 2
-    directory, other = capsys.readouterr().err.splitlines()
-    assert "is not empty (it contains notes)" in directory
-    assert problem in other
+    directory_error, other_error = capsys.readouterr().err.splitlines()
+    assert "is not empty (it contains notes)" in directory_error
+    assert problem in other_error
     assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
 @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-@pytest.mark.parametrize("names", [NAMES["default"], NAMES["single"]], ids=["pairs", "one"])
-def test_account_of_the_console_is_a_comment_that_works_when_activated(
-    names: list[str], release: str, tmp_path: Path
-) -> None:
-    directory = made(tmp_path, *names, release=release)
+@pytest.mark.parametrize("names", [NAMES["default"], NAMES["single"]], ids=["pairs", "single"])
+def test_console_account_is_comment_that_works_when_uncommented(names: list[str], release: str, tmp_path: Path) -> None:
+    directory = create_inventory(tmp_path, *names, release=release)
     path = directory / "group_vars/all.yml"
     text = path.read_text()
     before = {
         (finding.rule, finding.host, finding.message) for finding in check_fleet(load_fleet(directory), schema_of=None)
     }
     assert [user.name for user in load_fleet(directory).brokers[0].settings.users] == ["app"]
-    assert b"admin" not in b"".join(accounts_of_console(directory))
+    assert b"admin" not in b"".join(console_account_lines(directory))
 
     text = re.sub(r"(?m)^  # (- name: admin|  groups: \[admins\]|  password: )", r"  \1", text)
     path.write_text(re.sub(r"(read|write|admin): apps", r"\1: [apps, admins]", text))
@@ -248,11 +246,11 @@ def test_account_of_the_console_is_a_comment_that_works_when_activated(
     fleet = load_fleet(directory)
     assert [(user.name, user.groups) for user in fleet.brokers[0].settings.users][1:] == [("admin", ("admins",))]
     after = {(finding.rule, finding.host, finding.message) for finding in check_fleet(fleet, schema_of=None)}
-    assert after <= before  # the accounts move the lines of activemq.xml
-    assert any(b"admin" in content for content in accounts_of_console(directory))
+    assert after <= before  # The accounts shift the line numbers of activemq.xml.
+    assert any(b"admin" in content for content in console_account_lines(directory))
 
 
-def accounts_of_console(directory: Path) -> list[bytes]:
+def console_account_lines(directory: Path) -> list[bytes]:
     """Return the lines with accounts of the web console of all brokers, without comments."""
     files = render_fleet(load_fleet(directory))
     contents = [files[path] for path in files if path.endswith(("/jetty-realm.properties", "/conf/users.properties"))]

@@ -71,7 +71,7 @@ def test_inventory_without_mistakes_has_no_findings(check: Check) -> None:
 
 
 FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
-    "misspelt section": (
+    "misspelled section": (
         edited_inventory("all:\n", "all:\n  var:\n    activemq_heap: 1g\n"),
         "T038 error",
         "hosts.yml:2",
@@ -159,14 +159,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "vars is indented as a variable of group orders",
         "indent `vars:` as far as the other sections of its group",
     ),
-    "file of a misspelt group": (
+    "file of a misspelled group": (
         {"group_vars/oders.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/oders.yml:1",
         "the inventory has no group oders, so Ansible ignores the variables in this file",
         "rename oders.yml to orders.yml",
     ),
-    "directory of a misspelt group": (
+    "directory of a misspelled group": (
         {"group_vars/oders/main.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/oders/main.yml:1",
@@ -180,7 +180,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "the inventory has no group warehouse",
         "give the file the name of an existing group, or remove the file",
     ),
-    "file of a misspelt host": (
+    "file of a misspelled host": (
         {"host_vars/keil1.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "host_vars/keil1.yml:1",
@@ -194,14 +194,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "the inventory has no group kiel1",
         "move the file to host_vars, because kiel1 is a host",
     ),
-    "file with a misspelt extension": (
+    "file with a misspelled extension": (
         {"group_vars/orders.yamll": "activemq_heap: 1g\n"},
         "T039 warning",
         "group_vars/orders.yamll:1",
         "Ansible ignores these variables of orders, because it reads no file with the extension .yamll",
         "rename the file to orders.yml",
     ),
-    "misspelt directory of variables": (
+    "misspelled directory of variables": (
         {"host_var/kiel1.yml": "activemq_heap: 1g\n"},
         "T039 warning",
         "host_var/kiel1.yml:1",
@@ -220,7 +220,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "the groups other and third of the host set activemq_pair to different values",
         "remove the host from one of the two groups",
     ),
-    "misspelt group of agents": (
+    "misspelled group of agents": (
         {"hosts.yml": f"{HOSTS}    activemq_agent:\n      hosts:\n        web1:\n"},
         "T041 warning",
         "hosts.yml:17",
@@ -280,7 +280,7 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "Ansible connects to kiel1 (ansible_host) for this host and for kiel1, and both have the same",
         "correct ansible_host of one of the hosts",
     ),
-    "misspelt pair": (
+    "misspelled pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel", "kiel2:\n          activemq_pair: keil"),
         "T002 error",
         "hosts.yml:6",
@@ -308,14 +308,14 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
         "pair kiel (set by activemq_pair) must have 2 nodes, but has 3: a (kiel1), b (kiel2), c (kiel3)",
         "set another activemq_pair on the other hosts",
     ),
-    "node without its mark": (
+    "broker without a node": (
         edited_inventory("          activemq_node: b\n", ""),
         "T001 error",
         "hosts.yml:8",
         "the node of the broker is unknown",
         "set activemq_node of the host",
     ),
-    "node without its pair": (
+    "broker without a pair": (
         edited_inventory("kiel2:\n          activemq_pair: kiel\n", "kiel2:\n"),
         "T001 error",
         "hosts.yml:8",
@@ -357,39 +357,41 @@ FINDINGS: dict[str, tuple[dict[str, str], str, str, str, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("files", "rule", "place", "message", "fix"), FINDINGS.values(), ids=[name.replace(" ", "-") for name in FINDINGS]
+    ("files", "rule", "position", "message", "fix"),
+    FINDINGS.values(),
+    ids=[name.replace(" ", "-") for name in FINDINGS],
 )
-def test_mistake_is_one_finding_with_place_and_fix(
-    files: dict[str, str], rule: str, place: str, message: str, fix: str, check: Check
+def test_mistake_is_one_finding_with_position_and_fix(
+    files: dict[str, str], rule: str, position: str, message: str, fix: str, check: Check
 ) -> None:
     code, findings = check(files)
 
-    shown = [
+    reported = [
         (f"{finding['rule']} {finding['severity']}", f"{finding['file']}:{finding['line']}") for finding in findings
     ]
-    assert shown == [(rule, f"inventory/{place}")]
+    assert reported == [(rule, f"inventory/{position}")]
     assert message in findings[0]["message"]
     assert fix in findings[0]["fix"]
     assert code == (1 if rule.endswith("error") else 0)
 
 
 UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
-    "misspelt pair variable": (
+    "misspelled pair variable": (
         edited_inventory("activemq_pair: kiel", "activemq_piar: kiel"),
         "hosts.yml:6",
         "activemq_piar is not a variable of activemq.fleet: did you mean activemq_pair?",
     ),
-    "misspelt prefix of the pair": (
+    "misspelled prefix of the pair": (
         edited_inventory("activemq_pair: kiel", "activmq_pair: kiel"),
         "hosts.yml:6",
         "activmq_pair is not a variable of activemq.fleet: did you mean activemq_pair?",
     ),
-    "misspelt prefix of the node": (
+    "misspelled prefix of the node": (
         edited_inventory("activemq_node: a", "activemqq_node: a"),
         "hosts.yml:7",
         "activemqq_node is not a variable of activemq.fleet: did you mean activemq_node?",
     ),
-    "misspelt variables of a host without a role": (
+    "misspelled variables of a host without a role": (
         edited_inventory(
             "activemq_pair: kiel\n          activemq_node", "activemq_piar: kiel\n          activemq_noed"
         ),
@@ -423,13 +425,13 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
         "hosts.yml:10",
         "activemq_node must be text, not a number",
     ),
-    "misspelt children": (
+    "misspelled children": (
         edited_inventory("  children:", "  chidren:"),
         "hosts.yml:2",
         "Ansible ignores the key chidren of group all, because it is not hosts, children or vars. "
         "Rename the key chidren to children",
     ),
-    "misspelt hosts": (
+    "misspelled hosts": (
         edited_inventory("      hosts:", "      host:"),
         "hosts.yml:4",
         "Ansible ignores the key host of group orders, because it is not hosts, children or vars. "
@@ -453,21 +455,21 @@ UNUSABLE: dict[str, tuple[dict[str, str], str, str]] = {
 
 
 @pytest.mark.parametrize(
-    ("files", "place", "message"), UNUSABLE.values(), ids=[name.replace(" ", "-") for name in UNUSABLE]
+    ("files", "position", "message"), UNUSABLE.values(), ids=[name.replace(" ", "-") for name in UNUSABLE]
 )
-def test_mistake_that_hides_hosts_is_an_error_of_input(
-    files: dict[str, str], place: str, message: str, check: Check
+def test_mistake_that_hides_hosts_is_input_error(
+    files: dict[str, str], position: str, message: str, check: Check
 ) -> None:
     code, findings = check(files)
 
     assert code == 2
     assert {finding["rule"] for finding in findings} == {"T000"}
-    assert f"inventory/{place}" in [f"{finding['file']}:{finding['line']}" for finding in findings]
+    assert f"inventory/{position}" in [f"{finding['file']}:{finding['line']}" for finding in findings]
     assert any(message in join_problem_and_remedy(finding["message"], finding["fix"]) for finding in findings)
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "message"),
+    ("text", "position", "message"),
     [
         (
             "[orders]\nkiel1 activemq_pair=kiel activemq_node=a\nkiel2 activemq_pair=kiel activemq_node=b\n"
@@ -492,12 +494,12 @@ def test_mistake_that_hides_hosts_is_an_error_of_input(
         ),
     ],
 )
-def test_mistake_in_ini_file_has_place(text: str, place: str, message: str, check: Check, tmp_path: Path) -> None:
+def test_mistake_in_ini_file_has_position(text: str, position: str, message: str, check: Check, tmp_path: Path) -> None:
     (tmp_path / "inventory").mkdir()
     code, findings = check({"hosts": text, "hosts.yml": "# the hosts are in the file hosts\nall:\n"})
 
     assert code in {1, 2}
-    assert f"{findings[0]['file']}:{findings[0]['line']}" == f"inventory/{place}"
+    assert f"{findings[0]['file']}:{findings[0]['line']}" == f"inventory/{position}"
     assert message in findings[0]["message"]
 
 
@@ -519,5 +521,5 @@ def test_mistake_in_ini_file_has_place(text: str, place: str, message: str, chec
         {"host_vars/kiel1.yml": "activemq_heap: 1g\n", "host_vars/kiel2/main.yml": "activemq_heap: 1g\n"},
     ],
 )
-def test_legal_structure_has_no_findings(files: dict[str, str], check: Check) -> None:
+def test_valid_structure_has_no_findings(files: dict[str, str], check: Check) -> None:
     assert check(files) == (0, [])

@@ -1,4 +1,4 @@
-"""Serialized Java objects and RMI, as far as MBeans are read with them."""
+"""Serialized Java objects and RMI, in the subset that reads MBeans."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from activemq_fleet.node.probe.java_objects import (
 )
 
 
-def read(data: bytes) -> object:
+def deserialize(data: bytes) -> object:
     source = io.BytesIO(HEADER + data)
 
     def take(count: int) -> bytes:
-        found = source.read(count)
-        if len(found) < count:
+        content = source.read(count)
+        if len(content) < count:
             raise EOFError
-        return found
+        return content
 
     return ObjectReader(take).read_value()
 
 
-def test_what_is_written_is_read_back() -> None:
-    name = read(serialize_object_name("org.apache.activemq:*"))
+def test_serialized_values_are_deserialized_unchanged() -> None:
+    name = deserialize(serialize_object_name("org.apache.activemq:*"))
     assert isinstance(name, JavaObject)
     assert (name.name, list(name.values_outside_fields())) == ("javax.management.ObjectName", ["org.apache.activemq:*"])
-    assert read(serialize_java_strings(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
-    assert read(java_objects.NULL) is None
+    assert deserialize(serialize_java_strings(["QueueSize", "ÿ"])) == ["QueueSize", "ÿ"]
+    assert deserialize(java_objects.NULL) is None
 
 
 @pytest.mark.parametrize(
-    ("data", "why"),
+    ("data", "reason"),
     [
         (b"\x00", r"cannot be decoded \(type code 0x0\): report this message"),
         (b"\x73\x70", r"cannot be decoded \(object without class\)"),
@@ -49,25 +49,25 @@ def test_what_is_written_is_read_back() -> None:
         (b"\x73" * 100, r"cannot be decoded \(its Java objects are nested too deeply\)"),
     ],
 )
-def test_a_hostile_stream_ends_in_an_error_and_not_in_memory(data: bytes, why: str) -> None:
-    with pytest.raises((ValueError, IndexError), match=why):
-        read(data)
+def test_invalid_or_hostile_stream_is_error(data: bytes, reason: str) -> None:
+    with pytest.raises((ValueError, IndexError), match=reason):
+        deserialize(data)
 
 
-def test_a_method_is_numbered_as_rmi_does() -> None:
-    # The number stands in RMIServerImpl_Stub of every JDK.
+def test_hash_of_method_is_that_of_rmi() -> None:
+    # The class RMIServerImpl_Stub of every JDK contains this number.
     assert struct.unpack(">q", jmx._hash_of(jmx._NEW_CLIENT))[0] == -1089742558549201240
 
 
-def test_quoted_properties_of_a_name_are_read_whole() -> None:
+def test_quoted_properties_of_object_name_are_read_completely() -> None:
     name = 'org.apache.activemq:type=Broker,brokerName="a,b=c",destinationName=x'
     assert jmx.object_name_properties(name) == {"type": "Broker", "brokerName": "a,b=c", "destinationName": "x"}
 
 
 LIMITS: dict[str, object] = {
-    f"{name}{what}": 1 for name in ("Store", "Memory", "Temp") for what in ("PercentUsage", "Limit")
+    f"{resource}{figure}": 1 for resource in ("Store", "Memory", "Temp") for figure in ("PercentUsage", "Limit")
 }
-OLD: list[dict[str, object]] = [
+OLD_MBEANS: list[dict[str, object]] = [
     {"BrokerName": "b", "Type": "Broker", **LIMITS},
     {"BrokerName": "b", "Type": "Queue", "Destination": "q", "QueueSize": 4, "ConsumerCount": 1},
     {"BrokerName": "b", "Type": "Queue", "Destination": "ActiveMQ.DLQ", "QueueSize": 2, "ConsumerCount": 0},
@@ -75,27 +75,34 @@ OLD: list[dict[str, object]] = [
     {"Type": "Subscription", "persistentMode": "Non-Durable"},
     {"Type": "NetworkBridge", "NetworkConnectorName": "l", "RemoteBrokerName": "p", "CreatedByDuplex": False},
 ]
-BASE: dict[str, object] = {"type": "Broker", "brokerName": "b"}
-NEW: list[dict[str, object]] = [
-    {**BASE, **LIMITS, "CurrentConnectionsCount": 5},
-    {**BASE, "destinationType": "Queue", "destinationName": "q", "QueueSize": 4, "ConsumerCount": 1, "DLQ": False},
-    {**BASE, "destinationType": "Queue", "destinationName": "gone", "QueueSize": 2, "DLQ": True},
-    {**BASE, "destinationType": "Queue", "destinationName": "q", "endpoint": "Consumer", "consumerId": "ID_1"},
+BROKER_NAME: dict[str, object] = {"type": "Broker", "brokerName": "b"}
+NEW_MBEANS: list[dict[str, object]] = [
+    {**BROKER_NAME, **LIMITS, "CurrentConnectionsCount": 5},
     {
-        **{**BASE, "destinationType": "Topic", "destinationName": "t", "endpoint": "Consumer"},
+        **BROKER_NAME,
+        "destinationType": "Queue",
+        "destinationName": "q",
+        "QueueSize": 4,
+        "ConsumerCount": 1,
+        "DLQ": False,
+    },
+    {**BROKER_NAME, "destinationType": "Queue", "destinationName": "gone", "QueueSize": 2, "DLQ": True},
+    {**BROKER_NAME, "destinationType": "Queue", "destinationName": "q", "endpoint": "Consumer", "consumerId": "ID_1"},
+    {
+        **{**BROKER_NAME, "destinationType": "Topic", "destinationName": "t", "endpoint": "Consumer"},
         **{"consumerId": "Durable(c_s)", "PendingQueueSize": 4, "DispatchedQueueSize": 0},
     },
     {
-        **{**BASE, "connector": "networkConnectors", "networkConnectorName": "l", "networkBridge": "tcp_//x"},
+        **{**BROKER_NAME, "connector": "networkConnectors", "networkConnectorName": "l", "networkBridge": "tcp_//x"},
         **{"RemoteBrokerName": "p", "CreatedByDuplex": False},
     },
-    {**BASE, "connector": "clientConnectors", "connectorName": "mqtt"},
-    {**BASE, "service": "Health"},
+    {**BROKER_NAME, "connector": "clientConnectors", "connectorName": "mqtt"},
+    {**BROKER_NAME, "service": "Health"},
 ]
 
 
-@pytest.mark.parametrize(("mbeans", "connections"), [(OLD, None), (NEW, 5)])
-def test_usage_is_read_from_the_names_of_both_generations(mbeans: list[dict[str, object]], connections: object) -> None:
+@pytest.mark.parametrize(("mbeans", "connections"), [(OLD_MBEANS, None), (NEW_MBEANS, 5)])
+def test_usage_is_read_from_old_and_new_object_names(mbeans: list[dict[str, object]], connections: object) -> None:
     usage = usage_from_mbeans(mbeans)
     assert (usage["messages"], usage["dlq"], usage["durable"], usage["connections"]) == (4, 2, 4, connections)
     assert usage["bridges"] == [{"link": "l", "peer": "p", "responder": False}]
@@ -103,5 +110,5 @@ def test_usage_is_read_from_the_names_of_both_generations(mbeans: list[dict[str,
     assert usage["store"] == {"percent": 1, "limit": 1}
 
 
-def test_a_broker_without_an_mbean_of_its_own_has_no_usage() -> None:
-    assert usage_from_mbeans(NEW[1:]) == {}
+def test_usage_without_mbean_of_broker_is_empty() -> None:
+    assert usage_from_mbeans(NEW_MBEANS[1:]) == {}

@@ -1,4 +1,4 @@
-"""A hostile JVM ends neither the time nor the memory of what reads its MBeans."""
+"""Responses of a hostile JVM, which must not exhaust the time or the memory of the reader of its MBeans."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.unit.attackers import BROKER, common_directory, needs_root, owned_dir
 from tests.unit.hostile_jvm import HostileJvm, attribute, blocks, long_text, nested_lists, own_superclass, set_of_names
 
 TIMEOUT = 30.0
-"""Seconds that the reader has where something else than the deadline has to end it."""
-HANGS = 60.0
+"""Time limit of the reader in seconds, in tests where a limit other than the deadline must stop the reader."""
+HANG_SECONDS = 60.0
 """Seconds after which a read that hangs fails the test."""
 
 
@@ -36,14 +36,14 @@ def query_outcome(jvm: HostileJvm, timeout: float = TIMEOUT) -> object:
         try:
             server = jmx.MBeanServerConnection(jvm.url, timeout)
             outcomes.append([server.mbean_attributes(name, ["QueueSize"]) for name in server.mbean_names("o:*")])
-        except Exception as error:  # noqa: BLE001 -- the test compares its kind
+        except Exception as error:  # noqa: BLE001 -- the test compares the type of the error
             outcomes.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(HANGS)
+    thread.join(HANG_SECONDS)
     assert jvm.queries > 0, "the attack did not reach the reader"
-    assert outcomes, "timed out"
+    assert outcomes, "the query of the MBeans timed out"
     return outcomes[0]
 
 
@@ -53,35 +53,37 @@ NAME = set_of_names(b"o:type=Queue")
 @pytest.mark.parametrize(
     ("jvm", "reason"),
     [
-        pytest.param(lambda: HostileJvm(drips=True), "no complete answer within", id="a byte at a time"),
+        pytest.param(lambda: HostileJvm(drips=True), "no complete answer within", id="one byte at a time"),
         pytest.param(
-            lambda: HostileJvm(own_superclass()), "cannot be decoded (invalid superclass)", id="class without an end"
+            lambda: HostileJvm(own_superclass()),
+            "cannot be decoded (invalid superclass)",
+            id="class that is its own superclass",
         ),
         pytest.param(
             lambda: HostileJvm(set_of_names(*[b"o:type=Queue"] * 10), attribute(long_text(b"x" * (15 << 20)))),
             "more than",
-            id="15 MiB of one answer after the other",
+            id="15 MiB in each of several responses",
         ),
     ],
 )
-def test_jmx_reader_ends_hostile_answer_in_one_error(jvm: Callable[[], HostileJvm], reason: str) -> None:
+def test_jmx_reader_raises_error_for_hostile_response(jvm: Callable[[], HostileJvm], reason: str) -> None:
     outcome = query_outcome(jvm(), 1.0 if "no complete answer" in reason else TIMEOUT)
     assert isinstance(outcome, jmx.JmxError)
     assert reason in str(outcome)
 
 
-def test_nested_lists_of_an_answer_are_not_unfolded() -> None:
+def test_nested_lists_of_response_are_not_expanded() -> None:
     assert query_outcome(HostileJvm(NAME, nested_lists(20))) == [{"QueueSize": [None] * 10}]
 
 
 def seconds_for(work: Callable[[], object]) -> float:
-    """Return the least CPU seconds of this thread that three runs took."""
-    taken = []
+    """Return the shortest CPU time of three runs in this thread, in seconds."""
+    durations = []
     for _ in range(3):
-        began = time.thread_time()
+        start = time.thread_time()
         work()
-        taken.append(time.thread_time() - began)
-    return min(taken)
+        durations.append(time.thread_time() - start)
+    return min(durations)
 
 
 def read_blocks(count: int) -> None:
@@ -93,9 +95,9 @@ def read_blocks(count: int) -> None:
         position += size
         return bytes(content[position - size : position])
 
-    read = ObjectReader(take).read_value()
-    assert isinstance(read, JavaObject)
-    assert read.added == [b"A" * 255 * count]
+    java_object = ObjectReader(take).read_value()
+    assert isinstance(java_object, JavaObject)
+    assert java_object.added == [b"A" * 255 * count]
 
 
 @pytest.mark.parametrize(
@@ -106,20 +108,20 @@ def read_blocks(count: int) -> None:
         pytest.param(read_blocks, 1_000, id="data in small blocks"),
     ],
 )
-def test_time_for_answer_grows_with_its_length(work: Callable[[int], object], size: int) -> None:
-    # Four times the length took 16 times the time.
+def test_time_for_response_is_not_quadratic_in_its_length(work: Callable[[int], object], size: int) -> None:
+    # An earlier version took 16 times the time for four times the length.
     assert seconds_for(lambda: work(4 * size)) < 9 * max(seconds_for(lambda: work(size)), 1e-3)
 
 
 @contextmanager
 def hostile_broker(base: Path, attack: str, report: Path) -> Iterator[None]:
-    """A process of the broker's account with a broker's command line, log and attach socket."""
+    """Run a process of the broker's account with a broker's command line, log and attach socket."""
     program = Path(hostile_jvm.__file__).read_text()
-    words = f"{attack},{report},{BROKER}"
+    argument = f"{attack},{report},{BROKER}"
     started = "Apache ActiveMQ 5.18.3 (x, ID:x-1) started | org.apache.activemq.broker.BrokerService | main"
     with (base / "data/activemq.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, words, f"-Dactivemq.base={base}", "start"],
+            [sys.executable, "-c", program, argument, f"-Dactivemq.base={base}", "start"],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
@@ -137,25 +139,25 @@ def hostile_broker(base: Path, attack: str, report: Path) -> Iterator[None]:
 
 
 def attack_reached(report: Path) -> bool:
-    """Return whether the JVM counted a query, which it writes to ``report`` ten times a second."""
-    deadline = time.monotonic() + HANGS
+    """Return whether the JVM counted a query. The JVM writes the count to ``report`` ten times per second."""
+    deadline = time.monotonic() + HANG_SECONDS
     while int(report.read_text()) == 0 and time.monotonic() < deadline:
         time.sleep(0.05)
     return int(report.read_text()) > 0
 
 
 GATHER = """
-import encodings.idna, json, sys  # the child of another account may not be able to read this Python
+import encodings.idna, json, sys  # The child of another account may have no permission to read this Python.
 from activemq_fleet.node.state.broker_status import gather_broker_status
-shown = gather_broker_status(sys.argv[1], None)
-print(json.dumps([shown["state"], shown["usage"], shown["usage_error"]]))
+status = gather_broker_status(sys.argv[1], None)
+print(json.dumps([status["state"], status["usage"], status["usage_error"]]))
 """
 
 
 @some_situations(1)
 @needs_root
 @pytest.mark.parametrize("attack", list(hostile_jvm.ATTACKS))
-def test_status_of_broker_with_hostile_jvm_ends(attack: str) -> None:
+def test_status_of_broker_with_hostile_jvm_is_active_without_usage(attack: str) -> None:
     with common_directory() as directory:
         base = directory / "orders"
         (base / "versions/v/conf").mkdir(parents=True)
@@ -168,9 +170,9 @@ def test_status_of_broker_with_hostile_jvm_ends(attack: str) -> None:
                 [sys.executable, "-c", GATHER, str(base)], stdout=subprocess.PIPE, text=True, start_new_session=True
             )
             try:
-                printed, _ = gather.communicate(timeout=HANGS)
+                printed, _ = gather.communicate(timeout=HANG_SECONDS)
             except subprocess.TimeoutExpired:
-                pytest.fail(f"timed out; the JVM got {report.read_text()} queries")
+                pytest.fail(f"the status query timed out: the JVM received {report.read_text()} queries")
             finally:
                 if gather.poll() is None:
                     os.killpg(gather.pid, signal.SIGKILL)

@@ -22,14 +22,14 @@ INVENTORIES = sorted(EXAMPLES.glob("*/hosts.yml"))
 VARIABLES = sorted({*EXAMPLES.glob("*/group_vars/**/*.yml"), *EXAMPLES.glob("*/host_vars/**/*.yml")})
 MOLECULE = Path(__file__).resolve().parents[2] / "molecule"
 WITH_BALANCERS = sorted({*MOLECULE.glob("*/inventory/hosts.yml"), *MOLECULE.glob("*/inventory/*_vars/**/*.yml")})
-"""The inventories of the scenarios, of which one has load balancers; the examples have none."""
+"""The inventories of the scenarios. One of them has load balancers; the examples have none."""
 ROLES = ("activemq_agent_", "activemq_vip")
 ROLE_VARIABLES = sorted(name for name in KNOWN if name.startswith(ROLES))
 """The variables of agents and load balancers."""
 
 
 class VaultLoader(yaml.SafeLoader):
-    """Reads values with a tag, such as those of Ansible Vault, as text."""
+    """YAML loader that reads values with a tag, such as those of Ansible Vault, as text."""
 
 
 VaultLoader.add_multi_constructor("!", lambda loader, _suffix, node: loader.construct_scalar(node))
@@ -50,33 +50,33 @@ def test_schema_is_valid_and_printed(kind: str, capsys: pytest.CaptureFixture[st
     assert content["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-def test_schemas_are_those_that_the_models_make() -> None:
-    assert variables_schema.main(["--check"]) == 0, "run `make rules`"
+def test_schemas_match_models() -> None:
+    assert variables_schema.main(["--check"]) == 0, "the schemas differ from the models: run `make rules`"
 
 
-def test_every_variable_is_described() -> None:
+def test_every_variable_has_description() -> None:
     properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
     assert {name for name in KNOWN if not properties[name].get("description")} == set()
 
 
-def test_every_default_is_that_of_the_models() -> None:
+def test_every_default_matches_models() -> None:
     properties = json.loads(read_json_schema_text("variables"))["$defs"]["variables"]["properties"]
-    plain = {
+    defaults = {
         name: field.default
         for name, field in HostSettings.model_fields.items()
         if type(field.default) in (str, int, bool)
     }
-    assert len(plain) > 30
-    assert {name: properties[f"activemq_{name}"].get("default") for name in plain} == plain
+    assert len(defaults) > 30
+    assert {name: properties[f"activemq_{name}"].get("default") for name in defaults} == defaults
 
 
 @pytest.mark.parametrize("path", VARIABLES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_variables_of_the_examples_are_valid(path: Path) -> None:
+def test_variables_of_examples_are_valid(path: Path) -> None:
     assert problems_of("variables", path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", INVENTORIES, ids=lambda path: path.relative_to(EXAMPLES).as_posix())
-def test_inventories_of_the_examples_are_valid(path: Path) -> None:
+def test_inventories_of_examples_are_valid(path: Path) -> None:
     assert problems_of("inventory", path.read_text()) == []
 
 
@@ -153,8 +153,8 @@ def role_variables_in(content: Any) -> list[tuple[dict[str, Any], str]]:
     """Return each variable of agents and load balancers in a file, as (the mapping that has it, its name)."""
     if not isinstance(content, dict):
         return []
-    here = [(content, name) for name in content if str(name).startswith(ROLES)]
-    return here + [place for value in content.values() for place in role_variables_in(value)]
+    direct = [(content, name) for name in content if str(name).startswith(ROLES)]
+    return direct + [variable for value in content.values() for variable in role_variables_in(value)]
 
 
 ROLE_FILES = [
@@ -173,12 +173,12 @@ def test_agents_and_load_balancers_are_in_files_of_examples_and_scenarios() -> N
 
 
 @pytest.mark.parametrize("path", WITH_BALANCERS, ids=lambda path: path.relative_to(MOLECULE).as_posix())
-def test_inventories_of_the_scenarios_are_valid(path: Path) -> None:
+def test_inventories_of_scenarios_are_valid(path: Path) -> None:
     assert problems_of(kind_of(path), path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", ROLE_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
-def test_wrong_key_or_type_of_an_agent_or_balancer_in_a_file_is_rejected(path: Path) -> None:
+def test_wrong_key_or_type_of_agent_or_balancer_in_file_is_rejected(path: Path) -> None:
     text = path.read_text()
     for position in range(len(role_variables_in(yaml.safe_load(text)))):
         misspelled, mistyped = yaml.safe_load(text), yaml.safe_load(text)

@@ -1,4 +1,4 @@
-"""The state of a broker: one table of cases, for the judge and for everyone who asks it."""
+"""The state of a broker: one table of cases for the judge and for each of its callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from activemq_fleet.lab import lab_brokers, processes
-from activemq_fleet.node import judge as on_hosts
+from activemq_fleet.node import judge as judge_of_hosts
 from activemq_fleet.node import timeouts
 from activemq_fleet.node.config.broker_configuration import DeployedBrokerSettings
 from activemq_fleet.node.judge import STATES, BrokerState, Evidence, conclude_state
@@ -32,7 +32,7 @@ FROZEN = replace(ALIVE, state="T")
 SERVES = ProbeAnswer(True, True, "the broker completed the round trip of a test message over STOMP", greeted=True)
 REFUSES = ProbeAnswer(False, None, "the port refuses connections")
 SILENT = ProbeAnswer(False, False, "the broker accepts connections and sends no data for 5 s")
-HOLDS_BACK = ProbeAnswer(
+STALLS = ProbeAnswer(
     False, False, "the broker answers CONNECTED over STOMP and then sends no data for 5 s", greeted=True
 )
 FAILS = ProbeAnswer(
@@ -42,7 +42,7 @@ FAILS = ProbeAnswer(
     greeted=True,
     failed=True,
 )
-LACKS_RIGHT = ProbeAnswer(
+LACKS_PERMISSION = ProbeAnswer(
     True, None, "the broker rejects the STOMP frame SEND of the test connection: not authorized", greeted=True
 )
 GREETS = ProbeAnswer(True, None, "the broker answered the test connection with an OpenWire greeting", greeted=True)
@@ -53,10 +53,10 @@ FOREIGN = ProbeAnswer(
 PHASES = ("begin", "waiting", "starting", "attached", "started", "stopping", "stopped", "failed", "unknown")
 
 
-def evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **more: Any) -> Evidence:
-    named = {f"connector{number}": answer for number, answer in enumerate(answers)}
-    has_started = more.pop("has_started", phase == "started")
-    return Evidence(process, Phase(phase, "a record", has_started=has_started), named, **more)
+def evidence(process: Process | None, phase: str, *answers: ProbeAnswer, **fields: Any) -> Evidence:
+    answers_by_connector = {f"connector{number}": answer for number, answer in enumerate(answers)}
+    has_started = fields.pop("has_started", phase == "started")
+    return Evidence(process, Phase(phase, "a record", has_started=has_started), answers_by_connector, **fields)
 
 
 CASES: list[tuple[Evidence, BrokerState]] = [
@@ -66,7 +66,7 @@ CASES: list[tuple[Evidence, BrokerState]] = [
     (evidence(FROZEN, "waiting"), "hung"),
     (evidence(ALIVE, "started", SERVES, listens=True), "active"),
     (evidence(ALIVE, "started", SERVES, REFUSES, listens=True), "active"),
-    (evidence(ALIVE, "unknown", SERVES, listens=True), "active"),  # the log has rolled since the start
+    (evidence(ALIVE, "unknown", SERVES, listens=True), "active"),  # The log has been rotated since the start.
     (evidence(ALIVE, "waiting", REFUSES, REFUSES), "standby"),
     (evidence(ALIVE, "waiting"), "standby"),
     (evidence(ALIVE, "attached", pure=True, has_started=True), "standby"),
@@ -79,7 +79,7 @@ CASES: list[tuple[Evidence, BrokerState]] = [
     (evidence(ALIVE, "failed", REFUSES), "starting"),
     (evidence(ALIVE, "unknown", REFUSES), "starting"),
     (evidence(ALIVE, "unknown", SILENT), "starting"),
-    (evidence(ALIVE, "unknown", SILENT, has_answered=True), "hung"),  # its log has rolled since it answered
+    (evidence(ALIVE, "unknown", SILENT, has_answered=True), "hung"),  # The log has been rotated since an answer.
     (evidence(ALIVE, "started", SILENT), "hung"),
     (evidence(ALIVE, "started", SILENT, listens=True), "hung"),
     (evidence(ALIVE, "started", REFUSES), "starting"),  # the first connector opens before the last
@@ -87,50 +87,51 @@ CASES: list[tuple[Evidence, BrokerState]] = [
     (evidence(ALIVE, "started", pure=True, holds_lock=True), "active"),
     (evidence(ALIVE, "starting", SERVES, pure=True, listens=True), "starting"),  # a pure master without its slave
     (evidence(ALIVE, "started", SERVES, pure=True, listens=True), "active"),
-    # No log outranks answers, ports and the lock.
+    # Answers, ports and the lock outrank the log.
     *((evidence(ALIVE, phase, SERVES, listens=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, SERVES, listens=True, pure=True, has_started=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, SILENT, listens=True), "hung") for phase in PHASES),
-    # Its memory is full: no log says so, and it greets.
-    *((evidence(ALIVE, phase, HOLDS_BACK, listens=True), "unhealthy") for phase in PHASES),
-    (evidence(ALIVE, "started", SILENT, HOLDS_BACK, listens=True), "unhealthy"),
-    # It greets and answers with an error that no missing right explains.
+    # The memory of the broker is full: the log does not report this, and the broker sends its greeting.
+    *((evidence(ALIVE, phase, STALLS, listens=True), "unhealthy") for phase in PHASES),
+    (evidence(ALIVE, "started", SILENT, STALLS, listens=True), "unhealthy"),
+    # The broker sends its greeting and an error that a missing permission does not explain.
     *((evidence(ALIVE, phase, FAILS, listens=True), "unhealthy") for phase in PHASES),
     *((evidence(ALIVE, phase, FAILS, GREETS, listens=True), "unhealthy") for phase in PHASES),
-    *((evidence(ALIVE, phase, FAILS, LACKS_RIGHT, listens=True), "unhealthy") for phase in PHASES),
-    *((evidence(ALIVE, phase, LACKS_RIGHT, GREETS, listens=True), "active") for phase in PHASES),
+    *((evidence(ALIVE, phase, FAILS, LACKS_PERMISSION, listens=True), "unhealthy") for phase in PHASES),
+    *((evidence(ALIVE, phase, LACKS_PERMISSION, GREETS, listens=True), "active") for phase in PHASES),
     *((evidence(ALIVE, phase, FAILS, SERVES, listens=True), "active") for phase in PHASES),
     (evidence(ALIVE, "starting", FAILS, pure=True, listens=True), "starting"),
-    # It closes each connection, as a broker does whose connections are used up; before it has started it may open.
+    # The broker closes each connection, as at its connection limit. Before it has started, it may still accept them.
     (evidence(ALIVE, "started", CLOSES, listens=True), "unhealthy"),
     (evidence(ALIVE, "starting", CLOSES, listens=True), "starting"),
-    # Another account listens at its address.
+    # A process of another account listens on the address of the broker.
     *((evidence(ALIVE, phase, FOREIGN), "standby") for phase in ("waiting", "attached")),
     (evidence(ALIVE, "started", FOREIGN), "starting"),
-    (evidence(ALIVE, "starting", HOLDS_BACK, pure=True, listens=True), "starting"),
+    (evidence(ALIVE, "starting", STALLS, pure=True, listens=True), "starting"),
     *((evidence(ALIVE, phase, REFUSES, listens=True), "starting") for phase in PHASES),
     *((evidence(ALIVE, phase, REFUSES, holds_lock=True), "starting") for phase in PHASES),
 ]  # fmt: skip
-TABLE = pytest.mark.parametrize(("case", "expected"), CASES)
-# A module has not seen the process before.
-OF_MODULES = pytest.mark.parametrize(("case", "expected"), [one for one in CASES if not one[0].has_answered])
+EACH_CASE = pytest.mark.parametrize(("case", "expected"), CASES)
+# A module has no earlier observation of the process.
+CASES_OF_MODULES = [(case, expected) for case, expected in CASES if not case.has_answered]
+EACH_CASE_OF_MODULES = pytest.mark.parametrize(("case", "expected"), CASES_OF_MODULES)
 
 
-@TABLE
-def test_the_judge_concludes_the_state(case: Evidence, expected: BrokerState) -> None:
+@EACH_CASE
+def test_judge_concludes_state(case: Evidence, expected: BrokerState) -> None:
     conclusion = conclude_state(case)
     assert conclusion.state == expected
     assert conclusion.reason
 
 
-def test_the_names_of_the_states_are_declared_once() -> None:
+def test_type_and_cases_have_all_states() -> None:
     assert get_args(BrokerState) == STATES
     assert {expected for _, expected in CASES} == set(STATES)
 
 
 @some_situations(20)
-@OF_MODULES
-def test_broker_info_tells_what_the_judge_concludes(
+@EACH_CASE_OF_MODULES
+def test_gathered_broker_state_is_that_of_judge(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     deployed = SimpleNamespace(listeners=(), consoles=(), store="/store", pure=case.pure, persistence={})
@@ -140,12 +141,12 @@ def test_broker_info_tells_what_the_judge_concludes(
     monkeypatch.setattr(state, "probe_connectors_until_first_silent", lambda *_: case.answers)
     monkeypatch.setattr(held_by_process, "process_account_listens_on_one_of", lambda *_: case.listens)
     monkeypatch.setattr(held_by_process, "holds_store_lock", lambda *_: case.holds_lock)
-    found = state.gather_broker_state(str(tmp_path), None)
-    assert (found["state"], found["how"]) == (expected, conclude_state(case).reason)
+    broker_state = state.gather_broker_state(str(tmp_path), None)
+    assert (broker_state["state"], broker_state["how"]) == (expected, conclude_state(case).reason)
 
 
-@OF_MODULES
-def test_the_lab_tells_what_the_judge_concludes(
+@EACH_CASE_OF_MODULES
+def test_broker_state_of_lab_is_that_of_judge(
     case: Evidence, expected: BrokerState, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     profile = {"release": "5.5.1", "ha": "pure"} if case.pure else {"release": "6.3.1"}
@@ -165,8 +166,8 @@ def test_the_lab_tells_what_the_judge_concludes(
     assert snapshot.reason == conclude_state(case).reason
 
 
-@TABLE
-def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected: BrokerState) -> None:
+@EACH_CASE
+def test_diagnosis_of_watchdog_has_state_of_judge(case: Evidence, expected: BrokerState) -> None:
     diagnosis = hang_detection.classify_sample(hang_detection.WatchdogSample(case))
     assert diagnosis.state == expected
     if diagnosis.kind == hang_detection.HUNG:
@@ -175,20 +176,20 @@ def test_the_watchdog_goes_by_what_the_judge_concludes(case: Evidence, expected:
         assert expected in ("active", "starting")
 
 
-def test_both_names_are_one_file() -> None:
-    library_file, host_file = Path(conclude_state.__code__.co_filename), Path(on_hosts.__file__)
+def test_library_and_hosts_use_same_file_of_judge() -> None:
+    library_file, host_file = Path(conclude_state.__code__.co_filename), Path(judge_of_hosts.__file__)
     assert library_file.resolve() == host_file.resolve()
 
 
-def test_plays_give_a_broker_the_time_that_the_library_means() -> None:
+def test_time_limits_of_plays_match_library() -> None:
     role = yaml.safe_load((ROOT / "roles/broker/vars/main.yml").read_text())
     drill = yaml.safe_load((ROOT / "playbooks/vars/drill.yml").read_text())
     assert role["__activemq_ready_timeout"] == timeouts.READY
     assert role["__activemq_settle_timeout"] == timeouts.SETTLE
-    # The watchdog has killed a frozen node by then, and its peer has taken over.
+    # By this time, the watchdog has killed a frozen node, and its peer has taken over.
     assert drill["__activemq_drill_hung"] >= 2 * timeouts.HUNG
 
 
-def test_the_watchdog_takes_a_broker_for_hung_before_operations_do() -> None:
-    # The first miss is seen at the latest one interval after the broker fell silent.
+def test_watchdog_considers_broker_hung_before_operations_do() -> None:
+    # The watchdog detects the first miss at most one interval after the broker stopped responding.
     assert timeouts.MISSES * (timeouts.WATCH_INTERVAL + timeouts.PROBE) - timeouts.WATCH_INTERVAL <= timeouts.HUNG

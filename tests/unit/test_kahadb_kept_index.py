@@ -1,4 +1,4 @@
-"""A kept copy of an index, with every data file since, replaces an index that no broker can start with."""
+"""Kept copy of an index and all later data files, which replaces an index that no broker can start with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNUSABLE = index_of_topics({"prices": [KEY]}, last_update=1)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store of three data files, of which the first has been copied with its index."""
+    """Return a store with three data files and a usable index."""
     store = tmp_path / "store"
     write(store, subscribe("prices", KEY), number=1)
     write(store, add("m1", "topic/prices"), add("m2", "topic/prices"), number=2)
@@ -38,15 +38,15 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def keeper(store: Path) -> IndexKeeper:
-    """A keeper that has made its first copy."""
+    """Return a keeper that has made its first copy."""
     keeper = IndexKeeper(str(store))
     keeper.update_index_and_data_file_copies()
     assert KeptIndex(str(store)).is_complete()
     return keeper
 
 
-def go_on(store: Path, keeper: IndexKeeper) -> None:
-    """Do what a broker does: begin a data file, remove the first one, and leave an index that needs it."""
+def begin_and_remove_data_file(store: Path, keeper: IndexKeeper) -> None:
+    """Begin a data file, remove the first data file, and leave an index that requires it, as a broker does."""
     write(store, add("m4", "topic/prices"), number=4)
     keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
@@ -58,40 +58,40 @@ def data_files(store: Path) -> list[str]:
     return sorted(path.name for path in store.glob("db-*.log"))
 
 
-def mend(store: Path, *, accept_loss: bool = False) -> str:
+def repair(store: Path, *, accept_loss: bool = False) -> str:
     return " ".join(repair_killed_broker_stores(str(store), accept_loss=accept_loss))
 
 
-def test_mend_replaces_index_that_needs_removed_file_by_kept_copy(store: Path, keeper: IndexKeeper) -> None:
-    go_on(store, keeper)
-    assert "The broker continues with a saved copy of the index" in mend(store)
+def test_repair_replaces_index_that_requires_removed_file_with_kept_copy(store: Path, keeper: IndexKeeper) -> None:
+    begin_and_remove_data_file(store, keeper)
+    assert "The broker continues with a saved copy of the index" in repair(store)
     assert (store / "db.data").read_bytes() == USABLE
     assert data_files(store) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
     assert (store / "db.data.unusable").read_bytes() == UNUSABLE
-    assert mend(store) == ""
+    assert repair(store) == ""
 
 
-def test_mend_replaces_index_that_was_removed(store: Path, keeper: IndexKeeper) -> None:
-    go_on(store, keeper)
+def test_repair_replaces_removed_index_with_kept_copy(store: Path, keeper: IndexKeeper) -> None:
+    begin_and_remove_data_file(store, keeper)
     (store / "db.data").unlink()
-    mend(store)
+    repair(store)
     assert (store / "db.data").read_bytes() == USABLE
 
 
 @pytest.mark.parametrize("make", [hard_link_generation, copy_store_into_new_generation])
 def test_generation_has_kept_copy_in_place_of_unusable_index(store: Path, keeper: IndexKeeper, make: object) -> None:
-    go_on(store, keeper)
+    begin_and_remove_data_file(store, keeper)
     target = store.with_name("2-b")
     assert callable(make)
-    made = make(str(store), str(target))
-    assert made.has_index
-    assert made.restored
-    assert not made.risk
+    copied = make(str(store), str(target))
+    assert copied.has_index
+    assert copied.restored
+    assert not copied.risk
     assert (target / "db.data").read_bytes() == USABLE
     assert data_files(target) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
 
 
-def test_generation_inherits_copy_and_held_files_without_copying(store: Path, keeper: IndexKeeper) -> None:
+def test_generation_inherits_kept_index_and_data_files_as_hard_links(store: Path, keeper: IndexKeeper) -> None:
     write(store, add("m4", "topic/prices"), number=4)
     keeper.update_index_and_data_file_copies()
     (store / "db-1.log").unlink()
@@ -101,12 +101,12 @@ def test_generation_inherits_copy_and_held_files_without_copying(store: Path, ke
     copies = [path / "kept-index/copy/db.data" for path in (store, target)]
     assert copies[0].stat().st_ino == copies[1].stat().st_ino
     (target / "db.data").write_bytes(UNUSABLE)
-    mend(target)
+    repair(target)
     assert data_files(target) == ["db-1.log", "db-2.log", "db-3.log", "db-4.log"]
 
 
-def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path, keeper: IndexKeeper) -> None:
-    """A broker that is frozen may write on in the file that it has just begun: no other generation may have it."""
+def test_generation_never_has_kept_file_that_is_still_in_store(store: Path, keeper: IndexKeeper) -> None:
+    """A frozen broker may continue to write to the file that it has just begun. No other generation may contain it."""
     (store / "db-4.log").write_bytes(bytes(4096))
     keeper.update_index_and_data_file_copies()
     (store / "db.data").unlink()
@@ -118,10 +118,10 @@ def test_generation_never_gets_held_file_that_is_still_in_the_store(store: Path,
 
 
 @pytest.mark.parametrize("length", [1, 90, 105, 106, 107, 108, 109, 110, 300])
-def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
+def test_restored_store_skips_subscription_that_cleanup_moved_after_messages(
     store: Path, keeper: IndexKeeper, length: int
 ) -> None:
-    """Read again, it begins the subscription again: its messages would be lost (AMQ-6131)."""
+    """A broker that reads the record again restarts the subscription, which loses its messages (AMQ-6131)."""
     key = "c:" + "n" * length
     (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=3))
     assert KeptIndex(str(store)).try_copy_index()
@@ -131,7 +131,7 @@ def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     write(store, subscribe("prices", "later:one"), unsubscribe("prices", key), subscribe("prices", key), number=5)
     before = [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))]
     (store / "db.data").write_bytes(index_of_topics({"prices": [key]}, last_update=77))
-    mend(store)
+    repair(store)
     end = JournalEnd()
     commands = read_journal_commands(str(store), end, verify=True)
     records = [command for command in commands if command.kind in (SUBSCRIPTION, TRACE)]
@@ -147,15 +147,15 @@ def test_restored_store_passes_over_record_that_clean_up_moved_behind_messages(
     assert [(path.name, path.stat().st_size) for path in sorted(store.glob("db-*.log"))] == before
 
 
-def test_copy_is_not_used_where_data_file_came_and_went(store: Path, keeper: IndexKeeper) -> None:
-    go_on(store, keeper)
+def test_kept_copy_is_not_used_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
+    begin_and_remove_data_file(store, keeper)
     write(store, add("m6", "topic/prices"), number=6)
     with pytest.raises(RebuildRefusedError, match="no saved copy of the index exists"):
-        mend(store)
+        repair(store)
     assert (store / "db.data").read_bytes() == UNUSABLE
 
 
-def test_keeper_copies_again_once_data_file_came_and_went(store: Path, keeper: IndexKeeper) -> None:
+def test_keeper_copies_again_if_later_data_file_is_missing(store: Path, keeper: IndexKeeper) -> None:
     write(store, add("m6", "topic/prices"), number=6)
     assert not KeptIndex(str(store)).is_complete()
     keeper._tried_at = float("-inf")
@@ -163,20 +163,20 @@ def test_keeper_copies_again_once_data_file_came_and_went(store: Path, keeper: I
     assert KeptIndex(str(store)).is_complete()
 
 
-def test_copy_of_another_store_is_not_used(store: Path, keeper: IndexKeeper) -> None:
-    """A resync, or a backup that was put back, has replaced the data files."""
-    go_on(store, keeper)
+def test_kept_copy_of_other_data_files_is_not_used(store: Path, keeper: IndexKeeper) -> None:
+    """A resync or a restored backup has replaced the data files."""
+    begin_and_remove_data_file(store, keeper)
     for path in store.glob("db-*.log"):
         content = path.read_bytes()
         path.unlink()
         path.write_bytes(content)
     with pytest.raises(RebuildRefusedError):
-        mend(store)
+        repair(store)
     keeper.update_index_and_data_file_copies()
     assert sorted(os.listdir(store / "kept-index/journal")) == data_files(store)
 
 
-def test_keeper_releases_removed_files_once_newer_copy_needs_none(
+def test_keeper_removes_old_files_once_newer_copy_does_not_require_them(
     store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_keeper, "REMOVED_BYTES", 0)
@@ -191,30 +191,30 @@ def test_keeper_releases_removed_files_once_newer_copy_needs_none(
 
 
 @pytest.mark.parametrize(
-    ("bound", "limit", "reason"),
+    ("setting", "limit", "reason"),
     [
         ("MOST_BYTES", 0, "the saved copy of the index of the store {} was removed to free disk space. Because"),
         ("FREE_SHARE", 1 << 50, "no copy of the index of the store {} is kept, because its file system has only"),
     ],
 )
-def test_keeper_drops_all_at_its_bound_and_names_store(
-    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch, bound: str, limit: int, reason: str
+def test_keeper_removes_all_copies_at_its_limit_and_names_store(
+    store: Path, keeper: IndexKeeper, monkeypatch: pytest.MonkeyPatch, setting: str, limit: int, reason: str
 ) -> None:
-    monkeypatch.setattr(index_keeper, bound, limit)
+    monkeypatch.setattr(index_keeper, setting, limit)
     (store / "db-1.log").unlink()
     with pytest.raises(IndexCopyError, match=reason.format(store)):
         keeper.update_index_and_data_file_copies()
     assert not (store / "kept-index").exists()
 
 
-def test_index_that_changes_while_it_is_copied_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_that_changes_during_copy_is_not_kept(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = IndexKeeper(str(store))
 
-    def rest(seconds: float) -> None:
+    def write_to_index(seconds: float) -> None:
         with (store / "db.data").open("ab") as file:
             file.write(b"\0")
 
-    monkeypatch.setattr(time, "sleep", rest)
+    monkeypatch.setattr(time, "sleep", write_to_index)
     keeper.update_index_and_data_file_copies()
     assert not KeptIndex(str(store)).is_complete()
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
@@ -223,7 +223,7 @@ def test_index_that_changes_while_it_is_copied_is_not_kept(store: Path, monkeypa
     assert KeptIndex(str(store)).is_complete()
 
 
-def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> None:
+def test_loss_is_refused_or_recorded_if_operator_accepts_it(store: Path) -> None:
     (store / "db-1.log").unlink()
     write(store, remove("m1", "topic/prices", KEY), number=4)
     (store / "db.data").write_bytes(UNUSABLE)
@@ -231,18 +231,18 @@ def test_loss_is_refused_then_recorded_before_it_is_accepted(store: Path) -> Non
     with pytest.raises(
         RebuildRefusedError, match=r"reporting:daily of topic://prices \(at most 2 messages\).*--accept-loss"
     ):
-        mend(store)
+        repair(store)
     assert {path.name: path.read_bytes() for path in store.glob("db*")} == before
-    assert "subscriptions may be lost" in mend(store, accept_loss=True)
+    assert "subscriptions may be lost" in repair(store, accept_loss=True)
     (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [{"topic": "prices", "subscription": KEY, "messages": 2}]
     assert record.risk.is_complete
     assert not (store / "db.data").exists()
-    assert mend(store, accept_loss=True).count("subscriptions may be lost") == 1
+    assert repair(store, accept_loss=True).count("subscriptions may be lost") == 1
     assert len(read_newest_risk_records_of_store(str(store))) == 1
 
 
-def test_record_that_was_moved_behind_messages_puts_these_at_risk(store: Path) -> None:
+def test_messages_before_moved_subscription_record_are_at_risk(store: Path) -> None:
     (store / "db-1.log").unlink()
     (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=1, version=6))
     write(store, subscribe("prices", KEY), add("m4", "topic/prices"), number=4)
@@ -252,11 +252,11 @@ def test_record_that_was_moved_behind_messages_puts_these_at_risk(store: Path) -
 def test_nothing_is_at_risk_while_journal_has_all_its_files(store: Path) -> None:
     (store / "db.data").write_bytes(index_of_topics({"prices": [KEY]}, last_update=77, version=6))
     assert not find_rebuild_risk(str(store))
-    assert "the broker builds a new one" in mend(store)
+    assert "the broker builds a new one" in repair(store)
 
 
-def test_all_that_waits_is_at_risk_where_broker_passes_over_records_of_subscriptions(store: Path) -> None:
-    """As 5.11.4 does: "ignoring add sub command during recovery replay"."""
+def test_all_messages_are_at_risk_if_broker_ignores_subscription_records(store: Path) -> None:
+    """ActiveMQ 5.11.4 logs "ignoring add sub command during recovery replay"."""
     assert find_rebuild_risk(str(store)).messages == {("prices", KEY): 3}
 
 
@@ -268,7 +268,7 @@ def test_keeper_copies_again_once_index_has_another_subscription(store: Path, ke
     assert KeptIndex(str(store)).subscriptions_in_copy() == {("1:prices", KEY), ("1:prices", "new:one")}
 
 
-def test_unnamed_subscriptions_are_at_risk_where_no_index_can_be_read(store: Path) -> None:
+def test_unknown_subscriptions_are_at_risk_if_index_cannot_be_read(store: Path) -> None:
     (store / "db-1.log").unlink()
     (store / "db.data").write_bytes(b"torn")
     risk = find_rebuild_risk(str(store))
@@ -276,15 +276,15 @@ def test_unnamed_subscriptions_are_at_risk_where_no_index_can_be_read(store: Pat
     assert "unknown subscriptions of topic://prices" in risk.describe_subscriptions()
 
 
-@pytest.mark.parametrize("cut", [0, 100, 4096, 5000, 9000, 12000])
-def test_index_that_is_cut_short_is_an_error(tmp_path: Path, cut: int) -> None:
+@pytest.mark.parametrize("size", [0, 100, 4096, 5000, 9000, 12000])
+def test_truncated_index_is_error(tmp_path: Path, size: int) -> None:
     path = tmp_path / "db.data"
-    path.write_bytes(USABLE[:cut])
+    path.write_bytes(USABLE[:size])
     with pytest.raises(IndexPageError):
         subscriptions_in_index(str(path))
 
 
-def test_index_with_overlong_integer_is_an_error_that_names_the_index(tmp_path: Path) -> None:
+def test_error_about_overlong_integer_names_index(tmp_path: Path) -> None:
     path = tmp_path / "db.data"
     content = index_of_topics({"prices": [KEY]}, 1)
     size = content.index(KEY.encode()) + len(KEY) + 1  # after the byte that marks a leaf
@@ -314,7 +314,7 @@ def test_subscriptions_are_read_from_pages_of_index(tmp_path: Path, version: int
         '{"subscriptions": [], "time": 1, "store": "s", "complete": true, "more": "x"}',
     ],
 )
-def test_record_that_is_no_record_is_left_out(store: Path, content: str) -> None:
+def test_invalid_risk_record_is_ignored(store: Path, content: str) -> None:
     path = record_rebuild_risk(str(store), "s", "", RebuildRisk({("prices\x1b", KEY): None}, is_complete=True))
     (store / "at-risk/1.json").write_text(content)
     os.mkfifo(store / "at-risk/3.json")

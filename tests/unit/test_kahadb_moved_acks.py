@@ -1,4 +1,4 @@
-"""A store whose last data file holds moved acknowledgements gets another one before a broker works in it."""
+"""New data file for a store whose last data file contains moved acknowledgements, before a broker uses the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.kahadb_journals import batch, moved_acks, store_lock
 MOVED = batch(moved_acks(7), checksum=True)
 
 
-def store_of(directory: Path, *contents: bytes) -> Path:
+def make_store(directory: Path, *contents: bytes) -> Path:
     directory.mkdir()
     for number, content in enumerate(contents, 7):
         (directory / f"db-{number}.log").write_bytes(content)
@@ -32,53 +32,55 @@ def last_commands(store: Path, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("contents", "made"),
+    ("contents", "new_file"),
     [
         ([encode_trace_batch("one"), MOVED], "db-9.log"),
-        ([MOVED, MOVED + encode_trace_batch("a broker went on here")], "db-9.log"),
-        ([encode_trace_batch("one"), MOVED, b""], "db-9.log"),  # brokers pass over an empty file
+        ([MOVED, MOVED + encode_trace_batch("a broker continued here")], "db-9.log"),
+        ([encode_trace_batch("one"), MOVED, b""], "db-9.log"),  # Brokers ignore an empty file.
         ([MOVED, encode_trace_batch("one")], ""),
         ([encode_trace_batch("one")], ""),
         ([], ""),
     ],
 )
-def test_messages_go_on_in_a_new_data_file(tmp_path: Path, contents: list[bytes], made: str) -> None:
-    store = store_of(tmp_path / "store", *contents)
+def test_new_data_file_begins_if_last_file_has_moved_acknowledgements(
+    tmp_path: Path, contents: list[bytes], new_file: str
+) -> None:
+    store = make_store(tmp_path / "store", *contents)
     before = {path.name: path.read_bytes() for path in store.iterdir()}
 
-    assert begin_data_file_if_acks_moved(str(store)) == made
-    if made:
-        assert "activemq.fleet created this data file" in last_commands(store, made)[-1]
+    assert begin_data_file_if_acks_moved(str(store)) == new_file
+    if new_file:
+        assert "activemq.fleet created this data file" in last_commands(store, new_file)[-1]
         assert inspect_store_journal(str(store)).damaged == 0
-    assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != made} == {
-        name: content for name, content in before.items() if name != made
+    assert {path.name: path.read_bytes() for path in store.iterdir() if path.name != new_file} == {
+        name: content for name, content in before.items() if name != new_file
     }
     assert begin_data_file_if_acks_moved(str(store)) == ""
 
 
-def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", MOVED)
+def test_store_that_broker_uses_is_not_changed(tmp_path: Path) -> None:
+    store = make_store(tmp_path / "store", MOVED)
     with store_lock(store):
         assert begin_data_file_unless_locked(str(store)) == ""
     assert begin_data_file_unless_locked(str(store)) == "db-8.log"
 
 
-def test_a_store_that_is_not_there_needs_nothing(tmp_path: Path) -> None:
+def test_missing_store_gets_no_data_file(tmp_path: Path) -> None:
     assert begin_data_file_unless_locked(str(tmp_path / "none")) == ""
 
 
 def test_no_generation_ends_with_moved_acknowledgements(tmp_path: Path) -> None:
-    store = store_of(tmp_path / "store", encode_trace_batch("one"), MOVED)
+    store = make_store(tmp_path / "store", encode_trace_batch("one"), MOVED)
 
     copied = copy_store_into_new_generation(str(store), str(tmp_path / "copied"))
     assert copied.ends == {"db-7.log": len(encode_trace_batch("one")) - 5, "db-8.log": len(MOVED)}
     hard_link_generation(str(store), str(tmp_path / "linked"))
-    for made in ("copied", "linked"):
-        assert sorted(path.name for path in (tmp_path / made).iterdir()) == ["db-7.log", "db-8.log", "db-9.log"]
+    for target in ("copied", "linked"):
+        assert sorted(path.name for path in (tmp_path / target).iterdir()) == ["db-7.log", "db-8.log", "db-9.log"]
     assert sorted(path.name for path in store.iterdir() if path.name.startswith("db-")) == ["db-7.log", "db-8.log"]
 
 
-def test_a_trace_has_the_checksum_that_brokers_compare() -> None:
+def test_trace_batch_has_checksum_that_brokers_verify() -> None:
     batch = encode_trace_batch("x")
     size, checksum = struct.unpack_from(">iq", batch, 16)
     assert checksum == zlib.adler32(batch[28 : 28 + size])

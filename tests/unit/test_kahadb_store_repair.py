@@ -1,4 +1,4 @@
-"""What a killed broker leaves is mended in each of its stores, and not while a broker works in them."""
+"""Repair of each store of a killed broker, except while a broker uses the stores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from activemq_fleet.node.kahadb.store_repair import repair_killed_broker_stores
 from tests.unit.kahadb_journals import batch, index, moved_acks, store_lock
 
-ONE, REST = "queue#3a#2f#2fone", "#210"
+QUEUE_STORE, DEFAULT_STORE = "queue#3a#2f#2fone", "#210"
 
 
 def make_stores(root: Path, *names: str) -> Path:
-    """Stores whose index needs a journal file that is gone, and whose last one holds moved acknowledgements."""
+    """Create stores whose index requires a missing file, and whose last file contains moved acknowledgements."""
     (root / "txStore").mkdir(parents=True)
     for name in names:
         (root / name).mkdir(exist_ok=True)
@@ -22,8 +22,8 @@ def make_stores(root: Path, *names: str) -> Path:
     return root
 
 
-@pytest.mark.parametrize("names", [("",), (ONE, REST)])
-def test_each_store_of_a_broker_is_mended_once(tmp_path: Path, names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("names", [("",), (QUEUE_STORE, DEFAULT_STORE)])
+def test_each_store_of_broker_is_repaired_once(tmp_path: Path, names: tuple[str, ...]) -> None:
     root = make_stores(tmp_path / "store", *names)
     report = " ".join(repair_killed_broker_stores(str(root), accept_loss=True))
     for name in names:
@@ -33,33 +33,33 @@ def test_each_store_of_a_broker_is_mended_once(tmp_path: Path, names: tuple[str,
     assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
 
 
-@pytest.mark.parametrize("holds", [".", ONE])
-def test_a_store_in_which_a_broker_works_is_left_alone(tmp_path: Path, holds: str) -> None:
-    root = make_stores(tmp_path / "store", ONE)
-    with store_lock(root / holds):
+@pytest.mark.parametrize("locked_directory", [".", QUEUE_STORE])
+def test_store_that_broker_uses_is_not_changed(tmp_path: Path, locked_directory: str) -> None:
+    root = make_stores(tmp_path / "store", QUEUE_STORE)
+    with store_lock(root / locked_directory):
         assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
-    assert {path.name for path in (root / ONE).glob("db*")} == {"db-8.log", "db.data"}
+    assert {path.name for path in (root / QUEUE_STORE).glob("db*")} == {"db-8.log", "db.data"}
 
 
 @pytest.mark.parametrize("name", ["index", "set-aside-1795759558", "lost+found", "archive"])
-def test_directories_that_a_broker_did_not_make_are_left_alone(tmp_path: Path, name: str) -> None:
+def test_directories_that_broker_did_not_create_are_not_changed(tmp_path: Path, name: str) -> None:
     root = make_stores(tmp_path / "store", name)
     assert list(repair_killed_broker_stores(str(root), accept_loss=True)) == []
     assert {path.name for path in (root / name).iterdir()} == {"db-8.log", "db.data"}
 
 
-def test_a_store_that_cannot_be_mended_keeps_no_other_from_it(tmp_path: Path) -> None:
-    root = make_stores(tmp_path / "store", ONE, REST)
-    (root / REST / "lock").mkdir()
-    said: list[str] = []
-    with pytest.raises(IsADirectoryError, match=REST):
-        said.extend(repair_killed_broker_stores(str(root), accept_loss=True))
-    assert len(said) == 2
-    assert {path.name for path in (root / REST).glob("db*")} == {"db-8.log", "db.data"}
-    assert {path.name for path in (root / ONE).glob("db*")} == {"db-8.log", "db-9.log", "db.data.unusable"}
+def test_store_that_cannot_be_repaired_does_not_prevent_other_repairs(tmp_path: Path) -> None:
+    root = make_stores(tmp_path / "store", QUEUE_STORE, DEFAULT_STORE)
+    (root / DEFAULT_STORE / "lock").mkdir()
+    messages: list[str] = []
+    with pytest.raises(IsADirectoryError, match=DEFAULT_STORE):
+        messages.extend(repair_killed_broker_stores(str(root), accept_loss=True))
+    assert len(messages) == 2
+    assert {path.name for path in (root / DEFAULT_STORE).glob("db*")} == {"db-8.log", "db.data"}
+    assert {path.name for path in (root / QUEUE_STORE).glob("db*")} == {"db-8.log", "db-9.log", "db.data.unusable"}
 
 
-def test_where_there_is_no_store_nothing_is_made(tmp_path: Path) -> None:
+def test_repair_without_stores_creates_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("empty", "none"):
         assert list(repair_killed_broker_stores(str(tmp_path / name), accept_loss=True)) == []

@@ -24,69 +24,69 @@ A, B = PAIR
 
 
 NO_PROCESS = 1 << 22
-"""A number that the kernel gives no process."""
+"""A process id that the kernel assigns to no process."""
 
 
-def command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command line with which a broker would be started."""
-    seen: list[list[str]] = []
+def start_command_of(hosts: LabBrokers, host: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the command line that starts a broker."""
+    commands: list[list[str]] = []
 
     def launch(_layout: object, _host: str, command: list[str], *_rest: object) -> SimpleNamespace:
-        seen.append(command)
+        commands.append(command)
         return SimpleNamespace(pid=NO_PROCESS)
 
     monkeypatch.setattr(processes, "launch_broker", launch)
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     make_shared_store_directory(hosts.fleet.broker(host))
     hosts.launch_process(hosts.fleet.broker(host))
-    return seen[0]
+    return commands[0]
 
 
-def test_a_distribution_is_started_by_its_own_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = command_of(make_lab_hosts(tmp_path, whole=True), A, monkeypatch)
+def test_complete_distribution_starts_with_its_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = start_command_of(make_lab_hosts(tmp_path, whole=True), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/bin/activemq.jar"
     assert "--noDefExt" not in command
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "6.3.1"])
-def test_jars_are_all_on_the_class_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
-    command = command_of(make_lab_hosts(tmp_path, release=release), A, monkeypatch)
+def test_installation_of_jars_alone_starts_with_all_jars_on_class_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    command = start_command_of(make_lab_hosts(tmp_path, release=release), A, monkeypatch)
     assert command[command.index("-cp") + 1] == "/software/lib/*"
     assert command[command.index("start") - 1] == "--noDefExt"
 
 
-def test_a_broker_starts_with_the_variables_of_its_environment_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hosts, seen = make_lab_hosts(tmp_path), list[dict[str, str]]()
+def test_broker_starts_with_variables_of_its_environment_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts, environments = make_lab_hosts(tmp_path), list[dict[str, str]]()
     monkeypatch.setattr(
-        processes, "launch_broker", lambda _layout, _host, _command, variables, *_: seen.append(variables)
+        processes, "launch_broker", lambda _layout, _host, _command, variables, *_: environments.append(variables)
     )
     monkeypatch.setattr(LabBrokers, "installed_version", lambda _self, _broker: "v1")
     broker = hosts.fleet.broker(A)
     make_shared_store_directory(broker)
     hosts.launch_process(broker)
-    written = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
-    assert seen[0]["ACTIVEMQ_DATA"]
-    assert all(f"{name}=" in written and value.split()[0] in written for name, value in seen[0].items())
+    content = unit_environment_and_log_files(broker)[environment_file_relative_path(broker)].decode()
+    assert environments[0]["ACTIVEMQ_DATA"]
+    assert all(f"{name}=" in content and value.split()[0] in content for name, value in environments[0].items())
 
 
-def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = command_of(make_lab_hosts(tmp_path, heap="64g"), A, monkeypatch)
+def test_heap_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = start_command_of(make_lab_hosts(tmp_path, heap="64g"), A, monkeypatch)
     assert [word for word in command if word.startswith("-Xmx")] == ["-Xmx256m"]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
-def test_the_command_line_is_that_of_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
+def test_command_line_is_that_of_service_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, whole=True)
     broker = hosts.fleet.broker(A)
     unit = unit_environment_and_log_files(broker)[systemd_unit_relative_path(broker)].decode()
     (line,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     _java, _options, *arguments = shlex.split(line.partition("=")[2])
-    assert command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments
+    assert start_command_of(hosts, A, monkeypatch)[-len(arguments) :] == arguments
 
 
-def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_unit(
+def test_store_has_marker_of_pair_and_store_of_other_pair_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = make_lab_hosts(tmp_path)
@@ -94,14 +94,14 @@ def test_the_store_is_marked_and_a_store_of_another_pair_is_refused_as_by_the_un
     make_shared_store_directory(broker)
     (marker,) = Path(broker.store_directory).iterdir()
     assert marker.read_text() == "orders-mq01\n"
-    assert command_of(hosts, A, monkeypatch)
+    assert start_command_of(hosts, A, monkeypatch)
     marker.write_text("billing-mq01\n")
     reason = "activemq: .* is not the store of pair orders-mq01"
     with pytest.raises(LabError, match=f"{A}: the broker is not started, .* Correct this error: {reason}"):
         hosts.launch_process(broker)
 
 
-def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_starts_after_deletion_of_its_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = make_lab_hosts(tmp_path)
     hosts.delete_data_of_stopped_brokers(hosts.fleet.brokers)
     monkeypatch.setattr(processes, "launch_broker", lambda *_: None)
@@ -109,20 +109,20 @@ def test_a_store_that_was_wiped_is_marked_again(tmp_path: Path, monkeypatch: pyt
     hosts.launch_process(hosts.fleet.broker(A))
 
 
-def test_a_broker_without_files_is_not_started(tmp_path: Path) -> None:
+def test_broker_without_installed_files_is_not_started(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match="lab up"):
         hosts.launch_process(hosts.fleet.broker(A))
 
 
-def test_what_does_not_run_cannot_be_signalled(tmp_path: Path) -> None:
+def test_stopped_broker_has_no_process_for_signals(tmp_path: Path) -> None:
     hosts = make_lab_hosts(tmp_path)
     with pytest.raises(LabError, match=f"{A} does not run"):
         hosts.require_running_process(hosts.fleet.broker(A))
 
 
 @pytest.mark.parametrize(("release", "ha"), [("5.5.1", "pure"), ("6.3.1", "shared-file")])
-def test_lab_observes_by_the_installed_configuration_of_a_broker(
+def test_lab_observes_broker_by_its_installed_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, ha: str
 ) -> None:
     hosts = make_lab_hosts(tmp_path, release=release, ha=ha)
@@ -146,9 +146,11 @@ def test_lab_observes_by_the_installed_configuration_of_a_broker(
     assert probed[0].pure == broker.ha_profile.replicates
 
 
-def test_lab_shows_stopped_broker_whose_configuration_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_shows_stopped_broker_whose_configuration_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hosts = make_lab_hosts(tmp_path)
     monkeypatch.setattr(
-        processes, "last_broker_process_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "gone")
+        processes, "last_broker_process_run", lambda *_: processes.ProcessRun(A, NO_PROCESS, 1.0, 1.0, "removed")
     )
     assert hosts.observe_broker(hosts.fleet.broker(A)).state == "stopped"

@@ -25,73 +25,75 @@ CHANGES = (ReplacedHostVariable("orders-mq01-a", "activemq_bind", None, "127.77.
 
 
 class Calls(list[Any]):
-    """What was asked of the lab."""
+    """Calls of methods of the lab, with their arguments."""
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
 
-    def note(name: str, result: object) -> None:
-        def method(self: Lab, *values: object, **named: object) -> object:
-            calls.append((name, *values, named) if named else (name, *values))
-            return result
+    def record_calls_of(name: str, status: object) -> None:
+        def method(self: Lab, *arguments: object, **keywords: object) -> object:
+            calls.append((name, *arguments, keywords) if keywords else (name, *arguments))
+            return status
 
         monkeypatch.setattr(Lab, name, method)
 
-    for name, result in (("up", STATUS), ("status", STATUS), ("down", 2), ("prepare", CHANGES)):
-        note(name, result)
+    for name, status in (("up", STATUS), ("status", STATUS), ("down", 2), ("prepare", CHANGES)):
+        record_calls_of(name, status)
     for name in ("start", "stop", "kill", "pause", "resume"):
-        note(name, None)
+        record_calls_of(name, None)
     return calls
 
 
-def run(*words: str, directory: Path) -> int:
-    return main(["lab", *words, "-i", "hosts.yml", "--dir", str(directory)])
+def run(*arguments: str, directory: Path) -> int:
+    return main(["lab", *arguments, "-i", "hosts.yml", "--dir", str(directory)])
 
 
-@pytest.mark.parametrize("word", ["start", "stop", "kill", "pause", "resume"])
-def test_a_command_for_a_host_reaches_the_lab(word: str, calls: Calls, tmp_path: Path) -> None:
-    assert run(word, "orders-mq01-a", directory=tmp_path) == 0
-    assert calls == [(word, "orders-mq01-a")]
+@pytest.mark.parametrize("command", ["start", "stop", "kill", "pause", "resume"])
+def test_command_for_host_calls_method_of_lab(command: str, calls: Calls, tmp_path: Path) -> None:
+    assert run(command, "orders-mq01-a", directory=tmp_path) == 0
+    assert calls == [(command, "orders-mq01-a")]
 
 
-@pytest.mark.parametrize("words", [("down",), ("status",), ("kill", "orders-mq01-a"), ("resume", "orders-mq01-a")])
-def test_a_command_for_an_existing_lab_needs_no_inventory_beside_dir(
-    words: tuple[str, ...], calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("arguments", [("down",), ("status",), ("kill", "orders-mq01-a"), ("resume", "orders-mq01-a")])
+def test_command_for_existing_lab_requires_only_dir(
+    arguments: tuple[str, ...], calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["lab", *words, "--dir", str(tmp_path)]) == 0
-    assert calls == [words]
-    for nowhere in ([], ["--dir", ""]):
-        assert main(["lab", *words, *nowhere]) == 2
+    assert main(["lab", *arguments, "--dir", str(tmp_path)]) == 0
+    assert calls == [arguments]
+    for options_without_lab in ([], ["--dir", ""]):
+        assert main(["lab", *arguments, *options_without_lab]) == 2
     assert "no lab is selected: set -i INVENTORY, or set --dir to the directory of a lab" in capsys.readouterr().err
 
 
-def test_lab_down_says_where_there_is_no_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lab_down_reports_directory_without_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other").mkdir(mode=0o755)
     for name in ("none", "other"):
         assert main(["lab", "down", "--dir", str(tmp_path / name)]) == 0
-        shown = capsys.readouterr()
-        assert shown.out == "no broker was running\n"
-        assert f"the directory {tmp_path / name} contains no lab" in shown.err
+        captured = capsys.readouterr()
+        assert captured.out == "no broker was running\n"
+        assert f"the directory {tmp_path / name} contains no lab" in captured.err
     assert (tmp_path / "other").stat().st_mode & 0o777 == 0o755
-    assert [path.name for path in tmp_path.rglob("*")] == ["other"], "nothing is changed there"
+    assert [path.name for path in tmp_path.rglob("*")] == ["other"], (
+        "`lab down` changed a directory that contains no lab"
+    )
 
 
 @pytest.mark.usefixtures("calls")
-@pytest.mark.parametrize("words", [("up", "--format", "json"), ("down",)])
-def test_lab_up_and_down_name_the_directory_and_how_to_remove_it(
-    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("arguments", [("up", "--format", "json"), ("down",)])
+def test_lab_up_and_down_print_command_that_removes_directory(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "lab"
     directory.mkdir()
     (directory / "lab.json").touch()
-    assert run(*words, directory=directory) == 0
+    assert run(*arguments, directory=directory) == 0
     assert f"rm -r {directory}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("calls")
-def test_command_lines_of_lab_repeat_options_and_quote_words(
+def test_command_lines_of_lab_repeat_options_and_quote_arguments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = tmp_path / "lab"
@@ -100,30 +102,28 @@ def test_command_lines_of_lab_repeat_options_and_quote_words(
     options = ["-i", "my hosts.yml", "-e", "activemq_heap=1g", "--vault-password-file", "the key", "--dir", directory]
     assert main(["lab", "up", "--timeout", "7", *map(str, options)]) == 0
 
-    shown = capsys.readouterr().err
-    down = shlex.split(shown.partition("after `activemq-fleet ")[2].partition("`")[0])
+    notices = capsys.readouterr().err
+    down = shlex.split(notices.partition("after `activemq-fleet ")[2].partition("`")[0])
     assert down == ["lab", "down", *map(str, options)]
-    assert shlex.split(shown.partition("remove them with: ")[2]) == ["rm", "-r", str(directory)]
+    assert shlex.split(notices.partition("remove them with: ")[2]) == ["rm", "-r", str(directory)]
 
     assert main(["lab", "down", "--dir", str(directory)]) == 0
     removal = capsys.readouterr().err.partition("remove them with: ")[2]
     assert shlex.split(removal) == ["rm", "-r", str(directory)]
 
 
-def test_lab_up_without_an_inventory_is_refused(
-    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lab_up_without_inventory_is_refused(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "up", "--dir", str(tmp_path)]) == 2
     assert "Missing option '-i'" in capsys.readouterr().err
     assert calls == []
 
 
-def test_status_as_json_is_the_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_as_json_is_list_of_hosts(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", "--format", "json", directory=tmp_path) == 0
     assert json.loads(capsys.readouterr().out) == [host.to_dict() for host in STATUS]
 
 
-def test_status_as_text_has_a_line_for_each_host(
+def test_status_as_text_has_line_for_each_host(
     calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("status", directory=tmp_path)
@@ -143,38 +143,38 @@ def test_status_as_text_shows_no_role_of_single_broker(
     assert line.split()[:3] == ["orders-mq01-a", "single", "active"]
 
 
-def test_up_passes_on_how_to_begin(calls: Calls, tmp_path: Path) -> None:
+def test_up_passes_options_to_lab(calls: Calls, tmp_path: Path) -> None:
     assert run("up", "--fresh", "--timeout", "7", directory=tmp_path) == 0
     assert calls == [("up", {"timeout": 7.0, "fresh": True, "prometheus": False})]
 
 
-def test_up_leaves_the_brokers_running(calls: Calls, tmp_path: Path) -> None:
+def test_up_does_not_stop_brokers(calls: Calls, tmp_path: Path) -> None:
     run("up", directory=tmp_path)
     assert "down" not in [call[0] for call in calls]
 
 
-def test_in_the_foreground_an_interruption_takes_everything_down(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(_event: object) -> None:
+def test_interruption_of_foreground_up_stops_lab(calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt_wait(_event: object) -> None:
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr("threading.Event.wait", interrupted)
+    monkeypatch.setattr("threading.Event.wait", interrupt_wait)
     assert run("up", "--foreground", directory=tmp_path) == 130
     assert [call[0] for call in calls] == ["up", "down"]
 
 
-def test_what_is_substituted_can_be_shown(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_shows_replaced_variables(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("prepare", "--show-difference", directory=tmp_path)
     assert "activemq_bind  (default)" in capsys.readouterr().out
 
 
-def test_prepare_prints_the_layer_for_ansible(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prepare_prints_path_of_inventory_for_ansible(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("prepare", directory=tmp_path)
     assert capsys.readouterr().out == f"{tmp_path}/inventory.yml\n"
 
 
-def test_what_a_lab_cannot_do_is_one_line_and_exit_1(
+def test_error_of_lab_is_one_line_with_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(self: Lab, host: str) -> None:
@@ -185,7 +185,7 @@ def test_what_a_lab_cannot_do_is_one_line_and_exit_1(
     assert capsys.readouterr().err == "activemq-fleet: error: orders-mq01-a does not run\n"
 
 
-def test_an_inventory_that_is_not_there_is_one_line_and_exit_2(
+def test_error_about_missing_inventory_is_one_line_with_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["lab", "up", "-i", str(tmp_path / "none.yml"), "--dir", str(tmp_path / "lab")]) == 2
@@ -193,7 +193,7 @@ def test_an_inventory_that_is_not_there_is_one_line_and_exit_2(
     assert not (tmp_path / "lab" / "lab.json").exists()
 
 
-def test_without_its_requirements_the_lab_says_what_to_install(
+def test_error_about_missing_packages_has_install_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find = importlib.util.find_spec

@@ -12,48 +12,48 @@ from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from tests.unit.lab_fleets import PAIR, fleet_of, variables
 
 
-def test_the_network_user_asks_where_there_are_no_acls() -> None:
+def test_lab_connects_as_network_user_if_fleet_has_no_acls() -> None:
     credentials = credentials_for_lab_connection(fleet_of(variables()).broker(PAIR[0]))
     assert credentials is not None
     assert (credentials.username, credentials.password) == ("net", "s3cret-net")
 
 
-def test_the_labs_user_asks_where_there_is_one() -> None:
+def test_lab_connects_as_lab_user_if_it_exists() -> None:
     users = [{"name": "fleet-lab", "password": "s3cret-lab", "groups": ["fleet-lab"]}]
     credentials = credentials_for_lab_connection(fleet_of(variables(users=users)).broker(PAIR[0]))
     assert credentials is not None
     assert credentials.username == "fleet-lab"
 
 
-def test_nobody_logs_in_where_everybody_may() -> None:
+def test_lab_has_no_credentials_without_authentication() -> None:
     hosts = variables(network_username=None, network_password=None)
     assert credentials_for_lab_connection(fleet_of(hosts).broker(PAIR[0])) is None
 
 
-def test_a_password_that_cannot_be_opened_is_of_no_use() -> None:
+def test_lab_has_no_credentials_if_password_is_encrypted() -> None:
     assert (
         credentials_for_lab_connection(fleet_of(variables(network_password=UndecryptedVaultValue("x"))).broker(PAIR[0]))
         is None
     )
 
 
-def test_a_port_that_somebody_has_is_taken() -> None:
+def test_port_with_listener_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert is_port_taken(server.getsockname())
 
 
-def test_a_port_that_somebody_has_on_all_addresses_is_taken() -> None:
+def test_port_with_listener_on_all_addresses_is_taken() -> None:
     with socket.create_server(("", 0)) as server:
         assert is_port_taken(("127.0.0.1", server.getsockname()[1]))
 
 
-def test_a_port_that_nobody_has_is_free() -> None:
+def test_port_without_listener_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     assert not is_port_taken(address)
 
 
-def test_an_address_that_is_not_ours_is_an_error() -> None:
+def test_address_of_other_machine_is_error() -> None:
     with pytest.raises(OSError, match="assign"):
         is_port_taken(("192.0.2.1", 20000))
 
@@ -68,7 +68,7 @@ def test_an_address_that_is_not_ours_is_an_error() -> None:
         ("6.3.1", [], []),
     ],
 )
-def test_lab_probes_the_connector_that_shows_most(
+def test_lab_probes_connector_that_provides_most_information(
     monkeypatch: pytest.MonkeyPatch, release: str, schemes: list[str], expected: list[str]
 ) -> None:
     probed: list[str] = []

@@ -1,4 +1,4 @@
-"""What a lab writes down of its own work, in the form of the hosts' own records."""
+"""Records that a lab writes of its operations, in the format of the records of hosts."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ A, B, NEW = "orders-mq01-a", "orders-mq01-b", "orders-mq02-a"
 
 @pytest.fixture
 def layout(tmp_path: Path) -> LabLayout:
-    """A lab in which something was installed for two of three hosts."""
+    """Return the layout of a lab with installed files for two of three hosts."""
     for host in (A, B):
         LabLayout(tmp_path).activemq_base_directory(host).mkdir(parents=True)
     return LabLayout(tmp_path)
 
 
-def read(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
+def read_operations(layout: LabLayout, host: str) -> tuple[PlannedOperation, ...]:
     operations, problems = parse_planned_operations(host, layout.operations_file_path(host).read_bytes())
     assert problems == ()
     return operations
 
 
-def test_begin_and_end_are_on_every_host_of_the_work_also_when_it_fails(layout: LabLayout) -> None:
-    said: list[str] = []
-    with pytest.raises(RuntimeError), record_operation_begin_and_end(layout, (A, B, NEW), "lab stop", said.append):
+def test_begin_and_end_of_failed_operation_are_on_each_installed_host(layout: LabLayout) -> None:
+    messages: list[str] = []
+    with pytest.raises(RuntimeError), record_operation_begin_and_end(layout, (A, B, NEW), "lab stop", messages.append):
         raise RuntimeError
     for host in (A, B):
-        (one,) = read(layout, host)
-        assert one.operation == "lab stop"
-        assert one.ended - one.began < timedelta(seconds=30)
+        (operation,) = read_operations(layout, host)
+        assert operation.operation == "lab stop"
+        assert operation.ended - operation.began < timedelta(seconds=30)
     assert not layout.activemq_base_directory(NEW).exists()
-    assert said == []
+    assert messages == []
 
 
-def test_what_cannot_be_written_down_is_done_all_the_same_and_told(layout: LabLayout) -> None:
+def test_operation_runs_with_warnings_if_record_cannot_be_written(layout: LabLayout) -> None:
     layout.operations_file_path(A).mkdir()
-    said: list[str] = []
-    with record_operation_begin_and_end(layout, (A,), "lab stop", said.append):
-        said.append("done")
-    assert said[1] == "done"
+    messages: list[str] = []
+    with record_operation_begin_and_end(layout, (A,), "lab stop", messages.append):
+        messages.append("done")
+    assert messages[1] == "done"
     assert all(
         "`activemq-fleet audit` reports the downtime of an unrecorded operation as unplanned" in line
-        for line in (said[0], said[2])
+        for line in (messages[0], messages[2])
     )

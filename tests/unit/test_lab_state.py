@@ -26,7 +26,7 @@ A, B = PAIR
 
 @pytest.fixture(autouse=True)
 def software(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing is fetched: a release is an empty directory."""
+    """Replace each download of a release with an empty directory."""
     home = tmp_path / "software"
     home.mkdir()
     monkeypatch.setattr(artifacts, "java_executable", lambda _minimum: Path("/usr/lib/jvm/bin/java"))
@@ -41,13 +41,13 @@ def layout(tmp_path: Path) -> LabLayout:
 
 
 def prepare(layout: LabLayout, hosts: dict[str, dict[str, Any]]) -> LabState:
-    data = InventoryData(hosts, {})
+    inventory = InventoryData(hosts, {})
     return preparation.prepare_lab(
-        layout, data, AddressBlockReservations(layout.directory.parent / "claims"), lambda _line: None
+        layout, inventory, AddressBlockReservations(layout.directory.parent / "claims"), lambda _line: None
     )[0]
 
 
-def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
+def test_saved_state_is_that_of_preparation(layout: LabLayout) -> None:
     assert load_lab_state(layout) is None
     prepared = prepare(layout, variables())
     assert load_lab_state(layout) == prepared
@@ -57,7 +57,7 @@ def test_what_is_saved_is_what_was_prepared(layout: LabLayout) -> None:
     ("releases", "minimum"),
     [(("5.5.1", "5.5.1"), 11), (("5.18.3", "5.18.3"), 11), (("5.18.3", "6.3.1"), 17), (("6.3.1", "6.3.1"), 17)],
 )
-def test_lab_requires_the_java_of_its_newest_release(
+def test_lab_requires_java_of_its_newest_release(
     layout: LabLayout, monkeypatch: pytest.MonkeyPatch, releases: tuple[str, str], minimum: int
 ) -> None:
     required: list[int] = []
@@ -74,63 +74,68 @@ def test_lab_requires_the_java_of_its_newest_release(
     assert required == [minimum]
 
 
-def test_everything_with_secrets_is_private(layout: LabLayout) -> None:
+def test_files_with_secrets_are_private(layout: LabLayout) -> None:
     prepare(layout, variables())
     files = [layout.state, *layout.host_vars.iterdir()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(layout.directory.stat().st_mode) == 0o700
 
 
-def test_preparing_again_changes_nothing(layout: LabLayout) -> None:
+def test_repeated_preparation_changes_nothing(layout: LabLayout) -> None:
     first = prepare(layout, variables(network_password=UndecryptedVaultValue("x")))
     assert prepare(layout, variables(network_password=UndecryptedVaultValue("x"))) == first
 
 
-def test_a_host_that_left_the_inventory_leaves_the_layer(layout: LabLayout) -> None:
+def test_host_that_was_removed_from_inventory_has_no_overlay(layout: LabLayout) -> None:
     prepare(layout, variables(*PAIR, "archive-mq01-a.example.com", ha="none"))
     prepare(layout, variables())
     assert {path.stem for path in layout.host_vars.iterdir()} == set(PAIR)
 
 
-def test_status_says_that_the_lab_is_that_of_another_inventory(
+def test_status_warns_if_lab_was_started_with_other_inventory(
     layout: LabLayout, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, other = tmp_path / "own.yml", tmp_path / "other.yml"
+    lab_inventory, other_inventory = tmp_path / "own.yml", tmp_path / "other.yml"
     preparation.prepare_lab(
-        layout, InventoryData(variables(), {}), AddressBlockReservations(tmp_path / "claims"), print, [str(own)]
+        layout,
+        InventoryData(variables(), {}),
+        AddressBlockReservations(tmp_path / "claims"),
+        print,
+        [str(lab_inventory)],
     )
     monkeypatch.chdir(tmp_path)
-    for source, said in (
+    for source, warning in (
         ("own.yml", ""),
         (
-            str(other),
-            f"in the directory {layout.directory} was started with another inventory ({own}), and the output shows ",
+            str(other_inventory),
+            f"in the directory {layout.directory} was started with another inventory ({lab_inventory}), "
+            "and the output shows ",
         ),
     ):
         capsys.readouterr()
         assert main(["lab", "status", "-i", source, "--dir", str(layout.directory), "--format", "json"]) == 0
-        shown = capsys.readouterr()
-        assert [host["host"] for host in json.loads(shown.out)] == list(PAIR)
-        assert said in shown.err
-        assert len(shown.err.splitlines()) == bool(said)
+        captured = capsys.readouterr()
+        assert [host["host"] for host in json.loads(captured.out)] == list(PAIR)
+        assert warning in captured.err
+        assert len(captured.err.splitlines()) == (1 if warning else 0)
 
 
-def test_a_lab_of_before_inventories_were_kept_is_read(layout: LabLayout) -> None:
+def test_state_without_sources_of_inventory_is_read(layout: LabLayout) -> None:
     prepare(layout, variables())
-    known = json.loads(layout.state.read_text())
-    del known["sources"]
-    layout.state.write_text(json.dumps(known))
+    state = json.loads(layout.state.read_text())
+    del state["sources"]
+    layout.state.write_text(json.dumps(state))
     assert Lab(layout, sources=["/x"]).original_sources_if_different() == ()
 
 
-def test_a_full_disk_is_named(small_disk: Path) -> None:
+def test_error_about_full_disk_names_file(small_disk: Path) -> None:
     (small_disk / "filler").write_bytes(b"x" * 60_000)
     with pytest.raises(LabError, match=rf"{small_disk}/state cannot be written \(No space left on device\)"):
         write_lab_file(small_disk / "state", b"x" * 20_000)
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
-def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayout) -> None:
+def test_state_of_other_version_is_error_and_is_replaced_by_preparation(layout: LabLayout) -> None:
     prepare(layout, variables())
     layout.state.write_text(json.dumps({"format": 0}))
     with pytest.raises(LabError, match="of the lab is damaged, or another version"):
@@ -139,38 +144,39 @@ def test_a_file_of_another_version_is_one_line_and_prepared_anew(layout: LabLayo
     assert load_lab_state(layout) is not None
 
 
-def test_a_fleet_with_errors_is_refused_with_the_first_of_them(layout: LabLayout) -> None:
+def test_fleet_with_errors_is_refused_with_first_error(layout: LabLayout) -> None:
     with pytest.raises(LabError, match=r"T002 .* has only one node"):
         prepare(layout, variables(A))
     assert not layout.directory.exists()
 
 
-def test_errors_of_the_rules_are_told_and_the_fleet_can_be_tried_all_the_same(layout: LabLayout) -> None:
-    told: list[str] = []
-    data = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
-    preparation.prepare_lab(layout, data, AddressBlockReservations(layout.directory.parent / "claims"), told.append)
+def test_rule_findings_are_printed_as_warnings_of_preparation(layout: LabLayout) -> None:
+    lines: list[str] = []
+    inventory = InventoryData(variables(broker_attributes={"deleteAllMessagesOnStartup": "true"}), {})
+    reservations = AddressBlockReservations(layout.directory.parent / "claims")
+    preparation.prepare_lab(layout, inventory, reservations, lines.append)
 
-    assert [line.partition(" (conf/activemq.xml:")[0] for line in told] == [
+    assert [line.partition(" (conf/activemq.xml:")[0] for line in lines] == [
         f"warning: L020 {A}, {B}",
     ]
 
 
 def local_release(directory: Path, release: str) -> Path:
-    """Return a directory with the jar by which a release is recognized."""
+    """Create a directory with the jar that identifies a release, and return it."""
     directory.mkdir(parents=True)
     (directory / f"activemq-broker-{release}.jar").touch()
     return directory
 
 
 @pytest.mark.parametrize("install", ["archive", "none"])
-def test_directory_of_local_distribution_is_the_software(layout: LabLayout, tmp_path: Path, install: str) -> None:
+def test_directory_of_local_distribution_is_software_of_lab(layout: LabLayout, tmp_path: Path, install: str) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.1" / "lib", "6.3.1")
     state = prepare(layout, variables(archive={"6.3.1": str(library.parent)}, install=install))
 
     assert (state.software["6.3.1"].home, state.software["6.3.1"].whole) == (str(library.parent), True)
 
 
-def test_directory_of_local_jars_is_the_library(layout: LabLayout, tmp_path: Path) -> None:
+def test_directory_of_local_jars_is_library_of_lab(layout: LabLayout, tmp_path: Path) -> None:
     jars = local_release(tmp_path / "jars", "6.3.1")
     state = prepare(layout, variables(archive=str(jars), install="jars"))
 
@@ -178,7 +184,7 @@ def test_directory_of_local_jars_is_the_library(layout: LabLayout, tmp_path: Pat
     assert not state.software["6.3.1"].whole
 
 
-def test_local_distribution_of_another_release_is_refused(layout: LabLayout, tmp_path: Path) -> None:
+def test_local_distribution_of_other_release_is_refused(layout: LabLayout, tmp_path: Path) -> None:
     library = local_release(tmp_path / "apache-activemq-6.3.0" / "lib", "6.3.0")
     with pytest.raises(ArtifactError, match=r"the broker of ActiveMQ 6\.3\.0, but activemq_release is 6\.3\.1"):
         prepare(layout, variables(archive=str(library.parent)))
@@ -190,7 +196,7 @@ def test_archive_that_is_not_on_this_machine_is_fetched(layout: LabLayout, softw
     assert (Path(state.software["6.3.1"].home) / "lib").resolve() == software
 
 
-def test_release_that_cannot_be_fetched_names_variable_for_local_archive(
+def test_error_about_unavailable_release_names_variable_for_local_archive(
     layout: LabLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_release: object, progress: object) -> None:
@@ -202,7 +208,7 @@ def test_release_that_cannot_be_fetched_names_variable_for_local_archive(
         prepare(layout, variables())
 
 
-def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_uses_jars_if_distribution_cannot_be_fetched(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("no network")
 
@@ -212,7 +218,7 @@ def test_jars_do_where_a_distribution_does_not_come(layout: LabLayout, monkeypat
     assert prepared.hosts[A]["activemq_console"] is False
 
 
-def test_a_release_that_cannot_be_had_is_refused(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_without_available_jars_is_error(layout: LabLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_release: object, progress: object) -> None:
         raise ArtifactError("the jars of 6.3.1 are not available: no network")
 
@@ -243,25 +249,25 @@ def _inventory(tmp_path: Path) -> Iterator[Path]:
     yield source
 
 
-def test_the_layer_wins_over_the_inventorys_own_host_variables(tmp_path: Path, layout: LabLayout) -> None:
+def test_overlay_outranks_host_variables_of_inventory(tmp_path: Path, layout: LabLayout) -> None:
     with _inventory(tmp_path) as source:
         prepared = prepare(layout, read_inventory([str(source)]).hosts)
-        layered = read_inventory([str(source), str(layout.overlay_inventory_path)])
-    assert layered.hosts == prepared.hosts
+        inventory = read_inventory([str(source), str(layout.overlay_inventory_path)])
+    assert inventory.hosts == prepared.hosts
 
 
-def test_a_lab_that_was_never_started_says_how_to(tmp_path: Path) -> None:
+def test_error_about_lab_that_was_never_started_names_lab_up(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="lab up"):
         Lab.open("x", tmp_path / "lab").status()
 
 
-def test_lab_of_fleet_has_the_brokers_of_that_fleet(tmp_path: Path) -> None:
+def test_lab_of_fleet_has_brokers_and_agents_of_fleet(tmp_path: Path) -> None:
     names = ("orders1x", "orders1y")
     pattern = r"(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
-    known = {"activemq_release": "6.3.1", "activemq_ha": "shared-file", "activemq_master_node": "x"}
+    broker_variables = {"activemq_release": "6.3.1", "activemq_ha": "shared-file", "activemq_master_node": "x"}
     agents = {"activemq_agents": ["shop1"]}
     hosts = {
-        **dict.fromkeys(names, known),
+        **dict.fromkeys(names, broker_variables),
         "shop1": {"activemq_agent_username": "shop", "activemq_agent_password": "s3cret-shop"},
     }
     fleet = build_fleet(hosts, agents, naming_pattern=pattern)
@@ -276,28 +282,26 @@ def test_lab_of_fleet_has_the_brokers_of_that_fleet(tmp_path: Path) -> None:
     assert str(lab.store_directory("orders1x")).startswith(f"{tmp_path}/lab/stores/")
 
 
-def test_down_ends_stray_processes_of_a_lab_whose_state_cannot_be_read(
+def test_down_terminates_processes_of_lab_whose_state_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended: list[object] = []
+    terminated: list[object] = []
     lab = Lab.open("x", tmp_path / "lab")
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab/lab.json").write_text("no JSON")
     monkeypatch.setattr(processes, "lab_processes", lambda _layout: ["a process"])
-    monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: ended.extend(strays))
+    monkeypatch.setattr(processes, "terminate_processes", lambda strays, grace: terminated.extend(strays))
     with pytest.raises(LabError, match="of the lab is damaged, or another version"):
         lab.down()
-    assert ended == ["a process"]
+    assert terminated == ["a process"]
 
 
-def test_taking_down_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+def test_down_of_missing_lab_changes_nothing(tmp_path: Path) -> None:
     assert Lab.open("x", tmp_path / "lab").down() == 0
     assert not (tmp_path / "lab").exists()
 
 
-def test_lab_warns_once_of_what_check_finds_in_the_inventory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lab_prints_each_warning_about_inventory_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inventory = tmp_path / "hosts.yml"
     variables_of_all = "activemq_release: 5.18.3, activemq_ha: none, activemqq_heap: 1g"
     inventory.write_text(f"all: {{hosts: {{orders-mq01-a: , mqkiel: }}, vars: {{{variables_of_all}}}}}\n")

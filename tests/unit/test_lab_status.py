@@ -24,24 +24,24 @@ def hosts_of(fleet: Fleet) -> LabBrokers:
     return cast("LabBrokers", SimpleNamespace(fleet=fleet, loopback_address=addresses.__getitem__))
 
 
-def bridged(**values: Any) -> Fleet:
-    return fleet_of(variables(*HOSTS, links=LINKS, topology="none", **values))
+def linked_fleet(**settings: Any) -> Fleet:
+    return fleet_of(variables(*HOSTS, links=LINKS, topology="none", **settings))
 
 
-def up(local: str, remote: str, peer: str) -> str:
+def established_message(local: str, remote: str, peer: str) -> str:
     return f"Network connection between vm://{local} and {remote} ({peer}) has been established."
 
 
-def bridges(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...]:
+def bridges_from_log(fleet: Fleet, host: str, *messages: str) -> tuple[RunningBridge, ...]:
     text = "".join(
         f"2026-03-01 10:00:00,000 | INFO  | {message} | {logger_of(message)} | main\n" for message in messages
     )
     return bridges_of_broker_run(hosts_of(fleet), fleet.broker(host), BrokerRun().apply_records(parse_log(text)))
 
 
-def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:
-    line = up("shop-mq01#0", "tcp://hub-mq01-b.example.com:61616", "hub-mq01")
-    (bridge,) = bridges(bridged(), SHOP, line)
+def test_bridge_has_link_peer_and_host_to_which_it_is_connected() -> None:
+    message = established_message("shop-mq01#0", "tcp://hub-mq01-b.example.com:61616", "hub-mq01")
+    (bridge,) = bridges_from_log(linked_fleet(), SHOP, message)
     assert (bridge.link, bridge.peer, bridge.remote_host, bridge.remote_address) == (
         "shop-mq01-to-hub-mq01",
         "hub-mq01",
@@ -50,9 +50,9 @@ def test_a_bridge_names_link_peer_and_the_host_that_was_dialled() -> None:
     )
 
 
-def test_the_passive_end_of_a_duplex_link_names_the_link_of_its_peer() -> None:
-    line = up("hub-mq01#0", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
-    (bridge,) = bridges(bridged(), HUB, line)
+def test_responder_of_duplex_link_has_link_of_its_peer() -> None:
+    message = established_message("hub-mq01#0", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
+    (bridge,) = bridges_from_log(linked_fleet(), HUB, message)
     assert (bridge.link, bridge.peer, bridge.responder, bridge.remote_host) == (
         "shop-mq01-to-hub-mq01",
         "shop-mq01",
@@ -61,30 +61,30 @@ def test_the_passive_end_of_a_duplex_link_names_the_link_of_its_peer() -> None:
     )
 
 
-def test_a_bridge_that_multicast_found_is_of_the_link_that_looks_around() -> None:
+def test_bridge_to_broker_discovered_by_multicast_has_multicast_link() -> None:
     fleet = fleet_of(variables(*PAIR, "orders-mq02-a.x", "orders-mq02-b.x", release="5.5.1", ha="pure"))
-    line = up("orders-mq01-a#0", "tcp://orders-mq02-a.x/127.77.2.1:61616", "orders-mq02-a")
-    (bridge,) = bridges(fleet, PAIR[0], line)
+    message = established_message("orders-mq01-a#0", "tcp://orders-mq02-a.x/127.77.2.1:61616", "orders-mq02-a")
+    (bridge,) = bridges_from_log(fleet, PAIR[0], message)
     assert (bridge.link, bridge.remote_host) == ("orders-mq01-a-orders", "orders-mq02-a.x")
 
 
-def test_two_brokers_on_one_address_are_told_apart_by_port() -> None:
+def test_brokers_on_same_address_are_distinguished_by_port() -> None:
     hosts = variables(address="mq.example.com", pair_links="static")
     hosts[PAIR[1]]["activemq_port_offset"] = 10
-    line = up("o#0", "tcp://mq.example.com/127.77.1.1:61626", "orders-mq01")
-    (bridge,) = bridges(fleet_of(hosts), PAIR[0], line)
+    message = established_message("o#0", "tcp://mq.example.com/127.77.1.1:61626", "orders-mq01")
+    (bridge,) = bridges_from_log(fleet_of(hosts), PAIR[0], message)
     assert (bridge.remote_host, bridge.link) == (PAIR[1], "orders-mq01-a-to-orders-mq01-b")
 
 
 @pytest.mark.parametrize("remote", ["tcp://elsewhere.example.com:61616", "odd"])
-def test_a_bridge_to_somewhere_else_is_kept_with_what_is_known(remote: str) -> None:
-    line = up("shop-mq01#0", remote, "them")
-    (bridge,) = bridges(bridged(), SHOP, line)
-    assert (bridge.peer, bridge.link, bridge.remote_host) == ("them", "", None)
+def test_bridge_to_unknown_broker_has_peer_without_link_and_host(remote: str) -> None:
+    message = established_message("shop-mq01#0", remote, "unknown")
+    (bridge,) = bridges_from_log(linked_fleet(), SHOP, message)
+    assert (bridge.peer, bridge.link, bridge.remote_host) == ("unknown", "", None)
 
 
-def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
-    fleet = bridged()
+def test_stopped_broker_has_no_process_and_no_bridges() -> None:
+    fleet = linked_fleet()
     status = broker_status_from_snapshot(hosts_of(fleet), fleet.broker(HUB), BrokerSnapshot("stopped", BrokerRun()))
     assert status.to_dict() == {
         "host": HUB,
@@ -99,9 +99,9 @@ def test_a_stopped_broker_has_no_process_and_no_bridges() -> None:
     }
 
 
-def test_a_peer_with_two_bridges_is_named_once() -> None:
-    out = up("hub-mq01#0", "tcp://shop-mq01-a.example.com:61616", "shop-mq01")
-    back = up("hub-mq01#2", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
-    found = bridges(bridged(), HUB, out, back)
-    status = HostStatus(HUB, "127.77.1.1", {}, "master", "active", 1, 1, found)
+def test_peer_with_two_bridges_is_listed_once() -> None:
+    outgoing = established_message("hub-mq01#0", "tcp://shop-mq01-a.example.com:61616", "shop-mq01")
+    incoming = established_message("hub-mq01#2", "tcp:///127.0.0.1:47178@61616", "shop-mq01")
+    running_bridges = bridges_from_log(linked_fleet(), HUB, outgoing, incoming)
+    status = HostStatus(HUB, "127.77.1.1", {}, "master", "active", 1, 1, running_bridges)
     assert (len(status.bridges), status.to_dict()["bridges"]) == (2, ["shop-mq01"])
