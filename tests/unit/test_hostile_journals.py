@@ -43,7 +43,7 @@ def test_time_for_topic_with_many_subscribers_is_linear_in_journal(tmp_path: Pat
 
 
 def test_journal_with_too_many_deliveries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal stores number message repeatedly for many subscribers."""
+    """The journal stores one message repeatedly for many subscribers."""
     monkeypatch.setattr(messages, "MAX_DELIVERIES", 10_000)
     write(tmp_path, *(subscribe("news", f"c:{number}") for number in range(200)), *[add("m", "topic/news")] * 200)
     with pytest.raises(NodeError, match="more than 10000 deliveries to durable subscribers"):
