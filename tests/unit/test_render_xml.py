@@ -1,4 +1,4 @@
-"""The document that a broker reads."""
+"""The rendered activemq.xml of a broker."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from tests.unit.fleets import fleet, hosts
 CORE = {"c": "http://activemq.apache.org/schema/core"}
 
 
-def parsed(host: str, *pairs: str, **variables: Any) -> etree._Element:
+def parsed_activemq_xml(host: str, *pairs: str, **variables: Any) -> etree._Element:
     return etree.fromstring(render_activemq_xml_bytes(fleet(*pairs, **variables).broker(host)))
 
 
-def one(root: etree._Element, path: str) -> dict[str, str]:
-    found = root.findall("." + path, CORE)
-    assert len(found) == 1, path
-    return {str(name): str(value) for name, value in found[0].items()}
+def attributes_of_element(root: etree._Element, path: str) -> dict[str, str]:
+    """Return the attributes of the only element at ``path``."""
+    elements = root.findall("." + path, CORE)
+    assert len(elements) == 1, path
+    return {str(name): str(value) for name, value in elements[0].items()}
 
 
-def children(root: etree._Element, path: str) -> list[str]:
-    """Names of the elements below the one at ``path``, without comments."""
-    found = root.find(path, CORE)
-    assert found is not None, path
-    return [etree.QName(child).localname for child in found if isinstance(child.tag, str)]
+def child_names(root: etree._Element, path: str) -> list[str]:
+    """Return the names of the elements below the element at ``path``, without comments."""
+    element = root.find(path, CORE)
+    assert element is not None, path
+    return [etree.QName(child).localname for child in element if isinstance(child.tag, str)]
 
 
-def test_a_pure_master_waits_for_its_slave_and_announces_itself() -> None:
-    root = parsed("c-mq01-a", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
-    broker = one(root, "//c:broker")
+def test_pure_master_waits_for_slave_and_links_by_multicast() -> None:
+    root = parsed_activemq_xml("c-mq01-a", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
+    broker = attributes_of_element(root, "//c:broker")
 
     assert broker["waitForSlave"] == "true"
     assert broker["shutdownOnSlaveFailure"] == "false"
     assert broker["networkConnectorStartAsync"] == "true"
     assert broker["brokerName"] == "c-mq01-a"
-    assert one(root, "//c:networkConnector") == {
+    assert attributes_of_element(root, "//c:networkConnector") == {
         "name": "c-mq01-a-c",
         "uri": "multicast://224.1.2.3:6255?group=c",
         "duplex": "true",
@@ -58,19 +59,19 @@ def test_a_pure_master_waits_for_its_slave_and_announces_itself() -> None:
     assert listening == ["nio://0.0.0.0:61616", "nio://0.0.0.0:61618", "stomp+nio://0.0.0.0:61613"]
 
 
-def test_a_pure_slave_has_no_connectors_and_dials_its_master_without_failover() -> None:
-    root = parsed("c-mq01-b", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
+def test_pure_slave_has_no_connectors_and_connects_to_master_without_failover() -> None:
+    root = parsed_activemq_xml("c-mq01-b", "c-mq01", "c-mq02", release="5.5.1", ha="pure")
 
     assert root.find(".//c:transportConnectors", CORE) is None
-    assert one(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a.example.com:61618"
-    assert one(root, "//c:networkConnector")["duplex"] == "false"
-    assert "waitForSlave" not in one(root, "//c:broker")
+    assert attributes_of_element(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a.example.com:61618"
+    assert attributes_of_element(root, "//c:networkConnector")["duplex"] == "false"
+    assert "waitForSlave" not in attributes_of_element(root, "//c:broker")
 
 
-def test_hosts_without_a_domain_are_dialled_without_a_dot() -> None:
-    root = parsed("c-mq01-b", "c-mq01", release="5.5.1", ha="pure", domain="")
+def test_uri_of_host_without_domain_is_plain_host_name() -> None:
+    root = parsed_activemq_xml("c-mq01-b", "c-mq01", release="5.5.1", ha="pure", domain="")
 
-    assert one(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a:61618"
+    assert attributes_of_element(root, "//c:masterConnector")["remoteURI"] == "nio://c-mq01-a:61618"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_hosts_without_a_domain_are_dialled_without_a_dot() -> None:
         ("c-mq01-b", {"release": "6.3.1", "ha": "none"}, False),
     ],
 )
-def test_header_of_every_rendered_file_can_be_read(
+def test_header_of_rendered_activemq_xml_can_be_read(
     host: str, settings: dict[str, str], is_preferred_master: bool
 ) -> None:
     content = render_activemq_xml_bytes(fleet("c-mq01", **settings).broker(host))
@@ -90,24 +91,34 @@ def test_header_of_every_rendered_file_can_be_read(
 
 
 @pytest.mark.parametrize("hyphens", ["--", "---", "----"])
-def test_hyphens_of_a_host_name_do_not_end_the_comment_that_names_it(hyphens: str) -> None:
-    assert one(parsed(f"a{hyphens}b-mq1-a", f"a{hyphens}b-mq1"), "//c:broker")["brokerName"] == f"a{hyphens}b-mq1"
+def test_hyphens_of_host_name_do_not_end_xml_comment(hyphens: str) -> None:
+    assert (
+        attributes_of_element(parsed_activemq_xml(f"a{hyphens}b-mq1-a", f"a{hyphens}b-mq1"), "//c:broker")["brokerName"]
+        == f"a{hyphens}b-mq1"
+    )
 
 
-def test_both_nodes_of_a_shared_pair_have_one_name_one_store_and_one_lock() -> None:
-    a, b = (parsed(host, "o-mq1", "o-mq2") for host in ("o-mq1-a", "o-mq1-b"))
+def test_nodes_of_shared_pair_have_same_name_store_and_lock() -> None:
+    a, b = (parsed_activemq_xml(host, "o-mq1", "o-mq2") for host in ("o-mq1-a", "o-mq1-b"))
 
-    assert one(a, "//c:kahaDB") == one(b, "//c:kahaDB")
-    assert one(a, "//c:kahaDB")["directory"] == "/srv/activemq/o-mq1"
-    assert one(a, "//c:kahaDB")["lockKeepAlivePeriod"] == "2000"
-    assert one(a, "//c:shared-file-locker") == {"lockAcquireSleepInterval": "1000"}
-    assert one(a, "//c:broker")["brokerName"] == one(b, "//c:broker")["brokerName"] == "o-mq1"
+    assert attributes_of_element(a, "//c:kahaDB") == attributes_of_element(b, "//c:kahaDB")
+    assert attributes_of_element(a, "//c:kahaDB")["directory"] == "/srv/activemq/o-mq1"
+    assert attributes_of_element(a, "//c:kahaDB")["lockKeepAlivePeriod"] == "2000"
+    assert attributes_of_element(a, "//c:shared-file-locker") == {"lockAcquireSleepInterval": "1000"}
+    assert (
+        attributes_of_element(a, "//c:broker")["brokerName"]
+        == attributes_of_element(b, "//c:broker")["brokerName"]
+        == "o-mq1"
+    )
 
 
-def test_before_5_7_the_lock_interval_stands_on_the_store() -> None:
-    root = parsed("o-mq1-a", "o-mq1", release="5.5.1")
+def test_lock_interval_is_attribute_of_store_before_5_7() -> None:
+    root = parsed_activemq_xml("o-mq1-a", "o-mq1", release="5.5.1")
 
-    assert one(root, "//c:kahaDB") == {"directory": "/srv/activemq/o-mq1", "databaseLockedWaitDelay": "1000"}
+    assert attributes_of_element(root, "//c:kahaDB") == {
+        "directory": "/srv/activemq/o-mq1",
+        "databaseLockedWaitDelay": "1000",
+    }
     assert root.find(".//c:locker", CORE) is None
 
 
@@ -120,33 +131,37 @@ JDBC = {
 
 
 @pytest.mark.parametrize(
-    ("release", "asked", "length", "renewed"),
+    ("release", "interval", "lease", "keep_alive"),
     [("6.3.1", 3000, "3000", "1500"), ("5.7.0", None, "5000", "2500"), ("5.7.0", 3000, "5000", "2500")],
 )
-def test_a_shorter_lease_is_renewed_sooner(release: str, asked: int | None, length: str, renewed: str) -> None:
-    root = parsed("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=asked)
+def test_lease_is_renewed_after_half_of_its_length(
+    release: str, interval: int | None, lease: str, keep_alive: str
+) -> None:
+    root = parsed_activemq_xml(
+        "o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC, lock_acquire_interval=interval
+    )
 
-    assert one(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == renewed
-    assert one(root, "//c:lease-database-locker")["lockAcquireSleepInterval"] == length
+    assert attributes_of_element(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == keep_alive
+    assert attributes_of_element(root, "//c:lease-database-locker")["lockAcquireSleepInterval"] == lease
 
 
-def test_a_lease_is_longer_than_twice_its_keep_alive_and_held_by_the_host() -> None:
-    root = parsed("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC)
+def test_default_lease_is_twice_its_keep_alive_and_held_by_host() -> None:
+    root = parsed_activemq_xml("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC)
 
-    assert one(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == "5000"
-    assert one(root, "//c:lease-database-locker") == {
+    assert attributes_of_element(root, "//c:jdbcPersistenceAdapter")["lockKeepAlivePeriod"] == "5000"
+    assert attributes_of_element(root, "//c:lease-database-locker") == {
         "lockAcquireSleepInterval": "10000",
         "leaseHolderId": "o-mq1-b",
         "maxAllowableDiffFromDBTime": "1000",
     }
-    assert one(root, "//c:leaseLockerIOExceptionHandler") == {"ignoreNoSpaceErrors": "false"}
+    assert attributes_of_element(root, "//c:leaseLockerIOExceptionHandler") == {"ignoreNoSpaceErrors": "false"}
 
 
 @pytest.mark.parametrize(("release", "corrected"), [("5.8.0", False), ("5.9.0", True)])
-def test_clock_is_corrected_by_database_where_release_does_it_right(release: str, corrected: bool) -> None:
-    root = parsed("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC)
+def test_clock_is_corrected_by_database_only_from_release_5_9(release: str, corrected: bool) -> None:
+    root = parsed_activemq_xml("o-mq1-b", "o-mq1", release=release, ha="shared-jdbc", jdbc=JDBC)
 
-    assert ("maxAllowableDiffFromDBTime" in one(root, "//c:lease-database-locker")) == corrected
+    assert ("maxAllowableDiffFromDBTime" in attributes_of_element(root, "//c:lease-database-locker")) == corrected
 
 
 @pytest.mark.parametrize(
@@ -157,43 +172,45 @@ def test_clock_is_corrected_by_database_where_release_does_it_right(release: str
         ("jdbc:oracle:thin:@db:1521/x", None),
     ],
 )
-def test_the_dialect_is_named_where_releases_do_not_know_todays_driver(url: str, element: str | None) -> None:
-    root = parsed("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC | {"url": url})
+def test_jdbc_adapter_is_named_where_releases_do_not_recognize_driver(url: str, element: str | None) -> None:
+    root = parsed_activemq_xml("o-mq1-b", "o-mq1", ha="shared-jdbc", jdbc=JDBC | {"url": url})
 
-    found = root.find(".//c:jdbcPersistenceAdapter/c:adapter/*", CORE)
-    assert (found.tag.rpartition("}")[2] if found is not None else None) == element
+    adapter = root.find(".//c:jdbcPersistenceAdapter/c:adapter/*", CORE)
+    assert (adapter.tag.rpartition("}")[2] if adapter is not None else None) == element
 
 
 @pytest.mark.parametrize(("release", "audit"), [("5.5.1", None), ("5.8.0", "false"), ("5.9.0", "unset")])
-def test_messages_may_go_back_where_the_release_can_do_it(release: str, audit: str | None) -> None:
-    root = parsed("o-mq1-a", "o-mq1", "o-mq2", release=release)
+def test_replay_without_consumers_is_enabled_where_release_supports_it(release: str, audit: str | None) -> None:
+    root = parsed_activemq_xml("o-mq1-a", "o-mq1", "o-mq2", release=release)
     entry = root.find(".//c:policyEntry[@queue]", CORE)
 
     assert (entry is None) == (audit is None)
     if entry is not None:
         assert entry.get("enableAudit", "unset") == audit
-        assert one(root, "//c:conditionalNetworkBridgeFilterFactory")["replayWhenNoConsumers"] == "true"
+        assert (
+            attributes_of_element(root, "//c:conditionalNetworkBridgeFilterFactory")["replayWhenNoConsumers"] == "true"
+        )
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.7.0", "5.18.3", "6.3.1"])
-def test_children_of_the_broker_are_in_alphabetical_order_and_stand_once(release: str) -> None:
+def test_children_of_broker_element_are_sorted_and_unique(release: str) -> None:
     fragment = [{"parent": "broker", "xml": "<destinations><queue physicalName='q'/></destinations>"}]
-    root = parsed("o-mq1-a", "o-mq1", "o-mq2", release=release, xml_fragments=fragment)
-    names = children(root, "c:broker")
+    root = parsed_activemq_xml("o-mq1-a", "o-mq1", "o-mq2", release=release, xml_fragments=fragment)
+    names = child_names(root, "c:broker")
 
     assert names == sorted(set(names))
     assert "destinations" in names
 
 
-def test_a_fragment_joins_the_element_that_is_already_there() -> None:
+def test_fragment_is_merged_into_existing_element() -> None:
     fragment = [{"parent": "broker", "xml": "<plugins><statisticsBrokerPlugin/></plugins>"}]
-    root = parsed("o-mq1-a", "o-mq1", xml_fragments=fragment)
+    root = parsed_activemq_xml("o-mq1-a", "o-mq1", xml_fragments=fragment)
 
-    assert children(root, ".//c:plugins") == ["simpleAuthenticationPlugin", "statisticsBrokerPlugin"]
+    assert child_names(root, ".//c:plugins") == ["simpleAuthenticationPlugin", "statisticsBrokerPlugin"]
 
 
 @pytest.mark.parametrize(
-    ("fragment", "said"),
+    ("fragment", "message"),
     [
         ({"xml": "<plugins>"}, "in activemq_xml_fragments[0], the value of xml is not well-formed"),
         ({"xml": "text"}, "must consist of XML elements, without text"),
@@ -201,24 +218,24 @@ def test_a_fragment_joins_the_element_that_is_already_there() -> None:
         ({"parent": "brokers", "xml": "<x/>"}, "parent must begin with broker, not 'brokers'"),
     ],
 )
-def test_a_bad_fragment_is_one_line_with_its_place(fragment: dict[str, str], said: str) -> None:
+def test_invalid_fragment_is_refused_with_host_and_reason(fragment: dict[str, str], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        parsed("o-mq1-a", "o-mq1", xml_fragments=[fragment])
+        parsed_activemq_xml("o-mq1-a", "o-mq1", xml_fragments=[fragment])
 
     assert "o-mq1-a.example.com" in str(caught.value)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_secrets_are_only_in_revealed_files_of_mode_0640() -> None:
     users = [{"name": "ann", "password": "hush-ann", "groups": "admins"}]
     agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "hush-agent"}}
-    found = build_fleet(
+    built_fleet = build_fleet(
         hosts("o-mq1", "o-mq2", network_password="hush-net", users=users) | agent, {"activemq_agents": ["a1"]}
     )
 
-    for tree in render_hosts(found).values():
+    for tree in render_hosts(built_fleet).values():
         assert not [path for path, content in tree.items() if b"hush" in content]
-    for tree in render_hosts(found, reveal=True).values():
+    for tree in render_hosts(built_fleet, reveal=True).values():
         assert {file_mode_of(path) for path, content in tree.items() if b"hush" in content} == {0o640}
 
 
@@ -226,7 +243,7 @@ def test_secrets_are_only_in_revealed_files_of_mode_0640() -> None:
     "paths",
     [["conf/activemq.xml"], ["conf"], ["conf/activemq.xml/x"], ["conf/a", "conf/a"], ["a", "a/b"], ["a/b", "a"]],
 )
-def test_a_file_of_the_user_takes_no_place_that_is_taken(paths: list[str]) -> None:
+def test_extra_file_at_occupied_path_is_refused(paths: list[str]) -> None:
     extra = [{"path": path, "content": "x"} for path in paths]
 
     with pytest.raises(SettingsError, match=rf"activemq_extra_files\[{len(paths) - 1}\]"):
@@ -234,7 +251,7 @@ def test_a_file_of_the_user_takes_no_place_that_is_taken(paths: list[str]) -> No
 
 
 @pytest.mark.parametrize(("heap", "limit"), [("512m", "204 mb"), ("4g", "1638 mb"), ("1m", "1 mb")])
-def test_the_memory_limit_is_seven_tenths_of_the_heap(heap: str, limit: str) -> None:
+def test_default_memory_limit_is_40_percent_of_heap_and_at_least_1_mb(heap: str, limit: str) -> None:
     assert default_memory_limit_text(heap) == limit
 
 
@@ -242,36 +259,36 @@ XML_TEXT = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", 
 
 
 @given(XML_TEXT)
-def test_xml_escaping_reads_back(text: str) -> None:
+def test_escaped_xml_text_is_read_back_unchanged(text: str) -> None:
     assert etree.fromstring(f'<a b="{escape_xml(text)}"/>').get("b") == text
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """A reader of java.util.Properties lines, as little of it as the writer uses."""
-    out: list[list[str]] = [[], []]
-    here, side, position = out, 0, 0
+    """Read java.util.Properties lines; support only the escapes that the writer uses."""
+    characters: list[list[str]] = [[], []]
+    side, position = 0, 0
     while position < len(text):
         char = text[position]
         if char == "\\":
             following = text[position + 1]
             if following == "u":
-                here[side].append(chr(int(text[position + 2 : position + 6], 16)))
+                characters[side].append(chr(int(text[position + 2 : position + 6], 16)))
                 position += 6
                 continue
-            here[side].append({"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(following, following))
+            characters[side].append({"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(following, following))
             position += 2
             continue
         if char == "=" and side == 0:
             side = 1
         else:
-            here[side].append(char)
+            characters[side].append(char)
         position += 1
-    key, value = ("".join(part).encode("utf-16", "surrogatepass").decode("utf-16") for part in out)
+    key, value = ("".join(part).encode("utf-16", "surrogatepass").decode("utf-16") for part in characters)
     return {key: value}
 
 
 @given(st.text(min_size=1), st.text())
-def test_a_property_reads_back(key: str, value: str) -> None:
+def test_escaped_property_is_read_back_unchanged(key: str, value: str) -> None:
     line = f"{escape_properties_key(key)}={escape_properties_value(value)}"
 
     assert line.isascii()

@@ -1,4 +1,4 @@
-"""How the playbooks include single files of the roles."""
+"""Single task files of the roles that the playbooks include."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAYBOOKS = sorted((ROOT / "playbooks").rglob("*.yml"))
 
 
 def _includes(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield the options of each task that includes a role, blocks included."""
+    """Yield the options of each task that includes a role, including tasks in blocks."""
     if isinstance(node, list):
         for child in node:
             yield from _includes(child)
@@ -34,7 +34,7 @@ def test_playbook_loads_no_argument_specs_for_single_task_files(playbook: Path) 
         assert options.get("rolespec_validate") is False, options
 
 
-def test_argument_specs_describe_only_the_whole_role() -> None:
+def test_argument_specs_describe_only_entry_point_main() -> None:
     specs = sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))
     assert len(specs) == 3
     for path in specs:

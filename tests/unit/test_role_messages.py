@@ -1,4 +1,4 @@
-"""What the roles say is one line each: a folded text of YAML keeps the ends of lines that are indented more."""
+"""Messages of the roles, each a single line: a folded YAML text keeps the line breaks before indented lines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FILES = sorted([*REPOSITORY.glob("roles/*/tasks/*.yml"), *REPOSITORY.glob("playbooks/**/*.yml")])
 
 
-def messages(part: Any) -> Iterator[str]:
-    if isinstance(part, list):
-        for one in part:
-            yield from messages(one)
-    elif isinstance(part, dict):
-        for key, value in part.items():
+def messages(node: Any) -> Iterator[str]:
+    """Yield the texts of the messages of tasks, including tasks in blocks."""
+    if isinstance(node, list):
+        for child in node:
+            yield from messages(child)
+    elif isinstance(node, dict):
+        for key, value in node.items():
             if key in ("msg", "fail_msg", "success_msg") and isinstance(value, str):
                 yield value
             else:
@@ -31,25 +32,25 @@ def messages(part: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(REPOSITORY)))
-def test_a_message_has_no_end_of_a_line_but_in_an_expression(file: Path) -> None:
-    found = [re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL) for text in messages(yaml.safe_load(file.read_text()))]
-    assert [text for text in found if "\n" in text.strip()] == []
+def test_role_message_contains_line_break_only_inside_expression(file: Path) -> None:
+    texts = [re.sub(r"\{\{.*?\}\}", "", text, flags=re.DOTALL) for text in messages(yaml.safe_load(file.read_text()))]
+    assert [text for text in texts if "\n" in text.strip()] == []
 
 
 @some_situations(1)
 @pytest.mark.parametrize(
-    ("done", "said"),
+    ("changed_by_host", "message"),
     [
         ({"a1": ["a1", "a2"], "a2": ["a1", "a2"], "b2": []}, "keep the new configuration: a1, a2."),
         ({"b2": []}, "No other broker was started or restarted."),
     ],
 )
-def test_a_site_that_ends_says_which_brokers_were_done_before(
-    tmp_path: Path, done: dict[str, list[str]], said: str
+def test_failed_site_reports_brokers_that_were_changed_before(
+    tmp_path: Path, changed_by_host: dict[str, list[str]], message: str
 ) -> None:
     tasks = yaml.safe_load((REPOSITORY / "roles/broker/tasks/rollback_site.yml").read_text())
     hosts: dict[str, dict[str, object]] = {
-        host: {"__activemq_next": {"progress": {"done": acted}}} for host, acted in done.items()
+        host: {"__activemq_next": {"progress": {"done": changed}}} for host, changed in changed_by_host.items()
     }
     failing: dict[str, object] = {
         "__activemq_why": "its port is taken",
@@ -58,19 +59,23 @@ def test_a_site_that_ends_says_which_brokers_were_done_before(
         "__activemq_planned": {"hosts": ["a1", "a2", "b1", "b2", "c1"]},
         "__activemq_next": {"progress": {"done": []}},
     }
-    every = {host: {"ansible_connection": "local", **facts} for host, facts in {**hosts, "b1": failing}.items()}
+    variables_by_host = {
+        host: {"ansible_connection": "local", **facts} for host, facts in {**hosts, "b1": failing}.items()
+    }
     inventory, play = tmp_path / "inventory.yml", tmp_path / "play.yml"
-    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"a1": {}, "a2": {}, "b2": {}, "c1": {}} | every}}))
+    inventory.write_text(
+        yaml.safe_dump({"all": {"hosts": {"a1": {}, "a2": {}, "b2": {}, "c1": {}} | variables_by_host}})
+    )
     play.write_text(yaml.safe_dump([{"hosts": "b1", "gather_facts": False, "tasks": tasks[-1:]}]))
-    run = subprocess.run(
+    completed = subprocess.run(
         [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, play],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert run.returncode == 2
-    assert said in run.stdout
-    assert "and is active" in run.stdout
+    assert completed.returncode == 2
+    assert message in completed.stdout
+    assert "and is active" in completed.stdout
 
 
 RECORDS = {
@@ -94,6 +99,6 @@ def test_only_missing_record_of_last_run_is_no_error(file: str, record: str, fai
     program = Path(sys.executable).with_name("ansible-playbook")
     options = ["-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}"]
 
-    run = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
+    completed = subprocess.run([str(program), *options, str(play)], capture_output=True, text=True, check=False)
 
-    assert (run.returncode != 0) == fails, run.stdout
+    assert (completed.returncode != 0) == fails, completed.stdout

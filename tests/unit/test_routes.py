@@ -1,4 +1,4 @@
-"""Routes of whole fleets: units, failures, destinations, words."""
+"""Routes of complete fleets: units, failures, destinations and reasons."""
 
 from __future__ import annotations
 
@@ -21,226 +21,239 @@ from tests.work import count_lines
 PAIRS = ("o-mq1", "o-mq2", "o-mq3", "o-mq4")
 
 
-def routes(*pairs: str, **variables: Any) -> Routes:
+def pair_routes(*pairs: str, **variables: Any) -> Routes:
+    """Return the routes of a fleet of pairs."""
     return routes_without_refused_links(fleet(*pairs, **variables))
 
 
-def singles(*names: str, **variables: Any) -> Routes:
-    """Brokers without a stand-in, node a of their pairs."""
+def single_broker_routes(*names: str, **variables: Any) -> Routes:
+    """Return the routes of single brokers, each the node a of a pair."""
     return routes_without_refused_links(fleet(*names, nodes="a", ha="none", **variables))
 
 
-def linked(links: list[dict[str, Any]], *names: str, **variables: Any) -> Routes:
-    """Single brokers and nothing but these links."""
-    return singles(*names, topology="none", links=links, **variables)
+def linked_broker_routes(links: list[dict[str, Any]], *names: str, **variables: Any) -> Routes:
+    """Return the routes of single brokers that have only these links."""
+    return single_broker_routes(*names, topology="none", links=links, **variables)
 
 
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
-def test_every_topology_lets_everyone_reach_everyone(topology: str, release: str) -> None:
-    found = routes(*PAIRS, topology=topology, release=release)
+def test_every_topology_connects_all_pairs(topology: str, release: str) -> None:
+    routes = pair_routes(*PAIRS, topology=topology, release=release)
 
-    assert all(found.reaches(a, b).arrives_for_every_bridge_choice for a in PAIRS for b in PAIRS)
+    assert all(routes.reaches(a, b).arrives_for_every_bridge_choice for a in PAIRS for b in PAIRS)
 
 
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
-def test_a_fleet_of_pairs_has_no_findings(topology: str) -> None:
-    found = routes(*PAIRS, topology=topology)
+def test_fleet_of_pairs_has_no_route_findings(topology: str) -> None:
+    routes = pair_routes(*PAIRS, topology=topology)
 
-    assert route_findings(found) == ()
-    assert all(found.source_target_pairs_lost_without(broker.host) == () for broker in found.fleet.brokers)
+    assert route_findings(routes) == ()
+    assert all(routes.source_target_pairs_lost_without(broker.host) == () for broker in routes.fleet.brokers)
 
 
-def test_the_path_names_each_bridge_and_who_opened_it() -> None:
-    first, second = routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
+def test_path_names_each_bridge_and_host_that_opened_it() -> None:
+    first, second = pair_routes(*PAIRS, topology="hub").path("o-mq2", "o-mq3")
 
     assert (first.source, first.target, first.link, first.back) == ("o-mq2", "o-mq1", "o-mq2-to-o-mq1", False)
     assert (second.source, second.target, second.link, second.back) == ("o-mq1", "o-mq3", "o-mq3-to-o-mq1", True)
     assert second.host == "o-mq3-a.example.com"
 
 
-def test_the_answer_says_over_what() -> None:
-    why = routes(*PAIRS, topology="chain").reaches("o-mq1", "o-mq3").why
+def test_reason_lists_bridges_of_route() -> None:
+    why = pair_routes(*PAIRS, topology="chain").reaches("o-mq1", "o-mq3").why
 
     assert why == "messages go from o-mq1 to o-mq3 over 2 bridges (o-mq1-to-o-mq2, o-mq2-to-o-mq3)"
 
 
-def test_a_unit_may_be_named_by_its_pair_a_host_or_a_label() -> None:
-    found = routes("o-mq1", "o-mq2")
+def test_unit_can_be_named_by_pair_host_or_short_name() -> None:
+    routes = pair_routes("o-mq1", "o-mq2")
 
     for name in ("o-mq2", "o-mq2-b", "o-mq2-b.example.com"):
-        assert found.reaches("o-mq1", name).arrives_for_every_bridge_choice
+        assert routes.reaches("o-mq1", name).arrives_for_every_bridge_choice
 
 
-def test_a_name_that_nobody_has_is_said() -> None:
+def test_unknown_broker_name_is_refused() -> None:
     with pytest.raises(InputError, match="nobody is not a broker"):
-        routes("o-mq1", "o-mq2").reaches("o-mq1", "nobody")
+        pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "nobody")
 
 
-def test_a_pair_as_a_whole_is_no_single_failure() -> None:
+def test_pair_as_single_failure_is_refused() -> None:
     with pytest.raises(InputError, match="set it to o-mq2-a or o-mq2-b"):
-        routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", down="o-mq2")
+        pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", down="o-mq2")
 
 
 # -- failures ----------------------------------------------------------------------------------
 
 
-def test_a_pair_with_a_shared_store_goes_on_over_the_same_bridges() -> None:
-    found = routes(*PAIRS, topology="chain")
+def test_routes_of_shared_pair_survive_failure_of_either_node() -> None:
+    routes = pair_routes(*PAIRS, topology="chain")
 
     for node in ("o-mq2-a", "o-mq2-b"):
-        assert found.reaches("o-mq1", "o-mq3", down=node).arrives_for_every_bridge_choice
-        assert found.reaches("o-mq1", "o-mq2", down=node).arrives_for_every_bridge_choice
+        assert routes.reaches("o-mq1", "o-mq3", down=node).arrives_for_every_bridge_choice
+        assert routes.reaches("o-mq1", "o-mq2", down=node).arrives_for_every_bridge_choice
 
 
-def test_a_single_broker_in_a_chain_strands_whose_messages_pass_it() -> None:
-    found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain")
+def test_routes_lost_with_single_broker_in_chain_are_warning() -> None:
+    routes = single_broker_routes("o-mq1", "o-mq2", "o-mq3", topology="chain")
 
-    assert found.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1-a", "o-mq3-a"), ("o-mq3-a", "o-mq1-a"))
-    assert found.source_target_pairs_lost_without("o-mq1-a") == ()
-    (finding,) = route_findings(found)
+    assert routes.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1-a", "o-mq3-a"), ("o-mq3-a", "o-mq1-a"))
+    assert routes.source_target_pairs_lost_without("o-mq1-a") == ()
+    (finding,) = route_findings(routes)
     assert (finding.rule, finding.severity, finding.host) == ("R002", "warning", "o-mq2-a.example.com")
     assert "2 routes between other brokers" in finding.message
     assert "from o-mq1-a to consumers on o-mq3-a" in finding.message
 
 
-def test_a_hub_without_a_stand_in_is_one_finding() -> None:
-    found = singles(*PAIRS, topology="hub")
+def test_hub_without_standby_is_single_finding() -> None:
+    routes = single_broker_routes(*PAIRS, topology="hub")
 
-    assert [(f.rule, f.host) for f in route_findings(found)] == [("R002", "o-mq1-a.example.com")]
-    assert "6 routes between other brokers" in route_findings(found)[0].message
+    assert [(f.rule, f.host) for f in route_findings(routes)] == [("R002", "o-mq1-a.example.com")]
+    assert "6 routes between other brokers" in route_findings(routes)[0].message
 
 
-def test_a_hub_that_is_a_pair_strands_nothing() -> None:
+def test_hub_that_is_pair_loses_no_route_with_its_node() -> None:
     hub, spokes = hosts("hub-mq1"), hosts("s-mq1", "s-mq2", nodes="a", ha="none")
     links = [{"from": "s", "to": "hub", "duplex": True}]
-    found = routes_without_refused_links(
+    routes = routes_without_refused_links(
         build_fleet(
             {n: v | {"activemq_links": links, "activemq_topology": "none"} for n, v in (hub | spokes).items()}, {}
         )
     )
 
-    assert found.reaches("s-mq1-a", "s-mq2-a", down="hub-mq1-a").arrives_for_every_bridge_choice
-    assert route_findings(found) == ()
+    assert routes.reaches("s-mq1-a", "s-mq2-a", down="hub-mq1-a").arrives_for_every_bridge_choice
+    assert route_findings(routes) == ()
 
 
-def test_a_mesh_of_single_brokers_strands_nothing_of_others() -> None:
-    assert route_findings(singles(*PAIRS, topology="mesh")) == ()
+def test_mesh_of_single_brokers_has_no_route_findings() -> None:
+    assert route_findings(single_broker_routes(*PAIRS, topology="mesh")) == ()
 
 
-def test_a_ring_that_breaks_needs_the_long_way_round() -> None:
-    """Its TTL is the longest way of the whole ring, and one death makes a chain of it."""
-    five = tuple(f"o-mq{number}" for number in range(1, 6))
+def test_broken_ring_keeps_all_routes_only_with_ttl_of_chain() -> None:
+    """The TTL of a ring is its longest route. Without one of its brokers, the ring is a chain with longer routes."""
+    names = tuple(f"o-mq{number}" for number in range(1, 6))
 
-    assert ("o-mq1-a", "o-mq3-a") in singles(*five, topology="ring").source_target_pairs_lost_without("o-mq2-a")
-    assert singles(*five, topology="ring", network_ttl=4).source_target_pairs_lost_without("o-mq2-a") == ()
+    assert ("o-mq1-a", "o-mq3-a") in single_broker_routes(*names, topology="ring").source_target_pairs_lost_without(
+        "o-mq2-a"
+    )
+    assert (
+        single_broker_routes(*names, topology="ring", network_ttl=4).source_target_pairs_lost_without("o-mq2-a") == ()
+    )
 
 
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain"])
-def test_each_answer_in_a_failure_agrees_with_what_the_failure_strands(topology: str) -> None:
-    found = singles(*PAIRS, topology=topology)
-    units = list(found.network.units)
+def test_lost_routes_agree_with_reachability_during_failure(topology: str) -> None:
+    routes = single_broker_routes(*PAIRS, topology=topology)
+    units = list(routes.network.units)
 
-    for dead in units:
+    for failed in units:
         lost = {
             (a, b)
             for a in units
             for b in units
-            if dead not in (a, b) and not found.reaches(a, b, down=dead).arrives_for_every_bridge_choice
+            if failed not in (a, b) and not routes.reaches(a, b, down=failed).arrives_for_every_bridge_choice
         }
-        assert lost == set(found.source_target_pairs_lost_without(dead))
+        assert lost == set(routes.source_target_pairs_lost_without(failed))
 
 
-def test_work_for_every_failure_of_a_chain_grows_with_the_square_of_its_length() -> None:
-    def count(length: int) -> int:
-        chain = singles(*(f"o-mq{number:03}" for number in range(1, length + 1)), topology="chain")
+def test_work_for_all_failures_of_chain_grows_at_most_with_square_of_length() -> None:
+    def count_lines_of_chain(length: int) -> int:
+        chain = single_broker_routes(*(f"o-mq{number:03}" for number in range(1, length + 1)), topology="chain")
         hosts = [broker.host for broker in chain.fleet.brokers]
-        cut: list[str] = []
+        blocking_hosts: list[str] = []
         lines = count_lines(
-            lambda: cut.extend(
+            lambda: blocking_hosts.extend(
                 host
                 for host in hosts
                 if not chain.reaches("o-mq001", "o-mq003", down=host).arrives_for_every_bridge_choice
             )
         )
-        assert [host.partition(".")[0] for host in cut] == ["o-mq001-a", "o-mq002-a", "o-mq003-a"]
+        assert [host.partition(".")[0] for host in blocking_hosts] == ["o-mq001-a", "o-mq002-a", "o-mq003-a"]
         return lines
 
-    assert count(60) < 5 * count(30)
+    assert count_lines_of_chain(60) < 5 * count_lines_of_chain(30)
 
 
-def test_what_a_dead_broker_holds_waits_for_it() -> None:
-    found = singles("o-mq1", "o-mq2", topology="chain")
+def test_messages_of_failed_broker_wait_until_it_is_started_again() -> None:
+    routes = single_broker_routes("o-mq1", "o-mq2", topology="chain")
 
-    assert "until it is started again" in found.reaches("o-mq1", "o-mq2", down="o-mq1-a").why
-    assert "is down: no consumer can connect to it" in found.reaches("o-mq1", "o-mq2", down="o-mq2-a").why
-    assert route_findings(found) == ()
+    assert "until it is started again" in routes.reaches("o-mq1", "o-mq2", down="o-mq1-a").why
+    assert "is down: no consumer can connect to it" in routes.reaches("o-mq1", "o-mq2", down="o-mq2-a").why
+    assert route_findings(routes) == ()
 
 
-def connector(*addresses: str, attributes: str = "") -> str:
-    """A networkConnector as somebody writes it by hand."""
+def network_connector_xml(*addresses: str, attributes: str = "") -> str:
+    """Return a networkConnector as a user writes it."""
     uri = f"static:({','.join(f'tcp://{address}' for address in addresses)})"
     return (
         f'<networkConnectors><networkConnector name="own" uri="{uri}" userName="net" {attributes}/></networkConnectors>'
     )
 
 
-def written(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> Routes:
-    """The routes of a fleet in which some hosts have a fragment of their own."""
+def routes_with_fragments(variables: dict[str, dict[str, Any]], fragments: dict[str, str]) -> Routes:
+    """Return the routes of a fleet in which some hosts have an XML fragment."""
     for host, xml in fragments.items():
         variables[f"{host}.example.com"]["activemq_xml_fragments"] = [{"parent": "broker", "xml": xml}]
-    found = build_fleet(variables, {})
+    built_fleet = build_fleet(variables, {})
     return routes_without_refused_links(
-        found, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in found.brokers}
+        built_fleet, {broker.host: XmlDocument(render_activemq_xml_bytes(broker)) for broker in built_fleet.brokers}
     )
 
 
-def test_a_link_to_one_node_of_a_pair_does_not_follow_it() -> None:
-    both = 'duplex="true" networkTTL="2"'
+def test_link_to_single_node_of_pair_is_lost_on_failover() -> None:
+    attributes = 'duplex="true" networkTTL="2"'
     fragments = {
-        f"o-mq{a}-{n}": connector(f"o-mq{a + 1}-a.example.com:61616", attributes=both) for a in (1, 2) for n in "ab"
+        f"o-mq{a}-{n}": network_connector_xml(f"o-mq{a + 1}-a.example.com:61616", attributes=attributes)
+        for a in (1, 2)
+        for n in "ab"
     }
-    found = written(hosts("o-mq1", "o-mq2", "o-mq3", topology="none"), fragments)
+    routes = routes_with_fragments(hosts("o-mq1", "o-mq2", "o-mq3", topology="none"), fragments)
 
-    assert found.reaches("o-mq1", "o-mq3").arrives_for_every_bridge_choice
-    assert not found.reaches("o-mq1", "o-mq3", down="o-mq2-a").arrives_for_every_bridge_choice
-    assert found.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1", "o-mq3"), ("o-mq3", "o-mq1"))
-    (finding,) = route_findings(found)
+    assert routes.reaches("o-mq1", "o-mq3").arrives_for_every_bridge_choice
+    assert not routes.reaches("o-mq1", "o-mq3", down="o-mq2-a").arrives_for_every_bridge_choice
+    assert routes.source_target_pairs_lost_without("o-mq2-a") == (("o-mq1", "o-mq3"), ("o-mq3", "o-mq1"))
+    (finding,) = route_findings(routes)
     assert "masterslave:" in finding.fix
 
 
-def test_a_fragments_link_to_both_nodes_follows() -> None:
-    xml = connector("o-mq2-a.example.com:61616", "o-mq2-b:61616")
-    found = written(hosts("o-mq1", "o-mq2", topology="none"), {"o-mq1-a": xml, "o-mq1-b": xml})
+def test_fragment_link_to_both_nodes_survives_failover() -> None:
+    xml = network_connector_xml("o-mq2-a.example.com:61616", "o-mq2-b:61616")
+    routes = routes_with_fragments(hosts("o-mq1", "o-mq2", topology="none"), {"o-mq1-a": xml, "o-mq1-b": xml})
 
-    assert found.reaches("o-mq1", "o-mq2", down="o-mq2-a").arrives_for_every_bridge_choice
-    assert not found.reaches("o-mq2", "o-mq1").arrives_for_every_bridge_choice
-
-
-def test_a_fragments_booleans_are_read_as_spring_reads_them() -> None:
-    xml = connector("o-mq2-a.example.com:61616", attributes='duplex="Yes"')
-    found = written(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})
-
-    assert found.reaches("o-mq2", "o-mq1").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq1", "o-mq2", down="o-mq2-a").arrives_for_every_bridge_choice
+    assert not routes.reaches("o-mq2", "o-mq1").arrives_for_every_bridge_choice
 
 
-def test_a_fragment_may_change_a_link_of_the_fleet() -> None:
-    shorter = '<networkConnectors><networkConnector name="o-mq1-a-to-o-mq2-a" networkTTL="1"/></networkConnectors>'
-    found = written(hosts("o-mq1", "o-mq2", "o-mq3", nodes="a", ha="none", topology="chain"), {"o-mq1-a": shorter})
+def test_boolean_of_fragment_is_read_as_spring_reads_it() -> None:
+    xml = network_connector_xml("o-mq2-a.example.com:61616", attributes='duplex="Yes"')
+    routes = routes_with_fragments(hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none"), {"o-mq1-a": xml})
 
-    assert found.reaches("o-mq1", "o-mq2").arrives_for_every_bridge_choice
-    assert not found.reaches("o-mq1", "o-mq3").arrives_for_every_bridge_choice
-    assert found.reaches("o-mq3", "o-mq2").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq2", "o-mq1").arrives_for_every_bridge_choice
 
 
-def test_a_fragments_link_to_somebody_else_is_not_counted() -> None:
-    found = written(hosts("o-mq1", topology="none"), {"o-mq1-a": connector("elsewhere.example.org:61616")})
+def test_fragment_changes_ttl_of_link_of_fleet() -> None:
+    connector_xml = (
+        '<networkConnectors><networkConnector name="o-mq1-a-to-o-mq2-a" networkTTL="1"/></networkConnectors>'
+    )
+    routes = routes_with_fragments(
+        hosts("o-mq1", "o-mq2", "o-mq3", nodes="a", ha="none", topology="chain"), {"o-mq1-a": connector_xml}
+    )
 
-    assert found.idle_links() == ()
+    assert routes.reaches("o-mq1", "o-mq2").arrives_for_every_bridge_choice
+    assert not routes.reaches("o-mq1", "o-mq3").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq3", "o-mq2").arrives_for_every_bridge_choice
 
 
-def test_a_document_that_is_no_xml_is_said() -> None:
-    variables = hosts("o-mq1", xml_fragments=[{"xml": connector("a:1")}])
+def test_fragment_link_to_broker_outside_fleet_is_not_idle_link() -> None:
+    routes = routes_with_fragments(
+        hosts("o-mq1", topology="none"), {"o-mq1-a": network_connector_xml("elsewhere.example.org:61616")}
+    )
+
+    assert routes.idle_links() == ()
+
+
+def test_document_that_is_not_xml_is_refused() -> None:
+    variables = hosts("o-mq1", xml_fragments=[{"xml": network_connector_xml("a:1")}])
 
     with pytest.raises(InputError, match="xml cannot be read"):
         routes_without_refused_links(build_fleet(variables, {}), {"o-mq1-a": XmlDocument(b"<broker")})
@@ -249,162 +262,172 @@ def test_a_document_that_is_no_xml_is_said() -> None:
 # -- the pure profile ----------------------------------------------------------------------------
 
 
-def pure(*pairs: str) -> Routes:
-    return routes(*pairs, ha="pure", release="5.5.1")
+def pure_pair_routes(*pairs: str) -> Routes:
+    """Return the routes of a fleet of pairs with the pure profile."""
+    return pair_routes(*pairs, ha="pure", release="5.5.1")
 
 
-def test_a_promoted_slave_drains_and_takes_no_consumers() -> None:
-    found = pure("o-mq1", "o-mq2", "o-mq3")
+def test_promoted_slave_sends_stored_messages_and_accepts_no_consumers() -> None:
+    routes = pure_pair_routes("o-mq1", "o-mq2", "o-mq3")
 
-    drained = found.reaches("o-mq1", "o-mq2", down="o-mq1-a")
-    assert drained.arrives_for_every_bridge_choice
-    assert "o-mq1-b now sends" in drained.why
-    assert [hop.host for hop in drained.path] == ["o-mq1-b.example.com"]
-    assert "opens no port" in found.reaches("o-mq2", "o-mq1", down="o-mq1-a").why
-    assert found.reaches("o-mq2", "o-mq3", down="o-mq1-a").arrives_for_every_bridge_choice
-
-
-def test_a_dead_pure_slave_changes_nothing() -> None:
-    found = pure("o-mq1", "o-mq2")
-
-    assert found.reaches("o-mq2", "o-mq1", down="o-mq1-b") == found.reaches("o-mq2", "o-mq1")
+    reachability = routes.reaches("o-mq1", "o-mq2", down="o-mq1-a")
+    assert reachability.arrives_for_every_bridge_choice
+    assert "o-mq1-b now sends" in reachability.why
+    assert [hop.host for hop in reachability.path] == ["o-mq1-b.example.com"]
+    assert "opens no port" in routes.reaches("o-mq2", "o-mq1", down="o-mq1-a").why
+    assert routes.reaches("o-mq2", "o-mq3", down="o-mq1-a").arrives_for_every_bridge_choice
 
 
-def test_the_network_of_2011_has_no_findings() -> None:
-    assert route_findings(pure("o-mq1", "o-mq2")) == ()
-    assert route_findings(pure(*(f"o-mq{number}" for number in range(1, 8)))) == ()
+def test_failure_of_pure_slave_changes_no_route() -> None:
+    routes = pure_pair_routes("o-mq1", "o-mq2")
+
+    assert routes.reaches("o-mq2", "o-mq1", down="o-mq1-b") == routes.reaches("o-mq2", "o-mq1")
+
+
+def test_network_of_pure_pairs_has_no_route_findings() -> None:
+    assert route_findings(pure_pair_routes("o-mq1", "o-mq2")) == ()
+    assert route_findings(pure_pair_routes(*(f"o-mq{number}" for number in range(1, 8)))) == ()
 
 
 # -- TTL and destinations ----------------------------------------------------------------------
 
 
-def test_a_ttl_one_hop_short_is_named_with_its_link() -> None:
-    found = singles("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
+def test_reason_names_link_whose_ttl_is_too_small() -> None:
+    routes = single_broker_routes("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
 
-    assert found.reaches("o-mq1", "o-mq3").why == (
+    assert routes.reaches("o-mq1", "o-mq3").why == (
         "the subscription of a consumer on o-mq3-a ends at o-mq2-a, because link o-mq1-a-to-o-mq2-a has the "
         "consumerTTL (networkTTL) 1, but the route requires 2"
     )
 
 
-def test_of_two_links_to_a_peer_the_route_names_the_one_whose_ttl_is_long_enough() -> None:
-    to_second = [{"from": "o-mq2", "to": "o-mq3", "name": name, "ttl": ttl} for name, ttl in (("near", 1), ("far", 2))]
-    found = linked([{"from": "o-mq1", "to": "o-mq2"}, *to_second], "o-mq1", "o-mq2", "o-mq3")
+def test_route_uses_link_with_sufficient_ttl_of_two_links_to_peer() -> None:
+    parallel_links = [
+        {"from": "o-mq2", "to": "o-mq3", "name": name, "ttl": ttl} for name, ttl in (("near", 1), ("far", 2))
+    ]
+    routes = linked_broker_routes([{"from": "o-mq1", "to": "o-mq2"}, *parallel_links], "o-mq1", "o-mq2", "o-mq3")
 
-    assert [hop.link for hop in found.path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
+    assert [hop.link for hop in routes.path("o-mq1", "o-mq3")] == ["o-mq1-a-to-o-mq2-a", "far"]
 
 
-def test_a_group_that_cannot_talk_is_one_finding() -> None:
-    found = routes("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
+def test_group_with_unreachable_brokers_is_single_finding() -> None:
+    routes = pair_routes("o-mq1", "o-mq2", "o-mq3", topology="chain", network_ttl=1)
 
-    (finding,) = route_findings(found)
+    (finding,) = route_findings(routes)
     assert (finding.rule, finding.severity) == ("R001", "warning")
     assert finding.message.startswith("messages sent to o-mq1 never reach consumers on o-mq3: ")
     assert finding.message.endswith("In group o, 2 of 6 routes between brokers carry no messages")
 
 
-def test_a_group_without_a_topology_is_not_asked() -> None:
+def test_group_without_topology_has_no_route_findings() -> None:
     links = [{"from": "o-mq1", "to": "o-mq2"}]
 
-    assert route_findings(linked(links, "o-mq1", "o-mq2", "o-mq3")) == ()
+    assert route_findings(linked_broker_routes(links, "o-mq1", "o-mq2", "o-mq3")) == ()
 
 
-def test_a_one_way_link_leads_one_way() -> None:
-    found = linked([{"from": "o-mq1", "to": "o-mq2"}], "o-mq1", "o-mq2")
+def test_one_way_link_carries_messages_in_one_direction() -> None:
+    routes = linked_broker_routes([{"from": "o-mq1", "to": "o-mq2"}], "o-mq1", "o-mq2")
 
-    assert found.reaches("o-mq1-a", "o-mq2-a").arrives_for_every_bridge_choice
-    assert found.reaches("o-mq2-a", "o-mq1-a").why == "no bridges lead from o-mq2-a to o-mq1-a"
+    assert routes.reaches("o-mq1-a", "o-mq2-a").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq2-a", "o-mq1-a").why == "no bridges lead from o-mq2-a to o-mq1-a"
 
 
-def test_limits_count_for_a_destination_that_is_asked_for() -> None:
+def test_include_and_exclude_of_link_apply_to_queried_destination() -> None:
     links = [{"from": "o-mq1", "to": "o-mq2", "include": ["orders.>"], "exclude": ["orders.secret"]}]
-    found = linked(links, "o-mq1", "o-mq2")
+    routes = linked_broker_routes(links, "o-mq1", "o-mq2")
 
     def arrives(destination: str) -> bool:
-        return found.reaches("o-mq1-a", "o-mq2-a", destination=destination).arrives_for_every_bridge_choice
+        return routes.reaches("o-mq1-a", "o-mq2-a", destination=destination).arrives_for_every_bridge_choice
 
     assert arrives("orders.new")
     assert arrives("queue://orders")
     assert not arrives("orders.secret")
     assert not arrives("topic://orders.new")
-    assert "carry queue://bills" in found.reaches("o-mq1-a", "o-mq2-a", destination="bills").why
-    assert "carries only queue://orders.> and not queue://orders.secret" in found.reaches("o-mq1-a", "o-mq2-a").why
+    assert "carry queue://bills" in routes.reaches("o-mq1-a", "o-mq2-a", destination="bills").why
+    assert "carries only queue://orders.> and not queue://orders.secret" in routes.reaches("o-mq1-a", "o-mq2-a").why
 
 
 @pytest.mark.parametrize(("release", "limited"), [("5.5.1", False), ("5.6.0", True), ("6.3.1", True)])
-def test_a_duplex_link_tells_its_peer_what_it_includes_and_not_what_it_excludes(release: str, *, limited: bool) -> None:
+def test_peer_of_duplex_link_applies_its_include_but_not_its_exclude(release: str, *, limited: bool) -> None:
     links = [{"from": "o-mq1", "to": "o-mq2", "duplex": True, "include": ["orders.>"], "exclude": ["orders.secret"]}]
-    found = linked(links, "o-mq1", "o-mq2", release=release)
+    routes = linked_broker_routes(links, "o-mq1", "o-mq2", release=release)
 
-    assert found.reaches("o-mq2-a", "o-mq1-a", destination="orders.secret").arrives_for_every_bridge_choice
-    assert found.reaches("o-mq2-a", "o-mq1-a", destination="bills").arrives_for_every_bridge_choice is not limited
+    assert routes.reaches("o-mq2-a", "o-mq1-a", destination="orders.secret").arrives_for_every_bridge_choice
+    assert routes.reaches("o-mq2-a", "o-mq1-a", destination="bills").arrives_for_every_bridge_choice is not limited
 
 
 @pytest.mark.parametrize("text", ["", "a..b", "orders.>", "ftp://x", "*"])
-def test_a_destination_that_is_none_or_many_is_refused(text: str) -> None:
+def test_destination_that_is_not_single_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not a single destination"):
-        routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", destination=text or "queue://")
+        pair_routes("o-mq1", "o-mq2").reaches("o-mq1", "o-mq2", destination=text or "queue://")
 
 
-def test_a_broker_without_advisories_calls_for_nothing() -> None:
-    found = singles("o-mq1", "o-mq2", broker_attributes={"advisorySupport": False})
+def test_broker_without_advisories_receives_no_messages_over_bridges() -> None:
+    routes = single_broker_routes("o-mq1", "o-mq2", broker_attributes={"advisorySupport": False})
 
-    assert not found.reaches("o-mq1-a", "o-mq2-a").arrives_for_every_bridge_choice
-    assert {finding.rule for finding in route_findings(found)} == {"R001", "R003"}
-
-
-# -- bridges that carry nothing, and choices --------------------------------------------------------
+    assert not routes.reaches("o-mq1-a", "o-mq2-a").arrives_for_every_bridge_choice
+    assert {finding.rule for finding in route_findings(routes)} == {"R001", "R003"}
 
 
-def test_a_link_within_a_pair_carries_nothing_and_is_what_was_asked_for() -> None:
-    found = routes("o-mq1", pair_links="static")
-
-    assert found.idle_links() == (("o-mq1-a.example.com", "o-mq1-a-to-o-mq1-b"),)
-    assert [(f.rule, f.severity) for f in route_findings(found)] == [("R003", "info")]
+# -- idle bridges, and choices of bridges -----------------------------------------------------------
 
 
-def test_a_fragments_bridge_without_demand_is_a_finding() -> None:
-    two = hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none")
-    found = written(two, {"o-mq1-a": connector("o-mq2-a:61616", attributes='consumerTTL="0"')})
+def test_idle_link_within_pair_is_info() -> None:
+    routes = pair_routes("o-mq1", pair_links="static")
 
-    assert [(f.rule, f.severity, f.host) for f in route_findings(found)] == [("R003", "warning", "o-mq1-a.example.com")]
+    assert routes.idle_links() == (("o-mq1-a.example.com", "o-mq1-a-to-o-mq1-b"),)
+    assert [(f.rule, f.severity) for f in route_findings(routes)] == [("R003", "info")]
 
 
-def test_ways_of_different_length_dealt_out_alike_are_a_finding() -> None:
-    """A mesh of five with a TTL of 3, and no priority for the near: messages go astray."""
-    names = [f"o-mq{number}" for number in range(1, 6)]
-    five = hosts(*names, nodes="a", ha="none", topology="none", release="5.11.4")
-    found = written(
-        five,
-        {f"{a}-a": connector(*(f"{b}-a:61616" for b in names if b != a), attributes='networkTTL="3"') for a in names},
+def test_fragment_bridge_without_demand_is_warning() -> None:
+    variables = hosts("o-mq1", "o-mq2", nodes="a", ha="none", topology="none")
+    routes = routes_with_fragments(
+        variables, {"o-mq1-a": network_connector_xml("o-mq2-a:61616", attributes='consumerTTL="0"')}
     )
 
-    (finding,) = route_findings(found)
+    assert [(f.rule, f.severity, f.host) for f in route_findings(routes)] == [
+        ("R003", "warning", "o-mq1-a.example.com")
+    ]
+
+
+def test_routes_of_different_length_with_equal_priority_are_finding() -> None:
+    """In a mesh of 5 brokers with a TTL of 3 and no priority for near bridges, messages can miss their consumers."""
+    names = [f"o-mq{number}" for number in range(1, 6)]
+    variables = hosts(*names, nodes="a", ha="none", topology="none", release="5.11.4")
+    routes = routes_with_fragments(
+        variables,
+        {
+            f"{a}-a": network_connector_xml(*(f"{b}-a:61616" for b in names if b != a), attributes='networkTTL="3"')
+            for a in names
+        },
+    )
+
+    (finding,) = route_findings(routes)
     assert finding.rule == "R004"
-    assert "may also choose a route" in found.reaches("o-mq1-a", "o-mq2-a").why
+    assert "may also choose a route" in routes.reaches("o-mq1-a", "o-mq2-a").why
 
 
-def test_the_long_way_of_an_overloaded_bridge_is_in_the_answer_and_no_finding() -> None:
-    found = routes(*(f"o-mq{number}" for number in range(1, 6)), network_ttl=3)
+def test_detour_around_overloaded_bridge_is_in_reason_and_no_finding() -> None:
+    routes = pair_routes(*(f"o-mq{number}" for number in range(1, 6)), network_ttl=3)
 
-    assert found.reaches("o-mq1", "o-mq2").outcome == "reaches"
-    assert "1,000 unacknowledged" in found.reaches("o-mq1", "o-mq2").why
-    assert route_findings(found) == ()
+    assert routes.reaches("o-mq1", "o-mq2").outcome == "reaches"
+    assert "1,000 unacknowledged" in routes.reaches("o-mq1", "o-mq2").why
+    assert route_findings(routes) == ()
 
 
 @pytest.mark.parametrize("topology", ["mesh", "chain", "hub", "ring"])
-def test_work_to_solve_a_fleet_grows_at_most_with_the_square_of_its_pairs(topology: str) -> None:
-    def count(pairs: int) -> int:
+def test_work_to_find_routes_grows_at_most_with_square_of_pairs(topology: str) -> None:
+    def count_lines_of_fleet(pairs: int) -> int:
         network = fleet(*(f"o-mq{number:03}" for number in range(1, pairs + 1)), topology=topology)
         findings: list[object] = []
         lines = count_lines(lambda: findings.extend(route_findings(routes_without_refused_links(network))))
         assert findings == []
         return lines
 
-    assert count(40) < 5 * count(20)
+    assert count_lines_of_fleet(40) < 5 * count_lines_of_fleet(20)
 
 
-def test_two_hundred_and_fifty_pairs_in_a_hub_have_no_findings() -> None:
+def test_hub_of_250_pairs_has_no_route_findings() -> None:
     assert (
         route_findings(
             routes_without_refused_links(fleet(*(f"o-mq{number:03}" for number in range(1, 251)), topology="hub"))
@@ -413,8 +436,8 @@ def test_two_hundred_and_fifty_pairs_in_a_hub_have_no_findings() -> None:
     )
 
 
-def test_every_rule_can_be_chosen_and_is_told() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "topology-errors.md").read_text()
+def test_every_route_rule_is_documented_and_selectable() -> None:
+    documentation = (Path(__file__).resolve().parents[2] / "docs" / "topology-errors.md").read_text()
 
-    assert set(RULES) == set(re.findall(r"^\| (R\d{3}) \|", page, re.MULTILINE))
+    assert set(RULES) == set(re.findall(r"^\| (R\d{3}) \|", documentation, re.MULTILINE))
     assert select_rules(list(RULES), []).includes_rule("R002")

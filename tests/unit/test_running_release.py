@@ -1,4 +1,4 @@
-"""The end of ``site``: the release that a process has open is the inventory's, or it is said why not."""
+"""The last check of ``site``: the running release is that of the inventory, or the playbook reports the reason."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PLAY = """
         name: activemq.fleet.broker
         tasks_from: check_running_release
 """
-WANTED = "5.18.3"
+PLANNED_RELEASE = "5.18.3"
 
 
 @contextmanager
-def broker(base: Path, *jars: Path) -> Iterator[int]:
-    """A process that looks like a broker with these jars open."""
+def broker_process(base: Path, *jars: Path) -> Iterator[int]:
+    """Run a process that resembles a broker with these jars open; yield its process id."""
     (base / "data").mkdir(parents=True)
     (base / "data/activemq.log").touch()
     script = "import sys; files = [open(path) for path in sys.argv[2:-1]]; print(flush=True); sys.stdin.read()"
@@ -45,14 +45,20 @@ def broker(base: Path, *jars: Path) -> Iterator[int]:
         child.kill()
 
 
-def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple[int, str]:
-    """Run the tasks for a host that was looked at before with this result."""
+def compare_release(base: Path, observation: dict[str, Any], install: str = "archive") -> tuple[int, str]:
+    """Run the tasks for a host of which an earlier task made this observation; return the exit code and the output."""
     play = base.parent / "play.yml"
     play.write_text(PLAY)
-    ours = {"base": str(base), "release": WANTED, "needs_resync": False, "install": install, "instance": "activemq"}
+    broker_settings = {
+        "base": str(base),
+        "release": PLANNED_RELEASE,
+        "needs_resync": False,
+        "install": install,
+        "instance": "activemq",
+    }
     variables = {
-        "__activemq_broker": ours,
-        "__activemq_look": {"state": "active", "how": "it serves", "release_unseen": "", **look},
+        "__activemq_broker": broker_settings,
+        "__activemq_look": {"state": "active", "how": "it serves", "release_unseen": "", **observation},
         "__activemq_planned": {"hosts": []},
         "__activemq_settle_timeout": 1,
     }
@@ -64,38 +70,41 @@ def compare(base: Path, look: dict[str, Any], install: str = "archive") -> tuple
     }
     program = Path(sys.executable).with_name("ansible-playbook")
     options = ["-i", "orders-mq01-a,", "-c", "local", "-e", json.dumps(variables)]
-    done = subprocess.run([program, play, *options], env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    completed = subprocess.run([program, play, *options], env=environment, capture_output=True, text=True, check=False)
+    return completed.returncode, completed.stdout
 
 
 @some_situations(1)
 @pytest.mark.parametrize(
     ("install", "advice"), [("archive", "Run the playbook upgrade"), ("package", "Run the playbook restart")]
 )
-def test_another_release_than_the_inventory_says_is_an_error(tmp_path: Path, install: str, advice: str) -> None:
-    code, said = compare(tmp_path / "base", {"pid": 7, "release": "5.18.6"}, install)
-    assert code == 2
-    assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3. {advice}" in said
+def test_release_that_differs_from_inventory_is_error(tmp_path: Path, install: str, advice: str) -> None:
+    exit_code, output = compare_release(tmp_path / "base", {"pid": 7, "release": "5.18.6"}, install)
+    assert exit_code == 2
+    assert f"orders-mq01-a: the broker runs release 5.18.6, but activemq_release is 5.18.3. {advice}" in output
 
 
-def test_a_process_that_shows_no_release_is_an_error_that_says_why(tmp_path: Path) -> None:
-    with broker(tmp_path / "base") as pid:
-        code, said = compare(tmp_path / "base", {"pid": pid, "release": None})
-    assert code == 2
-    assert f"orders-mq01-a: the release that process {pid} of the broker runs is not known (" in said
-    assert "open files of the process is a jar of the broker" in said
+def test_process_without_known_release_is_error_with_reason(tmp_path: Path) -> None:
+    with broker_process(tmp_path / "base") as pid:
+        exit_code, output = compare_release(tmp_path / "base", {"pid": pid, "release": None})
+    assert exit_code == 2
+    assert f"orders-mq01-a: the release that process {pid} of the broker runs is not known (" in output
+    assert "open files of the process is a jar of the broker" in output
 
 
-def test_a_process_that_had_no_jar_open_yet_is_looked_at_again(tmp_path: Path) -> None:
-    (tmp_path / "activemq-broker.jar").write_bytes(jar(record=WANTED))  # as Debian's: the name says nothing
-    with broker(tmp_path / "base", tmp_path / "activemq-broker.jar") as pid:
-        code, said = compare(tmp_path / "base", {"pid": pid, "release": None})
-    assert code == 0, said
-    assert "did not compare the release" not in said
+def test_process_without_open_jar_is_checked_again(tmp_path: Path) -> None:
+    # As in the package of Debian, the file name does not contain the release.
+    (tmp_path / "activemq-broker.jar").write_bytes(jar(record=PLANNED_RELEASE))
+    with broker_process(tmp_path / "base", tmp_path / "activemq-broker.jar") as pid:
+        exit_code, output = compare_release(tmp_path / "base", {"pid": pid, "release": None})
+    assert exit_code == 0, output
+    assert "did not compare the release" not in output
 
 
-def test_that_nothing_was_compared_is_said(tmp_path: Path) -> None:
-    code, said = compare(tmp_path / "base", {"pid": None, "release": None, "state": "stopped", "how": "no process"})
-    assert code == 0
-    assert "orders-mq01-a: the playbook did not compare the release of the broker with activemq_release" in said
-    assert "because the broker is stopped (no process). Start the broker" in said
+def test_output_reports_that_release_of_stopped_broker_was_not_compared(tmp_path: Path) -> None:
+    exit_code, output = compare_release(
+        tmp_path / "base", {"pid": None, "release": None, "state": "stopped", "how": "no process"}
+    )
+    assert exit_code == 0
+    assert "orders-mq01-a: the playbook did not compare the release of the broker with activemq_release" in output
+    assert "because the broker is stopped (no process). Start the broker" in output

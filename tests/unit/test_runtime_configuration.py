@@ -1,4 +1,4 @@
-"""Which changes a running broker may be left to take, and what counts as proof that it took them."""
+"""Changes that a running broker applies without a restart, and the log records that prove it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ ACL = [{"destination": "orders.>", "kind": "queue", "read": "staff"}]
 
 
 def fleet_of(**variables: Any) -> Fleet:
-    known = {"ha": "none", "topology": "none", "runtime_configuration": True, "links": links("b"), **variables}
-    return build_fleet(hosts("a-mq01", "b-mq01", "c-mq01", nodes="a", **known), {})
+    settings = {"ha": "none", "topology": "none", "runtime_configuration": True, "links": links("b"), **variables}
+    return build_fleet(hosts("a-mq01", "b-mq01", "c-mq01", nodes="a", **settings), {})
 
 
-def links(*targets: str, **more: Any) -> list[dict[str, Any]]:
-    return [{"from": "a", "to": target, **more} for target in targets]
+def links(*targets: str, **options: Any) -> list[dict[str, Any]]:
+    return [{"from": "a", "to": target, **options} for target in targets]
 
 
 def document(**variables: Any) -> bytes:
     return render_activemq_xml_bytes(fleet_of(**variables).broker(HOST))
 
 
-def taken(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:
+def live_change(*, before: dict[str, Any] | None = None, **after: Any) -> runtime_configuration.LiveChange | None:
     return runtime_configuration.live_change_of_activemq_xml(document(**(before or {})), document(**after))
 
 
-def test_the_plugin_stands_last_and_the_broker_is_started_by_its_command() -> None:
+def test_plugin_is_last_and_start_attribute_of_broker_is_false() -> None:
     broker = etree.fromstring(document()).find("c:broker", CORE)
     assert broker is not None
     plugins = broker.find("c:plugins", CORE)
@@ -54,101 +54,105 @@ def test_the_plugin_stands_last_and_the_broker_is_started_by_its_command() -> No
     assert broker.get("start") == "false"
 
 
-def test_without_the_variable_nothing_of_it_is_rendered() -> None:
+def test_plugin_and_start_attribute_are_not_rendered_without_variable() -> None:
     text = document(runtime_configuration=False)
 
     assert b"runtimeConfigurationPlugin" not in text
     assert b" start=" not in text
 
 
-@pytest.mark.parametrize(("release", "place"), [("5.15.16", "archive"), ("5.18.3", "jars"), ("5.18.3", "package")])
-def test_where_its_classes_are_not_there_it_is_an_error(release: str, place: str) -> None:
-    found = fleet_of(release=release, install=place).findings
+@pytest.mark.parametrize(("release", "install"), [("5.15.16", "archive"), ("5.18.3", "jars"), ("5.18.3", "package")])
+def test_variable_is_error_where_installation_lacks_plugin_classes(release: str, install: str) -> None:
+    findings = fleet_of(release=release, install=install).findings
 
-    assert {(one.rule, one.message.partition(" ")[0]) for one in found} == {("T011", "activemq_runtime_configuration")}
-
-
-def test_an_added_link_is_taken() -> None:
-    assert taken(links=links("b", "c")) == runtime_configuration.LiveChange(links=1, plugins=False, period=1.0)
+    assert {(finding.rule, finding.message.partition(" ")[0]) for finding in findings} == {
+        ("T011", "activemq_runtime_configuration")
+    }
 
 
-def test_users_and_permissions_are_taken() -> None:
-    assert taken(users=USERS) == runtime_configuration.LiveChange(links=0, plugins=True, period=1.0)
-    more = {"users": USERS, "acl": ACL}
-    assert taken(
-        before=more, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]
+def test_added_link_is_live_change() -> None:
+    assert live_change(links=links("b", "c")) == runtime_configuration.LiveChange(links=1, plugins=False, period=1.0)
+
+
+def test_changed_users_and_permissions_are_live_change() -> None:
+    assert live_change(users=USERS) == runtime_configuration.LiveChange(links=0, plugins=True, period=1.0)
+    variables = {"users": USERS, "acl": ACL}
+    assert live_change(
+        before=variables, users=USERS, acl=[*ACL, {**ACL[0], "destination": "x"}]
     ) == runtime_configuration.LiveChange(0, True, 1.0)
 
 
-NOT_TAKEN: dict[str, dict[str, Any]] = {
-    "a link before another": {"links": links("c", "b")},
-    "a removed link": {"links": []},
-    "a changed link": {"links": links("b", duplex=True)},
-    "the first permission": {"users": USERS, "acl": ACL},
-    "a limit": {"store_limit": "1 gb"},
-    "an attribute": {"broker_attributes": {"useJmx": False}},
-    "a connector": {"port_offset": 1},
-    "no plugin any more": {"runtime_configuration": False},
+RESTART_REQUIRED: dict[str, dict[str, Any]] = {
+    "link before another link": {"links": links("c", "b")},
+    "removed link": {"links": []},
+    "changed link": {"links": links("b", duplex=True)},
+    "first permission": {"users": USERS, "acl": ACL},
+    "limit": {"store_limit": "1 gb"},
+    "attribute": {"broker_attributes": {"useJmx": False}},
+    "connector": {"port_offset": 1},
+    "removed plugin": {"runtime_configuration": False},
 }
 
 
-@pytest.mark.parametrize("case", NOT_TAKEN)
-def test_anything_else_needs_a_restart(case: str) -> None:
-    assert taken(**NOT_TAKEN[case]) is None
+@pytest.mark.parametrize("case", RESTART_REQUIRED)
+def test_other_change_requires_restart(case: str) -> None:
+    assert live_change(**RESTART_REQUIRED[case]) is None
 
 
-def test_a_broker_without_the_plugin_takes_nothing() -> None:
+def test_broker_without_plugin_has_no_live_change() -> None:
     off = {"runtime_configuration": False}
 
     assert runtime_configuration.live_change_of_activemq_xml(document(**off), document(**off, users=USERS)) is None
 
 
-SAW = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
-LINK = "started new network connector: DiscoveryNetworkConnector:n:BrokerService[x]"
-PLUGINS = "changes to Plugins"
+CHANGE_DETECTED = "change in URL [file:/x/conf/activemq.xml] at: Sat Nov 21 14:32:13 UTC 2026"
+LINK_STARTED = "started new network connector: DiscoveryNetworkConnector:n:BrokerService[x]"
+PLUGINS_CHANGED = "changes to Plugins"
 
 
-def lines(*messages: str, logger: str = "org.apache.activemq.plugin.AbstractRuntimeConfigurationBroker") -> list[str]:
+def log_lines(
+    *messages: str, logger: str = "org.apache.activemq.plugin.AbstractRuntimeConfigurationBroker"
+) -> list[str]:
     return [f"2026-11-21 14:32:18,716 | INFO  | {message} | {logger} | Scheduler" for message in messages]
 
 
 @pytest.mark.parametrize(
-    ("said", "change", "verdict"),
+    ("messages", "change", "outcome"),
     [
-        ([SAW, LINK], (1, False), True),
-        ([SAW, LINK], (2, False), None),
-        ([SAW, PLUGINS], (0, True), True),
-        ([SAW], (0, True), None),
-        ([LINK, PLUGINS], (1, True), None),
+        ([CHANGE_DETECTED, LINK_STARTED], (1, False), True),
+        ([CHANGE_DETECTED, LINK_STARTED], (2, False), None),
+        ([CHANGE_DETECTED, PLUGINS_CHANGED], (0, True), True),
+        ([CHANGE_DETECTED], (0, True), None),
+        ([LINK_STARTED, PLUGINS_CHANGED], (1, True), None),
         ([], (0, False), None),
         (["No material change to configuration in URL [x] at: now"], (0, False), True),
-        ([SAW, LINK, "Failed to add new networkConnector org.x"], (1, False), False),
-        ([SAW, PLUGINS, "No runtime support for additions of org.x"], (0, True), False),
+        ([CHANGE_DETECTED, LINK_STARTED, "Failed to add new networkConnector org.x"], (1, False), False),
+        ([CHANGE_DETECTED, PLUGINS_CHANGED, "No runtime support for additions of org.x"], (0, True), False),
         (["Failed to parse: URL [x]"], (0, True), False),
     ],
 )
-def test_only_the_plugins_own_words_prove_that_it_took_the_change(
-    said: list[str], change: tuple[int, bool], verdict: bool | None
+def test_only_log_records_of_plugin_prove_live_change(
+    messages: list[str], change: tuple[int, bool], outcome: bool | None
 ) -> None:
     assert (
         runtime_configuration.logged_outcome_of_live_change(
-            lines(*said), runtime_configuration.LiveChange(*change, period=1.0)
+            log_lines(*messages), runtime_configuration.LiveChange(*change, period=1.0)
         )
-        is verdict
+        is outcome
     )
 
 
-def test_words_of_another_logger_prove_nothing() -> None:
-    said = lines(SAW, LINK, logger="org.apache.activemq.network.NetworkConnector")
+def test_log_records_of_other_logger_prove_nothing() -> None:
+    records = log_lines(CHANGE_DETECTED, LINK_STARTED, logger="org.apache.activemq.network.NetworkConnector")
 
     assert (
-        runtime_configuration.logged_outcome_of_live_change(said, runtime_configuration.LiveChange(1, False, 1.0))
+        runtime_configuration.logged_outcome_of_live_change(records, runtime_configuration.LiveChange(1, False, 1.0))
         is None
     )
 
 
 class Host:
-    """A directory with a broker that runs, and a log that somebody writes."""
+    """A directory with a running broker, and the log to which the tests write."""
 
     def __init__(self, base: Path) -> None:
         self.layout = ConfigurationPaths(str(base))
@@ -163,8 +167,8 @@ class Host:
         }
         return configuration_install.install_configuration(self.layout, tree, configuration_install.Owners())
 
-    def seen(self) -> int:
-        """What the plugin goes by."""
+    def document_mtime(self) -> int:
+        """Return the modification time that the plugin compares."""
         return os.stat(os.path.join(self.layout.current, runtime_configuration.DOCUMENT)).st_mtime_ns
 
 
@@ -181,88 +185,88 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def answers(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
-    """The plugin's answer to whatever is installed next."""
+def log_on_next_installation(host: Host, monkeypatch: pytest.MonkeyPatch, *messages: str) -> None:
+    """Write the log records of the plugin when the next configuration is installed."""
     original_log_end_position = runtime_configuration.log_end_position
 
-    def mark(layout: ConfigurationPaths) -> runtime_configuration.LogEndPosition:
+    def write_records_at_log_end(layout: ConfigurationPaths) -> runtime_configuration.LogEndPosition:
         end = original_log_end_position(layout)
         with host.log.open("a") as file:
-            file.writelines(f"{line}\n" for line in lines(*messages))
+            file.writelines(f"{line}\n" for line in log_lines(*messages))
         return end
 
-    monkeypatch.setattr(runtime_configuration, "log_end_position", mark)
+    monkeypatch.setattr(runtime_configuration, "log_end_position", write_records_at_log_end)
 
 
-def test_a_change_that_was_taken_owes_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = host.seen()
-    answers(host, monkeypatch, SAW, LINK)
+def test_applied_change_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = host.document_mtime()
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, LINK_STARTED)
 
     outcome = host.install(links=links("b", "c"))
 
     assert (outcome.changed, outcome.reasons) == (True, ())
     assert pending_restart.read_pending_restart(host.layout) is None
-    assert host.seen() > before
+    assert host.document_mtime() > before
 
 
-@pytest.mark.parametrize("said", [[], [SAW, "Failed to add new networkConnector x"]], ids=["silent", "failed"])
-def test_a_change_that_was_not_seen_to_be_taken_owes_a_restart(
-    host: Host, monkeypatch: pytest.MonkeyPatch, said: list[str]
+@pytest.mark.parametrize(
+    "messages", [[], [CHANGE_DETECTED, "Failed to add new networkConnector x"]], ids=["no record", "failed"]
+)
+def test_change_without_proof_in_log_requires_restart(
+    host: Host, monkeypatch: pytest.MonkeyPatch, messages: list[str]
 ) -> None:
-    answers(host, monkeypatch, *said)
+    log_on_next_installation(host, monkeypatch, *messages)
 
     assert host.install(links=links("b", "c")).reasons == ("conf/activemq.xml changed",)
-    owed = pending_restart.read_pending_restart(host.layout)
-    assert owed is not None
-    assert owed.reasons == ("conf/activemq.xml changed",)
+    pending = pending_restart.read_pending_restart(host.layout)
+    assert pending is not None
+    assert pending.reasons == ("conf/activemq.xml changed",)
 
 
-def test_what_the_plugin_said_before_proves_nothing(host: Host) -> None:
-    host.log.write_text("\n".join(lines(SAW, LINK)) + "\n")
+def test_earlier_log_records_of_plugin_prove_nothing(host: Host) -> None:
+    host.log.write_text("\n".join(log_lines(CHANGE_DETECTED, LINK_STARTED)) + "\n")
 
     assert host.install(links=links("b", "c")).reasons
 
 
-def test_the_plugin_does_not_see_a_change_that_it_would_take_in_part(host: Host) -> None:
-    before = host.seen()
+def test_plugin_does_not_detect_change_that_it_would_apply_partially(host: Host) -> None:
+    before = host.document_mtime()
 
     assert host.install(users=USERS, store_limit="1 gb").reasons == ("conf/activemq.xml changed",)
-    assert host.seen() == before
+    assert host.document_mtime() == before
 
 
-def test_going_back_to_an_earlier_version_is_seen_where_it_can_be_taken(
-    host: Host, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(host, monkeypatch, SAW, PLUGINS)
+def test_plugin_detects_rollback_that_it_can_apply(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
     host.install(users=USERS)
-    between = host.seen()
+    between = host.document_mtime()
 
     assert host.install().reasons == ()
-    assert host.seen() > between
+    assert host.document_mtime() > between
 
 
-def test_a_changed_password_owes_a_restart_whatever_else_changed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(host, monkeypatch, SAW, PLUGINS)
+def test_changed_password_requires_restart_despite_live_change(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
 
     reasons = host.install("activemq.network.password=other\n", users=USERS).reasons
 
     assert set(reasons) == {"conf/activemq.xml changed", "conf/credentials.properties changed"}
 
 
-def test_the_password_of_a_new_user_is_taken_with_it(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(host, monkeypatch, SAW, PLUGINS)
+def test_password_of_new_user_requires_no_restart(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, PLUGINS_CHANGED)
 
     assert host.install("activemq.network.password=n\nactivemq.user.ann.password=x\n", users=USERS).reasons == ()
 
 
-def test_nothing_is_left_to_the_plugin_while_a_restart_is_owed(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_change_requires_restart_while_restart_is_pending(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     host.install(store_limit="1 gb")
-    answers(host, monkeypatch, SAW, LINK)
+    log_on_next_installation(host, monkeypatch, CHANGE_DETECTED, LINK_STARTED)
 
     assert host.install(store_limit="1 gb", links=links("b", "c")).reasons
 
 
-def test_check_mode_foretells_that_no_restart_is_owed(host: Host) -> None:
+def test_check_mode_reports_that_no_restart_is_required(host: Host) -> None:
     tree = {
         runtime_configuration.DOCUMENT: ConfigurationFile(document(users=USERS), 0o640, None),
         "conf/credentials.properties": ConfigurationFile(b"activemq.network.password=n\n", 0o600, None),
