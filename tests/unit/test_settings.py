@@ -1,4 +1,4 @@
-"""Variables into settings, and what is said of bad ones."""
+"""Settings that are read from variables, and the errors of invalid variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.errors import SettingsError
 from activemq_fleet.settings.encrypted import UndecryptedVaultValue
 from activemq_fleet.settings.variable_validation import KNOWN, probable_activemq_variable, read_settings
 
-# design.md's table; a variable that is dropped breaks users' inventories
+# The table of design.md: the removal of a variable breaks inventories of users.
 DOCUMENTED = """
 release naming_pattern master_node address broker_name ha store_directory jdbc lock_acquire_interval
 lock_keepalive_interval discovery topology multicast environment multicast_interface network_username
@@ -23,7 +23,8 @@ agent_client_id agent_handlers watchdog vip vip_interface waivers
 """.split()  # noqa: SIM905 -- 70 quoted names would hide that this is a table
 
 
-def problem(variables: dict[str, Any]) -> str:
+def settings_error(variables: dict[str, Any]) -> str:
+    """Return the error of invalid variables."""
     with pytest.raises(SettingsError) as caught:
         read_settings("orders-mq01-a", variables)
     return str(caught.value)
@@ -34,19 +35,19 @@ def test_every_documented_variable_is_known(name: str) -> None:
     assert f"activemq_{name}" in KNOWN
 
 
-def test_values_from_the_command_line_are_as_good_as_typed_ones() -> None:
+def test_text_values_of_command_line_are_converted_to_their_types() -> None:
     settings = read_settings("h", {"activemq_port_offset": "10", "activemq_console": "false"})
 
     assert (settings.port_offset, settings.console) == (10, False)
 
 
-def test_variables_of_others_and_of_the_user_are_left_alone() -> None:
+def test_variables_with_other_purposes_are_accepted() -> None:
     read_settings("h", {"ansible_host": "x", "activemq_x_team": 1, "activemq_identity": {}, "activemq_target": "x"})
 
 
 @pytest.mark.parametrize("name", ["activemq_", "activemq_\\", "activemq_nk?", "activemq_xbean:http://evil"])
-def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> None:
-    assert problem({name: "x"}) == (
+def test_unknown_variable_without_similar_name_gets_no_suggestion(name: str) -> None:
+    assert settings_error({name: "x"}) == (
         f"orders-mq01-a: {name} is not a variable of activemq.fleet: remove it, or begin its name with activemq_x_ if "
         "it has another purpose"
     )
@@ -75,18 +76,18 @@ def test_unknown_variable_without_similar_one_gets_no_suggestion(name: str) -> N
         ),
     ],
 )
-def test_error_names_the_key_as_the_inventory_has_it(variables: dict[str, Any], place: str) -> None:
-    assert problem(variables).startswith(f"orders-mq01-a: {place}")
+def test_error_names_key_as_inventory_contains_it(variables: dict[str, Any], place: str) -> None:
+    assert settings_error(variables).startswith(f"orders-mq01-a: {place}")
 
 
-def test_an_unknown_variable_gets_a_suggestion() -> None:
-    assert problem({"activemq_relase": "5.18.3"}) == (
+def test_misspelt_variable_gets_suggestion() -> None:
+    assert settings_error({"activemq_relase": "5.18.3"}) == (
         "orders-mq01-a: activemq_relase is not a variable of activemq.fleet: did you mean activemq_release?"
     )
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         (
             {"activemq_release": 5.10},
@@ -182,20 +183,20 @@ def test_an_unknown_variable_gets_a_suggestion() -> None:
         ({"activemq_broker_attributes": {"useJmx": "${user.home}"}}, "which begins a Spring or Jinja expression"),
     ],
 )
-def test_a_bad_value_is_one_line_with_host_and_variable(variables: dict[str, Any], said: str) -> None:
-    text = problem(variables)
+def test_error_of_invalid_value_is_single_line_with_host_and_variable(variables: dict[str, Any], message: str) -> None:
+    error = settings_error(variables)
 
-    assert text.startswith("orders-mq01-a: ")
-    assert said in text
-    assert "\n" not in text
+    assert error.startswith("orders-mq01-a: ")
+    assert message in error
+    assert "\n" not in error
 
 
-@pytest.mark.parametrize("mark", ["${x}", "#{1}", "{{ x }}", "{% x %}", "a\nb", "a\x00b", ""])
-def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) -> None:
-    text = problem({"activemq_network_password": f"hush{mark}" if mark else ""})
+@pytest.mark.parametrize("suffix", ["${x}", "#{1}", "{{ x }}", "{% x %}", "a\nb", "a\x00b", ""])
+def test_invalid_password_is_refused_and_not_shown(suffix: str) -> None:
+    error = settings_error({"activemq_network_password": f"hush{suffix}" if suffix else ""})
 
-    assert "activemq_network_password" in text
-    assert "hush" not in text
+    assert "activemq_network_password" in error
+    assert "hush" not in error
 
 
 @pytest.mark.parametrize(
@@ -207,12 +208,12 @@ def test_a_password_that_would_be_evaluated_is_refused_and_not_shown(mark: str) 
         {"activemq_store_directory": "srv/x"},
     ],
 )
-def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: dict[str, Any]) -> None:
-    assert "id you mean activemq_" not in problem(variables)
+def test_error_suggests_no_variable_that_does_not_accept_value(variables: dict[str, Any]) -> None:
+    assert "id you mean activemq_" not in settings_error(variables)
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "variable"),
     [
         ("active_mq_fence", "activemq_fence"),
         ("activemqfence", "activemq_fence"),
@@ -222,8 +223,8 @@ def test_error_suggests_no_variable_that_does_not_accept_the_value(variables: di
         ("activemq-release", "activemq_release"),
     ],
 )
-def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, meant: str) -> None:
-    assert probable_activemq_variable(name) == meant
+def test_name_with_misspelt_prefix_has_probable_variable(name: str, variable: str) -> None:
+    assert probable_activemq_variable(name) == variable
 
 
 @pytest.mark.parametrize(
@@ -237,10 +238,10 @@ def test_name_that_lacks_the_prefix_by_a_letter_has_a_meant_variable(name: str, 
     ],
 )
 def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str, Any], message: str) -> None:
-    text = problem(variables)
+    error = settings_error(variables)
 
-    assert message in text
-    assert "hush" not in text
+    assert message in error
+    assert "hush" not in error
 
 
 @pytest.mark.parametrize(
@@ -256,32 +257,32 @@ def test_error_of_value_that_may_be_secret_does_not_quote_it(variables: dict[str
         "java_home",
     ],
 )
-def test_ordinary_variable_has_no_meant_variable(name: str) -> None:
+def test_ordinary_variable_has_no_probable_activemq_variable(name: str) -> None:
     assert probable_activemq_variable(name) is None
 
 
-def test_a_password_in_the_wrong_place_is_not_shown() -> None:
+def test_password_in_wrong_place_is_not_shown() -> None:
     assert (
-        problem({"activemq_users": ["ann:hush"]})
+        settings_error({"activemq_users": ["ann:hush"]})
         == "orders-mq01-a: activemq_users[0] must be a mapping (lines of the form 'KEY: VALUE')"
     )
 
 
-def test_a_sealed_password_counts_as_present() -> None:
+def test_undecrypted_password_counts_as_set() -> None:
     settings = read_settings("h", {"activemq_network_password": UndecryptedVaultValue("x")})
 
     assert settings.network_password == UndecryptedVaultValue("x")
     assert "x" not in repr(settings.network_password)
 
 
-def test_a_password_is_not_in_the_repr_of_settings() -> None:
+def test_repr_of_settings_contains_no_password() -> None:
     settings = read_settings("h", {"activemq_network_password": "hush"})
 
     assert settings.network_password == SecretStr("hush")
     assert "hush" not in repr(settings)
 
 
-def test_all_mistakes_of_a_host_are_told_at_once() -> None:
+def test_all_invalid_variables_of_host_are_reported_together() -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings("h", {"activemq_heep": "1g", "activemq_heap": "much", "activemq_ha": "x"})
 
@@ -291,10 +292,10 @@ def test_all_mistakes_of_a_host_are_told_at_once() -> None:
 @pytest.mark.parametrize("install", ["jars", "package"])
 def test_jars_and_packages_have_no_console(install: str) -> None:
     assert read_settings("h", {"activemq_install": install}).console is False
-    assert "set activemq_console to false" in problem({"activemq_install": install, "activemq_console": True})
+    assert "set activemq_console to false" in settings_error({"activemq_install": install, "activemq_console": True})
 
 
-SUM = "0123456789abcdef" * 8
+CHECKSUM = "0123456789abcdef" * 8
 
 
 @pytest.mark.parametrize(
@@ -306,25 +307,29 @@ SUM = "0123456789abcdef" * 8
         ({"activemq_fence": "command", "activemq_fence_command": {"argv": ["/sbin/off"]}}, "kill"),
     ],
 )
-def test_a_broker_behind_a_guard_has_a_watchdog_that_kills(variables: dict[str, Any], watchdog: str) -> None:
+def test_default_watchdog_kills_only_with_fence(variables: dict[str, Any], watchdog: str) -> None:
     assert read_settings("h", variables).watchdog == watchdog
 
 
-def test_archives_may_stand_by_release() -> None:
-    said = {"5.18.6": "/srv/new.tar.gz", "5.18.3": "/srv/old.tar.gz"}
-    for release, path in said.items():
-        variables = {"activemq_release": release, "activemq_archive": said, "activemq_archive_sha512": {release: SUM}}
+def test_archive_of_release_is_selected_from_mapping() -> None:
+    archives = {"5.18.6": "/srv/new.tar.gz", "5.18.3": "/srv/old.tar.gz"}
+    for release, path in archives.items():
+        variables = {
+            "activemq_release": release,
+            "activemq_archive": archives,
+            "activemq_archive_sha512": {release: CHECKSUM},
+        }
         settings = read_settings("h", variables)
-        assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == (path, SUM)
+        assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == (path, CHECKSUM)
 
 
-def test_one_archive_is_for_every_release() -> None:
+def test_single_archive_applies_to_every_release() -> None:
     settings = read_settings("h", {"activemq_release": "5.18.6", "activemq_archive": "/srv/x.tar.gz"})
     assert (settings.release_archive_path_or_url(), settings.release_archive_sha512()) == ("/srv/x.tar.gz", None)
 
 
 @pytest.mark.parametrize(
-    ("archive", "said"),
+    ("archive", "message"),
     [
         (
             {"5.18.3": "/x"},
@@ -348,21 +353,25 @@ def test_one_archive_is_for_every_release() -> None:
         (["/x"], "the value of activemq_archive is neither text nor a mapping: write one text for all releases, or"),
     ],
 )
-def test_an_archive_that_cannot_be_meant_is_one_line(archive: Any, said: str) -> None:
-    text = problem({"activemq_release": "5.18.6", "activemq_archive": archive})
-    assert text.startswith(f"orders-mq01-a: {said}")
-    assert "\n" not in text
+def test_error_of_invalid_archive_is_single_line(archive: Any, message: str) -> None:
+    error = settings_error({"activemq_release": "5.18.6", "activemq_archive": archive})
+    assert error.startswith(f"orders-mq01-a: {message}")
+    assert "\n" not in error
 
 
-def test_a_checksum_by_release_must_have_the_release_too() -> None:
-    variables = {"activemq_release": "5.18.6", "activemq_archive": "/x", "activemq_archive_sha512": {"5.18.3": SUM}}
-    assert "activemq_archive_sha512 has no entry for activemq_release 5.18.6" in problem(variables)
+def test_checksum_mapping_without_release_is_refused() -> None:
+    variables = {
+        "activemq_release": "5.18.6",
+        "activemq_archive": "/x",
+        "activemq_archive_sha512": {"5.18.3": CHECKSUM},
+    }
+    assert "activemq_archive_sha512 has no entry for activemq_release 5.18.6" in settings_error(variables)
     read_settings("h", variables | {"activemq_install": "none"})
-    assert "128 hexadecimal digits" in problem({"activemq_archive_sha512": {"5.18.3": "abc"}})
+    assert "128 hexadecimal digits" in settings_error({"activemq_archive_sha512": {"5.18.3": "abc"}})
 
 
 @pytest.mark.parametrize(
-    ("variables", "problem"),
+    ("variables", "message"),
     [
         ({"activemq_kahadb": {"checkpoint_interval": "5s"}}, "must be a whole number such as 10, not '5s'"),
         ({"activemq_user": "Root"}, "the value 'Root' must be a Unix user name such as activemq"),
@@ -377,11 +386,11 @@ def test_a_checksum_by_release_must_have_the_release_too() -> None:
         ({"activemq_connectors": [{"name": "x", "scheme": "tcp", "port": 0}]}, "must be at least 1, not 0"),
     ],
 )
-def test_error_quotes_the_value_and_shows_a_valid_one(variables: dict[str, Any], problem: str) -> None:
+def test_error_quotes_invalid_value_and_shows_valid_value(variables: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         read_settings("orders-mq01-a", {"activemq_release": "5.18.3", **variables})
 
-    assert any(line.endswith(problem) for line in caught.value.problems), caught.value.problems
+    assert any(line.endswith(message) for line in caught.value.problems), caught.value.problems
     assert "default factory" not in str(caught.value)
 
 

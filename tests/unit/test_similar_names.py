@@ -1,4 +1,4 @@
-"""One function finds the name that a misspelt name means."""
+"""The function that selects the known name that a misspelt name means."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_misspelt_name_has_most_similar_known_name(name: str, known: list[str], 
         ("maximumSize", "minimumSize", []),
     ],
 )
-def test_certain_name_differs_in_a_letter_or_two(name: str, known: str, expected: list[str]) -> None:
+def test_certain_name_differs_in_at_most_two_letters(name: str, known: str, expected: list[str]) -> None:
     assert similar_names(name, [known], certain=True) == expected
 
 
 def test_no_other_file_searches_for_similar_names() -> None:
-    searching = {
+    files = {
         str(path.relative_to(ROOT))
         for root in ("src", "plugins", "agent", "scripts")
         for path in (ROOT / root).rglob("*.py")
@@ -53,4 +53,4 @@ def test_no_other_file_searches_for_similar_names() -> None:
         if (isinstance(node, ast.Attribute) and node.attr in {"get_close_matches", "SequenceMatcher"})
         or (isinstance(node, ast.alias) and node.name in {"get_close_matches", "SequenceMatcher"})
     }
-    assert searching == {"src/activemq_fleet/similar_names.py", "agent/src/activemq_agent/similar_names.py"}
+    assert files == {"src/activemq_fleet/similar_names.py", "agent/src/activemq_agent/similar_names.py"}

@@ -1,4 +1,4 @@
-"""Ansible's plugins and the library share one copy of the package node in a process of the controller."""
+"""The package node, of which Ansible's plugins and the library share one copy in a process of the controller."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def test_plugins_and_library_load_no_file_under_two_names() -> None:
     }
     plugins = [f"ansible_collections.activemq.fleet.plugins.{name}" for name in NAMES]
     command = [sys.executable, "-c", IMPORT, *plugins, "activemq_fleet.cli.status", *sorted(modules)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     names: dict[str, set[str]] = {}
-    for module, path in json.loads(ran.stdout):
-        # The agent is a distribution of its own, whose wheel has its own copies of single files of the library.
+    for module, path in json.loads(completed.stdout):
+        # The agent is a separate distribution, whose wheel contains copies of single files of the library.
         if not module.startswith("activemq_agent.") and path.startswith((f"{PLUGINS}/", f"{PLUGINS.parent / 'src'}/")):
             names.setdefault(path, set()).add(module)
     assert str(PLUGINS / "module_utils/node/printable.py") in names

@@ -1,4 +1,4 @@
-"""How a fleet stands: each wrong state is named, from the evidence that hosts give."""
+"""The status of a fleet: findings about each wrong state, from the evidence of the hosts."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from tests.support.broker_evidence import NOW, A, B, broker_evidence, usage_evid
 from tests.unit.fleets import fleet
 
 SHOP_A, SHOP_B = "shop-mq01-a.example.com", "shop-mq01-b.example.com"
-ONE = fleet("orders-mq01")
+SINGLE_PAIR = fleet("orders-mq01")
 BRIDGED = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "duplex": True}], topology="none")
 LINK = "shop-mq01-to-orders-mq01"
 
 
-def status(found: Fleet = ONE, **hosts: dict[str, Any]) -> FleetStatus:
-    """The status with what some hosts say otherwise; they are named a, b, shop_a and shop_b."""
+def status(inspected: Fleet = SINGLE_PAIR, **hosts: dict[str, Any]) -> FleetStatus:
+    """Return the status if some hosts, which are named a, b, shop_a and shop_b, report other evidence."""
     names = {"a": A, "b": B, "shop_a": SHOP_A, "shop_b": SHOP_B}
-    said = {names[name]: more for name, more in hosts.items()}
+    other_evidence = {names[name]: evidence_of_host for name, evidence_of_host in hosts.items()}
     evidence = {
-        one.host: said[one.host]
-        if "unreachable" in said.get(one.host, {})
-        else {"broker": broker_evidence(found, one.host, **said.get(one.host, {}))}
-        for one in found.brokers
+        broker.host: other_evidence[broker.host]
+        if "unreachable" in other_evidence.get(broker.host, {})
+        else {"broker": broker_evidence(inspected, broker.host, **other_evidence.get(broker.host, {}))}
+        for broker in inspected.brokers
     }
-    return fleet_status(found, evidence, now=NOW, seconds=1.5)
+    return fleet_status(inspected, evidence, now=NOW, seconds=1.5)
 
 
-def rules(found: FleetStatus) -> list[tuple[str, str]]:
-    return [(finding.rule, finding.host) for finding in found.findings]
+def rules_and_hosts(report: FleetStatus) -> list[tuple[str, str]]:
+    return [(finding.rule, finding.host) for finding in report.findings]
 
 
-def test_a_pair_of_one_active_and_one_standby_is_well() -> None:
-    found = status()
-    assert (rules(found), found.exit_code, status_headline(found)) == ([], 0, "2 brokers: all is well")
-    assert found.brokers[0].configuration_state == "planned"
-    assert table_lines(found)[1].split() == [
+def test_pair_with_active_and_standby_is_healthy() -> None:
+    report = status()
+    assert (rules_and_hosts(report), report.exit_code, status_headline(report)) == ([], 0, "2 brokers: all is well")
+    assert report.brokers[0].configuration_state == "planned"
+    assert table_lines(report)[1].split() == [
         *(A, "master", "active", "2", "h", "5.18.3", "planned", "1", "%", "3", "2", "0", "-", "-", "-")
     ]
 
@@ -75,33 +75,37 @@ def test_headline_counts_brokers_that_are_starting() -> None:
 STOPPED: dict[str, Any] = {"state": "stopped", "pid": None, "usage": {}, "holds_lock": None, "release": None}
 HUNG: dict[str, Any] = {"state": "hung", "usage": {}}
 CERTIFICATE = {"name": "connector mqtt", "error": ""}
-# What one of the two shows, and the findings that name it.
-WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
+# Name of the case, evidence of one of the two hosts, and the findings about it.
+STATES: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
     ("frozen", {"a": {**HUNG, "frozen": True}}, [("frozen", A), ("no-active", A)]),
     ("hung", {"a": HUNG}, [("hung", A), ("no-active", A)]),
-    ("a hung standby", {"b": HUNG}, [("hung", B), ("standby-missing", B)]),
+    ("hung standby", {"b": HUNG}, [("hung", B), ("standby-missing", B)]),
     ("no standby", {"b": STOPPED}, [("standby-missing", B)]),
-    ("nobody", {"a": STOPPED}, [("no-active", A)]),
-    ("two", {"b": {"state": "active", "holds_lock": True, "usage": usage_evidence()}}, [("two-active", A)]),
-    ("the lock is lost", {"a": {"holds_lock": False}}, [("lock-lost", A)]),
-    ("descriptors are hidden", {"a": {"holds_lock": False, "release": None}}, []),
-    ("the standby cannot lock", {"b": {"store_access": "lock: permission denied"}}, [("store-access", B)]),
+    ("no active broker", {"a": STOPPED}, [("no-active", A)]),
     (
-        "a port of the standby is taken",
+        "two active brokers",
+        {"b": {"state": "active", "holds_lock": True, "usage": usage_evidence()}},
+        [("two-active", A)],
+    ),
+    ("lost lock", {"a": {"holds_lock": False}}, [("lock-lost", A)]),
+    ("hidden descriptors", {"a": {"holds_lock": False, "release": None}}, []),
+    ("standby without permission to lock", {"b": {"store_access": "lock: permission denied"}}, [("store-access", B)]),
+    (
+        "port of standby in use",
         {"b": {"taken_ports": [{"port": 61616, "address": "0.0.0.0", "pid": None, "program": None}]}},
         [("port-in-use", B)],
     ),
-    ("the watchdog is stopped", {"a": {"watchdog": {"state": "failed", "text": ""}}}, [("not-watched", A)]),
+    ("stopped watchdog", {"a": {"watchdog": {"state": "failed", "text": ""}}}, [("not-watched", A)]),
     (
-        "the watchdog cannot read",
+        "watchdog without access to files",
         {"a": {"watchdog": {"state": "active", "text": "the broker is not watched, because its files …"}}},
         [("not-watched", A)],
     ),
-    ("the watchdog watches", {"a": {"watchdog": {"state": "active", "text": "process 7 answers"}}}, []),
+    ("running watchdog", {"a": {"watchdog": {"state": "active", "text": "process 7 answers"}}}, []),
     ("another release", {"a": {"release": "5.5.1"}}, [("wrong-release", A)]),
     ("changed by hand", {"a": {"drift": ["conf/activemq.xml was changed by hand"]}}, [("changed-by-hand", A)]),
-    ("a restart is due", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
-    ("full", {"a": {"usage": usage_evidence(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
+    ("required restart", {"b": {"restart_reasons": ["conf/activemq.xml changed"]}}, [("restart-required", B)]),
+    ("full store", {"a": {"usage": usage_evidence(store={"percent": 100, "limit": 1})}}, [("store-full", A)]),
     (
         "full memory",
         {
@@ -113,24 +117,32 @@ WRONG: list[tuple[str, dict[str, Any], list[tuple[str, str]]]] = [
         },
         [("memory-full", A)],
     ),
-    ("no message comes back", {"a": {"state": "unhealthy", "message_returned": False}}, [("messages-held-back", A)]),
-    ("filling", {"a": {"usage": usage_evidence(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
-    ("no room", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
+    ("failed round trip", {"a": {"state": "unhealthy", "message_returned": False}}, [("messages-held-back", A)]),
+    ("filling memory", {"a": {"usage": usage_evidence(memory={"percent": 80, "limit": 1})}}, [("memory-filling", A)]),
+    ("full file system", {"a": {"free": {"/srv": 1 << 20}}}, [("disk-full", A)]),
     ("dead letters", {"a": {"usage": usage_evidence(dlq=4)}}, [("dlq", A)]),
-    ("a log of an unknown layout", {"a": {"log_error": "use a pattern"}}, [("log-unreadable", A)]),
-    ("no answer of the JVM", {"a": {"usage": {}, "usage_error": "refused"}}, [("usage-unknown", A)]),
-    ("certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}}, [("certificate-near-end", A)]),
-    ("ended", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),
-    ("far", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400 * 90}]}}, []),
-    ("away", {"b": {"unreachable": "no route to host"}}, [("unreachable", B)]),
-    ("both away", {"a": {"unreachable": "x"}, "b": {"unreachable": "x"}}, [("unreachable", A), ("unreachable", B)]),
-    ("unreadable", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
-    ("subscriptions", {"a": {"subscriptions_at_risk": ["daily: 50"]}}, [("subscriptions-at-risk", A)]),
-    ("stale", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
-    ("unmounted", {"a": {"generation": 3, "generation_in_force": 0}}, [("store-access", A)]),
+    ("log with unknown layout", {"a": {"log_error": "use a pattern"}}, [("log-unreadable", A)]),
+    ("JVM without response", {"a": {"usage": {}, "usage_error": "refused"}}, [("usage-unknown", A)]),
+    (
+        "certificate that expires soon",
+        {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400}]}},
+        [("certificate-near-end", A)],
+    ),
+    ("expired certificate", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW - 1}]}}, [("certificate-ended", A)]),
+    ("certificate that expires later", {"a": {"certificates": [{**CERTIFICATE, "ends": NOW + 86400 * 90}]}}, []),
+    ("unreachable", {"b": {"unreachable": "no route to host"}}, [("unreachable", B)]),
+    (
+        "both unreachable",
+        {"a": {"unreachable": "x"}, "b": {"unreachable": "x"}},
+        [("unreachable", A), ("unreachable", B)],
+    ),
+    ("unknown state", {"b": {"state": None, "how": "current is no link"}}, [("unknown-state", B)]),
+    ("subscriptions at risk", {"a": {"subscriptions_at_risk": ["daily: 50"]}}, [("subscriptions-at-risk", A)]),
+    ("stale generation", {"a": {"generation": 3, "generation_in_force": 4}}, [("stale-generation", A)]),
+    ("unmounted store", {"a": {"generation": 3, "generation_in_force": 0}}, [("store-access", A)]),
     ("another directory", {"a": {"generation": 3, "generation_in_force": 1}}, [("store-access", A)]),
     (
-        "two with guards, one of them stale",
+        "two active brokers with guards, one generation stale",
         {
             "a": {"guard": 9, "generation": 3, "generation_in_force": 4},
             "b": {"state": "active", "guard": 9, "generation": 4, "generation_in_force": 4, "usage": usage_evidence()},
@@ -148,10 +160,10 @@ def test_fix_of_stopped_pair_is_to_continue_interrupted_site() -> None:
     )
 
 
-def test_unmounted_store_has_one_finding_although_the_account_cannot_lock_it() -> None:
+def test_unmounted_store_has_single_finding_although_account_cannot_lock_it() -> None:
     fleet_status = status(a={"generation": 3, "generation_in_force": 0, "store_access": "Permission denied"})
 
-    assert rules(fleet_status) == [("store-access", A)]
+    assert rules_and_hosts(fleet_status) == [("store-access", A)]
     assert "mount the shared directory" in fleet_status.findings[0].fix
 
 
@@ -163,12 +175,12 @@ def test_unmounted_store_of_running_broker_is_named_and_no_kill_is_advised() -> 
     assert "kill" not in finding.fix
 
 
-@pytest.mark.parametrize(("hosts", "wanted"), [case[1:] for case in WRONG], ids=[case[0] for case in WRONG])
-def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, str]]) -> None:
-    found = status(**hosts)
-    assert sorted(rules(found)) == sorted(wanted)
-    assert all(finding.message and finding.fix for finding in found.findings)
-    assert found.exit_code == int(any(finding.severity != "info" for finding in found.findings))
+@pytest.mark.parametrize(("hosts", "expected"), [case[1:] for case in STATES], ids=[case[0] for case in STATES])
+def test_state_of_host_has_expected_findings(hosts: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    report = status(**hosts)
+    assert sorted(rules_and_hosts(report)) == sorted(expected)
+    assert all(finding.message and finding.fix for finding in report.findings)
+    assert report.exit_code == int(any(finding.severity != "info" for finding in report.findings))
 
 
 @pytest.mark.parametrize(
@@ -179,29 +191,29 @@ def test_a_wrong_state_is_named(hosts: dict[str, Any], wanted: list[tuple[str, s
     ],
     ids=["stopped", "hung"],
 )
-def test_missing_standby_has_the_commands_of_its_state(standby: dict[str, Any], fix: str) -> None:
+def test_fix_of_missing_standby_contains_command_for_its_state(standby: dict[str, Any], fix: str) -> None:
     (finding,) = [finding for finding in status(b=standby).findings if finding.rule == "standby-missing"]
     assert finding.fix.startswith(fix)
 
 
-def test_pair_that_was_never_installed_has_the_playbook_as_remedy() -> None:
-    none = STOPPED | {"version": None}
-    found = status(a=none, b=none)
-    (finding,) = [finding for finding in found.findings if finding.rule == "no-active"]
+def test_fix_of_pair_that_was_never_installed_is_playbook_site() -> None:
+    not_installed = STOPPED | {"version": None}
+    report = status(a=not_installed, b=not_installed)
+    (finding,) = [finding for finding in report.findings if finding.rule == "no-active"]
     assert f"{A} is stopped, because the playbook site has not installed its broker" in finding.message
     assert finding.fix.startswith("run the playbook site")
-    assert {broker_cells(row, NOW)[2] for row in found.brokers if row.host in (A, B)} == {"not installed"}
-    assert {found.states_by_host[host] for host in (A, B)} == {"stopped"}
+    assert {broker_cells(row, NOW)[2] for row in report.brokers if row.host in (A, B)} == {"not installed"}
+    assert {report.states_by_host[host] for host in (A, B)} == {"stopped"}
 
 
-def test_standby_that_was_never_installed_has_the_playbook_as_remedy() -> None:
+def test_fix_of_standby_that_was_never_installed_is_playbook_site() -> None:
     (finding,) = [
         finding for finding in status(b=STOPPED | {"version": None}).findings if finding.rule == "standby-missing"
     ]
     assert finding.fix == f"run the playbook site, which installs and starts the broker on {B}"
 
 
-def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one() -> None:
+def test_fix_of_two_active_brokers_without_store_names_no_directory() -> None:
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence()}
     (finding,) = status(a={"store": None}, b=second).findings
     assert finding.rule == "two-active"
@@ -211,7 +223,7 @@ def test_two_active_brokers_without_a_store_directory_have_a_remedy_without_one(
     )
 
 
-def test_two_active_brokers_with_an_unreadable_generation_are_an_error() -> None:
+def test_two_active_brokers_with_unreadable_generation_are_reported() -> None:
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "guard": 9, "generation": 4}
 
     (finding,) = status(a={"guard": 9, "generation": 4}, b=second).findings
@@ -221,7 +233,7 @@ def test_two_active_brokers_with_an_unreadable_generation_are_an_error() -> None
 
 
 @pytest.mark.parametrize("guard", [None, 9])
-def test_two_active_brokers_with_different_stores_are_an_error_that_names_both(guard: int | None) -> None:
+def test_error_of_two_active_brokers_names_their_different_stores(guard: int | None) -> None:
     first = {"store": "/srv/orders", "guard": guard, "generation": 5, "generation_in_force": 5}
     second = {"state": "active", "holds_lock": True, "usage": usage_evidence(), "store": "/srv/order", "guard": guard}
 
@@ -245,12 +257,12 @@ def test_different_store_directories_are_named_with_their_hosts(stores: dict[str
     assert different_stores_message(stores) == message
 
 
-def test_what_is_planned_otherwise_than_deployed_is_named() -> None:
-    deployed = {**broker_evidence(ONE, A)["deployed"], "conf/activemq.xml": "0" * 64}
+def test_deployed_file_that_differs_from_inventory_is_finding() -> None:
+    deployed = {**broker_evidence(SINGLE_PAIR, A)["deployed"], "conf/activemq.xml": "0" * 64}
     del deployed["conf/log4j2.properties" if "conf/log4j2.properties" in deployed else "conf/log4j.properties"]
-    found = status(a={"deployed": deployed})
-    assert (found.brokers[0].configuration_state, rules(found)) == ("outdated", [("not-deployed", A)])
-    assert "conf/activemq.xml differs from the inventory" in found.brokers[0].not_deployed
+    report = status(a={"deployed": deployed})
+    assert (report.brokers[0].configuration_state, rules_and_hosts(report)) == ("outdated", [("not-deployed", A)])
+    assert "conf/activemq.xml differs from the inventory" in report.brokers[0].not_deployed
 
 
 def bridge(peer: str, link: str = "", *, responder: bool = False) -> dict[str, Any]:
@@ -269,9 +281,9 @@ ALERT = {
     "level": "WARN",
     "message": f"Could not accept connection from tcp://a:4: {_HANDSHAKE} Received fatal alert: certificate_unknown",
 }
-DIALLED = f"Could not connect to remote URI: ssl://{A}:61616: {_HANDSHAKE}"
-UNTRUSTED = {"level": "WARN", "message": f"{DIALLED} PKIX path building failed"}
-ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_certificate"}
+CONNECTION_FAILED = f"Could not connect to remote URI: ssl://{A}:61616: {_HANDSHAKE}"
+UNTRUSTED = {"level": "WARN", "message": f"{CONNECTION_FAILED} PKIX path building failed"}
+ALERT_RECEIVED = {"level": "WARN", "message": f"{CONNECTION_FAILED} Received fatal alert: bad_certificate"}
 
 
 @pytest.mark.parametrize(
@@ -287,10 +299,10 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
         (
             {"a": {"records": [ALERT]}, "shop_a": {"records": [UNTRUSTED]}},
             "down",
-            f"the log of {SHOP_A} reports: {DIALLED} PKIX path",
+            f"the log of {SHOP_A} reports: {CONNECTION_FAILED} PKIX path",
         ),
         (
-            {"a": {"records": [REFUSED]}, "shop_a": {"records": [ALERTED]}},
+            {"a": {"records": [REFUSED]}, "shop_a": {"records": [ALERT_RECEIVED]}},
             "down",
             f"the log of {A} reports: User name is invalid.",
         ),
@@ -303,13 +315,13 @@ ALERTED = {"level": "WARN", "message": f"{DIALLED} Received fatal alert: bad_cer
         ({"shop_a": {"usage": {}, "usage_error": "x"}}, "unknown", "the management view (JMX)"),
     ],
 )
-def test_a_link_is_up_half_or_down_with_the_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
-    found = status(BRIDGED, **hosts)
-    (link,) = next(row for row in found.brokers if row.host == SHOP_A).links
+def test_state_of_link_is_reported_with_reason(hosts: dict[str, Any], state: str, reason: str) -> None:
+    report = status(BRIDGED, **hosts)
+    (link,) = next(row for row in report.brokers if row.host == SHOP_A).links
     assert (link.link, link.to, link.state) == (LINK, (A,), state)
     assert reason in link.reason
-    named = [rule for rule, host in rules(found) if rule.startswith("bridge")]
-    assert named == {"half": ["bridge-half"], "down": ["bridge-down"]}.get(state, [])
+    bridge_rules = [rule for rule, host in rules_and_hosts(report) if rule.startswith("bridge")]
+    assert bridge_rules == {"half": ["bridge-half"], "down": ["bridge-down"]}.get(state, [])
 
 
 BREAKS = {"peer": "orders-mq01", "count": 22, "first": 1.0, "last": 50.0, "error": "java.io.EOFException"}
@@ -319,7 +331,7 @@ TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOExcepti
 
 
 @pytest.mark.parametrize(
-    ("queues", "records", "named"),
+    ("queues", "records", "texts"),
     [
         ([EDGE, OTHER], [], ("queue://edge", "EOFException", "correct this error")),
         ([OTHER, EDGE], [f"{TOO_LARGE} allowed 10 MB"], ("queue://edge", TOO_LARGE, "wireFormat.maxFrameSize")),
@@ -327,33 +339,35 @@ TOO_LARGE = "Transport Connection to: tcp://10.0.0.1:4 failed: java.io.IOExcepti
         ([], [], ("that the log does not name", "EOFException", "correct this error")),
     ],
 )
-def test_bridge_that_breaks_repeatedly_is_a_finding_with_queue_and_remedy(
-    queues: list[dict[str, Any]], records: list[str], named: tuple[str, ...]
+def test_bridge_that_breaks_repeatedly_is_finding_with_queue_and_remedy(
+    queues: list[dict[str, Any]], records: list[str], texts: tuple[str, ...]
 ) -> None:
-    refused = [{"level": "WARN", "message": text} for text in records]
+    log_records = [{"level": "WARN", "message": text} for text in records]
     hosts: dict[str, Any] = {"shop_a": {"usage": usage_evidence(queues=queues), "breaking_bridges": [BREAKS]}}
-    hosts["a"] = {"records": refused}
-    found = status(BRIDGED, **hosts)
-    (finding,) = [finding for finding in found.findings if finding.rule.startswith("bridge")]
+    hosts["a"] = {"records": log_records}
+    report = status(BRIDGED, **hosts)
+    (finding,) = [finding for finding in report.findings if finding.rule.startswith("bridge")]
     assert (finding.rule, finding.host, finding.severity) == ("bridge-breaking", SHOP_A, "error")
     assert "22 times" in finding.message
-    for text in named:
+    for text in texts:
         assert text in f"{finding.message}: {finding.fix}"
 
 
-def test_a_link_is_found_under_the_name_that_jmx_gives_it() -> None:
-    named = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
+def test_link_is_recognized_by_its_name_in_jmx() -> None:
+    linked_pairs = fleet("orders-mq01", "shop-mq01", links=[{"from": "shop", "to": "orders", "name": "T:shop->orders"}])
     bridges = [bridge("orders-mq01", "T_shop->orders")]
-    fleet_status = status(named, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()})
+    fleet_status = status(
+        linked_pairs, shop_a={"usage": usage_evidence(bridges=bridges)}, a={"usage": usage_evidence()}
+    )
     assert "up" in {link.state for row in fleet_status.brokers for link in row.links if link.link == "T:shop->orders"}
 
 
-def test_a_link_to_a_pair_without_an_active_node_is_not_expected() -> None:
-    found = status(BRIDGED, a={"state": "starting", "usage": {}})
-    assert [row.links for row in found.brokers if row.host == SHOP_A] == [()]
+def test_link_to_pair_without_active_node_is_not_expected() -> None:
+    report = status(BRIDGED, a={"state": "starting", "usage": {}})
+    assert [row.links for row in report.brokers if row.host == SHOP_A] == [()]
 
 
-def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> None:
+def test_nagios_line_has_worst_finding_and_performance_data() -> None:
     fleet_status = status(a={"release": "5.5.1", "usage": usage_evidence(store={"percent": 85, "limit": 1})})
     line, code = nagios_line_and_exit_code(fleet_status.restricted_to([A]))
     assert code == 2
@@ -370,63 +384,63 @@ def test_one_line_for_other_monitoring_has_the_worst_and_performance_data() -> N
     )
 
 
-def test_a_finding_about_the_pair_is_one_of_each_node() -> None:
-    found = status(a=STOPPED)
-    assert [one.rule for one in found.restricted_to([B]).findings] == ["no-active"]
+def test_finding_about_pair_is_in_status_of_each_node() -> None:
+    report = status(a=STOPPED)
+    assert [finding.rule for finding in report.restricted_to([B]).findings] == ["no-active"]
 
 
-def test_the_json_is_read_back_for_the_picture() -> None:
+def test_states_and_findings_are_parsed_from_status_json() -> None:
     text = json.dumps(status(a={"release": "5.5.1"}).to_dict())
     states, findings = parse_states_and_findings(text, "s.json")
     assert states == {A: "active", B: "standby"}
-    assert [(one.rule, one.severity, one.host) for one in findings] == [("wrong-release", "error", A)]
-    for wrong in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
+    assert [(finding.rule, finding.severity, finding.host) for finding in findings] == [("wrong-release", "error", A)]
+    for invalid in ("[]", "{}", "x", '{"format": 2}', '{"format": 1, "brokers": 3}'):
         with pytest.raises(InputError, match=r"s\.json: the file is not a status"):
-            parse_states_and_findings(wrong, "s.json")
+            parse_states_and_findings(invalid, "s.json")
 
 
-def test_the_page_names_findings_and_escapes_what_hosts_say() -> None:
+def test_status_page_shows_findings_and_escapes_texts_of_hosts() -> None:
     page = status_html_page(status(b={"unreachable": "<script>alert(1)</script>"}))
     assert "unreachable" in page
     assert "<script>" not in page
 
 
-def test_who_is_asked_for_a_host_is_its_pair_and_whom_it_dials() -> None:
+def test_hosts_to_query_are_pair_of_host_and_peers_of_its_links() -> None:
     assert select_hosts(BRIDGED, "shop-mq01-a") == (SHOP_A,)
     assert hosts_to_query(BRIDGED, (SHOP_A,)) == (A, B, SHOP_A, SHOP_B)
     assert hosts_to_query(BRIDGED, (A,)) == (A, B)
     assert select_hosts(BRIDGED, "orders") == select_hosts(BRIDGED, "orders-mq01") == (A, B)
-    assert host_status_parameters(ONE, (A,)) == {
+    assert host_status_parameters(SINGLE_PAIR, (A,)) == {
         A: {"broker": {"base": "/var/lib/activemq/activemq", "unit": "activemq.service"}}
     }
     with pytest.raises(InputError, match="no host, pair or group absent"):
         select_hosts(BRIDGED, "absent")
 
 
-def test_the_page_of_a_status_needs_nothing_of_the_pipeline() -> None:
-    """pyarrow and Spark come with the extra ``pipeline``, which a controller does not have."""
+def test_status_page_needs_no_package_of_extra_pipeline() -> None:
+    """A controller does not have pyarrow and Spark, which belong to the extra ``pipeline``."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(('pyarrow', 'pyspark', 'numpy')))"
     imports = "from activemq_fleet.reports.status_page import write_status_file; import activemq_fleet.cli.status"
     code = f"{blocked}; {imports}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
-def test_findings_of_one_severity_are_sorted_by_importance() -> None:
-    shown = status(
+def test_findings_of_same_severity_are_sorted_by_importance() -> None:
+    report = status(
         a={"usage": usage_evidence(store={"percent": 100, "limit": 1})},
         b={"state": "active", "restart": ["conf/activemq.xml"]},
     )
-    severities = [finding.severity for finding in shown.findings]
-    positions = [BY_IMPORTANCE.index(finding.rule) for finding in shown.findings if finding.severity == "error"]
+    severities = [finding.severity for finding in report.findings]
+    positions = [BY_IMPORTANCE.index(finding.rule) for finding in report.findings if finding.severity == "error"]
 
     assert severities == sorted(severities, key=SEVERITIES.index)
-    assert shown.findings[0].rule == "two-active"
+    assert report.findings[0].rule == "two-active"
     assert len(positions) > 1
     assert positions == sorted(positions)
 
 
-def test_page_of_status_lists_every_rule_of_its_order() -> None:
+def test_status_documentation_lists_every_rule() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "status.md").read_text("utf-8")
     table = page[page.index("## Findings") : page.index("## JSON")]
     listed = {rule for row in re.findall(r"(?m)^\| (`[^|]*) \|", table) for rule in re.findall(r"`([a-z-]+)`", row)}

@@ -1,4 +1,4 @@
-"""The STOMP client reads each frame whole, whenever its bytes arrive."""
+"""Frames that the STOMP client reads completely, regardless of when their bytes arrive."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PATIENCE = 30.0
 
 @pytest.fixture
 def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
-    ours, peer = socket.socketpair()
-    with ours, peer:
-        yield ours, peer
+    local, peer = socket.socketpair()
+    with local, peer:
+        yield local, peer
 
 
 @pytest.mark.parametrize(
@@ -25,11 +25,11 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     [(b"\n", b"MESSAGE\nmessage-id:1\n\na b\0"), (b"MESSAGE\nmessage-id:1\ncontent-length:3\n\n", b"a\0b\0")],
     ids=["before_head", "after_head"],
 )
-def test_read_frame_continues_a_frame_that_a_deadline_cut(
+def test_read_frame_continues_frame_after_deadline(
     sockets: tuple[socket.socket, socket.socket], parts: tuple[bytes, bytes]
 ) -> None:
-    ours, peer = sockets
-    client = StompClient(DeadlineSocket(ours, 0.01, 1000))
+    local, peer = sockets
+    client = StompClient(DeadlineSocket(local, 0.01, 1000))
     peer.sendall(parts[0])
     with pytest.raises(TimeoutError):
         client.read_frame()
@@ -40,7 +40,7 @@ def test_read_frame_continues_a_frame_that_a_deadline_cut(
     assert frame.body.replace("\0", " ") == "a b"
 
 
-def test_read_frame_returns_at_once_what_is_no_frame(sockets: tuple[socket.socket, socket.socket]) -> None:
-    ours, peer = sockets
+def test_read_frame_returns_empty_frame_for_other_protocol(sockets: tuple[socket.socket, socket.socket]) -> None:
+    local, peer = sockets
     peer.sendall(b"\0\0\1\x3a\x01ActiveMQ")
-    assert StompClient(DeadlineSocket(ours, PATIENCE, 1000)).read_frame() == StompFrame("", {}, "")
+    assert StompClient(DeadlineSocket(local, PATIENCE, 1000)).read_frame() == StompFrame("", {}, "")

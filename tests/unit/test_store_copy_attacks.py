@@ -1,4 +1,4 @@
-"""What the broker's account plants around its store, and a resync that runs as root."""
+"""Attacks by the broker's account on its store during a resync that runs as root."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = b"what root alone reads"
 
 
 class Host:
-    """A host's directories: ``store`` of the broker's account, ``secret`` of root, ``source`` has the newer store."""
+    """The directories of a host: the broker's account owns ``store``, root owns ``secret`` and the newer ``source``."""
 
     def __init__(self, common: Path, parent: Path) -> None:
         self.common, self.parent = common, parent
@@ -47,12 +47,12 @@ class Host:
         self.before = self.state_of_secret()
 
     def state_of_secret(self) -> list[tuple[Any, ...]]:
-        found = []
+        entries = []
         for path in (self.secret, *sorted(self.secret.iterdir())):
             status = path.lstat()
             content = path.read_bytes() if path.is_file() else b""
-            found.append((path.name, status.st_uid, status.st_gid, status.st_mode, status.st_ino, content))
-        return found
+            entries.append((path.name, status.st_uid, status.st_gid, status.st_mode, status.st_ino, content))
+        return entries
 
     def stage(self) -> dict[str, int]:
         missing: dict[str, int] = store_copy.prepare_staging_directory(str(self.store), self.files)
@@ -60,17 +60,17 @@ class Host:
 
     def send(self, missing: dict[str, int]) -> None:
         for name, offset in missing.items():
-            at, size = offset, self.files[name]["size"]
-            while at < size:
-                data = store_copy.read_packed_chunk(str(self.source), name, at, size)
-                at = store_copy.append_chunk(str(self.store), self.files, name, at, data)
+            position, size = offset, self.files[name]["size"]
+            while position < size:
+                data = store_copy.read_packed_chunk(str(self.source), name, position, size)
+                position = store_copy.append_chunk(str(self.store), self.files, name, position, data)
 
     def copy(self) -> str:
         self.send(self.stage())
         backup: str = store_copy.replace_store_by_copy(str(self.store), self.files, "a")
         return backup
 
-    def assert_nothing_of_root_is_touched(self) -> None:
+    def assert_secret_is_unchanged(self) -> None:
         assert self.state_of_secret() == self.before
 
 
@@ -84,19 +84,19 @@ def common(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def host(common: Path) -> Iterator[Host]:
-    """As deployed: the directory of the store belongs to the broker's account."""
-    found = Host(common, owned_directory(common / "data"))
-    yield found
-    found.assert_nothing_of_root_is_touched()
+    """Yield a host as deployed: the account of the broker owns the directory of the store."""
+    directories = Host(common, owned_directory(common / "data"))
+    yield directories
+    directories.assert_secret_is_unchanged()
 
 
 @pytest.fixture
 def host_of_root(common: Path) -> Iterator[Host]:
-    """The directory of the store belongs to root, the store to the account."""
+    """Yield a host on which root owns the directory of the store, and the account owns the store."""
     (common / "data").mkdir()
-    found = Host(common, common / "data")
-    yield found
-    found.assert_nothing_of_root_is_touched()
+    directories = Host(common, common / "data")
+    yield directories
+    directories.assert_secret_is_unchanged()
 
 
 def assert_copied(host: Host, backup: str) -> None:
@@ -109,13 +109,13 @@ def assert_copied(host: Host, backup: str) -> None:
     assert os.listdir(kept / "resync") == []
 
 
-def test_a_store_in_a_directory_of_the_account_is_exchanged_as_the_account(host: Host) -> None:
+def test_store_in_directory_of_account_is_replaced_as_account(host: Host) -> None:
     backup = host.copy()
     assert_copied(host, backup)
     assert Path(f"{backup}.json").stat().st_uid == BROKER
 
 
-def test_a_store_in_a_directory_of_root_is_exchanged_and_stays_the_account_s(host_of_root: Host) -> None:
+def test_store_in_directory_of_root_is_replaced_and_still_belongs_to_account(host_of_root: Host) -> None:
     host = host_of_root
     for other in ("0" * 16, "1" * 16):
         owned_directory(host.parent / f"kahadb.resync-{other}")
@@ -126,34 +126,34 @@ def test_a_store_in_a_directory_of_root_is_exchanged_and_stays_the_account_s(hos
 
 
 PLANS: dict[str, Callable[[Host], dict[str, str]]] = {
-    "a backup that leads to root": lambda host: {
+    "backup in directory of root": lambda host: {
         "staging": str(host.staging),
         "backup": str(host.secret / "moved"),
         "from": "a",
     },
-    "a staging of root's": lambda host: {"staging": str(host.secret), "backup": "", "from": "a"},
+    "staging directory of root": lambda host: {"staging": str(host.secret), "backup": "", "from": "a"},
     "relative names": lambda host: {"staging": "../secret", "backup": "kahadb.before-x", "from": "a"},
 }
 
 
 @some_situations(1)
-@pytest.mark.parametrize("what", PLANS)
-def test_a_planted_plan_does_not_move_directories_of_root(host: Host, what: str) -> None:
+@pytest.mark.parametrize("case", PLANS)
+def test_planted_plan_does_not_move_directories_of_root(host: Host, case: str) -> None:
     path = Path(f"{host.store}.resync.json")
-    do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[what](host))))
+    do_as(BROKER, lambda: host.staging.mkdir(), lambda: path.write_text(json.dumps(PLANS[case](host))))
     assert not store_copy.is_replacement_unfinished(str(host.store))
     assert "is not used, because an account other than root could have changed it" in store_copy.replacement_obstacle(
         str(host.store)
     )
-    for act in (host.stage, lambda: store_copy.finish_interrupted_store_replacement(str(host.store)), host.copy):
+    for operation in (host.stage, lambda: store_copy.finish_interrupted_store_replacement(str(host.store)), host.copy):
         with pytest.raises(NodeError, match=r"is not used, .* does not exist, rename the newest"):
-            act()
+            operation()
     assert host.store.is_dir()
     path.unlink()
     assert_copied(host, host.copy())
 
 
-def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -> None:
+def test_plan_planted_in_current_format_is_ignored(host: Host) -> None:
     plan = resync_plans.StoreReplacementPlan(
         str(host.store), host.staging.name, "kahadb.before-20260101T000000Z", "", "a"
     )
@@ -163,20 +163,20 @@ def test_a_plan_planted_in_the_form_of_today_is_not_even_looked_at(host: Host) -
 
 
 @some_situations(1)
-@pytest.mark.parametrize("whose", [0, BROKER])
-def test_plans_are_not_kept_where_others_could_put_some(host: Host, whose: int) -> None:
-    kept = owned_directory(host.common / "kept", whose, 0o777)
+@pytest.mark.parametrize("owner", [0, BROKER])
+def test_copy_is_refused_if_other_accounts_can_write_plan_directory(host: Host, owner: int) -> None:
+    plans = owned_directory(host.common / "kept", owner, 0o777)
     with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
     assert host.store.is_dir()
-    os.chown(kept, 0, 0)
-    kept.chmod(0o700)
-    (kept / "resync").symlink_to(host.parent)
+    os.chown(plans, 0, 0)
+    plans.chmod(0o700)
+    (plans / "resync").symlink_to(host.parent)
     with pytest.raises(NodeError, match="accounts other than root can write to"):
         host.copy()
 
 
-def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
+def test_plan_of_root_with_unexpected_paths_is_refused(host: Host) -> None:
     host.send(host.stage())
     account = store_copy.locate_store_and_writing_accounts(str(host.store)).owner
     for staging, backup in (
@@ -191,10 +191,10 @@ def test_a_plan_of_root_that_names_anything_else_is_refused(host: Host) -> None:
             store_copy.finish_interrupted_store_replacement(str(host.store))
 
 
-def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run died between the renames, and the account put something else in the place of the backup."""
+def test_resumed_copy_requires_backup_named_in_plan(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run was killed between the renames, and the account replaced the backup."""
     host.send(host.stage())
-    monkeypatch.setattr(resync_plans, "remove_store_replacement_plan", _die)
+    monkeypatch.setattr(resync_plans, "remove_store_replacement_plan", _interrupt)
     with pytest.raises(KeyboardInterrupt):
         store_copy.replace_store_by_copy(str(host.store), host.files, "a")
     monkeypatch.undo()
@@ -212,11 +212,11 @@ def test_a_resumed_copy_needs_the_backup_that_its_plan_names(host: Host, monkeyp
     assert_copied(host, str(backup))
 
 
-def _die(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_staging_directory_planted_as_a_link_is_not_given_away(host: Host) -> None:
+def test_copy_does_not_follow_links_planted_as_staging_directories(host: Host) -> None:
     def plant() -> None:
         host.staging.symlink_to(host.secret)
         Path(f"{host.store}.resync-{'0' * 16}").symlink_to(host.secret)
@@ -225,10 +225,10 @@ def test_a_staging_directory_planted_as_a_link_is_not_given_away(host: Host) -> 
     assert_copied(host, host.copy())
 
 
-def test_a_staging_directory_exchanged_in_a_loop_leads_nowhere(host: Host) -> None:
+def test_staging_directory_swapped_with_link_does_not_change_files_of_root(host: Host) -> None:
     away = Path(f"{host.staging}-away")
 
-    def exchange() -> None:
+    def swap() -> None:
         with contextlib.suppress(OSError):
             host.staging.rename(away)
         with contextlib.suppress(OSError):
@@ -238,10 +238,10 @@ def test_a_staging_directory_exchanged_in_a_loop_leads_nowhere(host: Host) -> No
         with contextlib.suppress(OSError):
             away.rename(host.staging)
 
-    _attack_for(2, host, exchange)
+    _copy_during_attack(2, host, swap)
 
 
-def test_a_subdirectory_of_the_copy_replaced_by_a_link_is_not_written_through(host: Host) -> None:
+def test_copy_refuses_subdirectory_replaced_by_link(host: Host) -> None:
     missing = host.stage()
     below = host.staging / "below"
     do_as(BROKER, lambda: below.rename(f"{below}-away"), lambda: below.symlink_to(host.secret))
@@ -251,10 +251,10 @@ def test_a_subdirectory_of_the_copy_replaced_by_a_link_is_not_written_through(ho
         host.stage()
 
 
-def test_a_subdirectory_exchanged_while_it_is_copied_is_not_written_through(host: Host) -> None:
+def test_subdirectory_swapped_with_link_does_not_change_files_of_root(host: Host) -> None:
     below = host.staging / "below"
 
-    def exchange() -> None:
+    def swap() -> None:
         with contextlib.suppress(OSError):
             below.rename(f"{below}-away")
         with contextlib.suppress(OSError):
@@ -264,13 +264,13 @@ def test_a_subdirectory_exchanged_while_it_is_copied_is_not_written_through(host
         with contextlib.suppress(OSError):
             Path(f"{below}-away").rename(below)
 
-    _attack_for(2, host, exchange)
+    _copy_during_attack(2, host, swap)
 
 
-def test_a_part_replaced_before_it_is_accepted_is_not_given_away(host: Host) -> None:
+def test_part_file_swapped_with_link_does_not_change_files_of_root(host: Host) -> None:
     part = host.staging / "db-1.log.part"
 
-    def exchange() -> None:
+    def swap() -> None:
         with contextlib.suppress(OSError):
             part.rename(f"{part}-away")
         with contextlib.suppress(OSError):
@@ -280,22 +280,22 @@ def test_a_part_replaced_before_it_is_accepted_is_not_given_away(host: Host) -> 
         with contextlib.suppress(OSError):
             Path(f"{part}-away").rename(part)
 
-    _attack_for(2, host, exchange)
+    _copy_during_attack(2, host, swap)
 
 
-def _attack_for(seconds: float, host: Host, exchange: Callable[[], None]) -> None:
-    """Copy again and again while the account exchanges something; it may fail, and nothing of root's may change."""
-    end, tries = time.monotonic() + seconds, 0
-    with doing_as(BROKER, exchange):
-        while tries < 2 or time.monotonic() < end:
+def _copy_during_attack(seconds: float, host: Host, swap: Callable[[], None]) -> None:
+    """Repeat the copy while the account swaps files; the copy may fail, but must not change files of root."""
+    end, attempts = time.monotonic() + seconds, 0
+    with doing_as(BROKER, swap):
+        while attempts < 2 or time.monotonic() < end:
             with contextlib.suppress(NodeError, OSError):
                 host.send(host.stage())
-            tries += 1
-    host.assert_nothing_of_root_is_touched()
+            attempts += 1
+    host.assert_secret_is_unchanged()
 
 
-def test_a_part_made_beforehand_with_a_second_name_lets_nobody_read_what_comes(host: Host) -> None:
-    """Without fs.protected_hardlinks, to a file of another account; here to one that everybody may read."""
+def test_part_file_planted_as_hard_link_receives_no_content(host: Host) -> None:
+    """Without fs.protected_hardlinks, the account could link a file of another account."""
     host.stage()
     spy, part = host.parent / "spy", host.staging / "db-1.log.part"
 
@@ -313,9 +313,9 @@ def test_a_part_made_beforehand_with_a_second_name_lets_nobody_read_what_comes(h
     assert spy.read_bytes() == b""
 
 
-def test_names_of_backups_that_are_planted_are_left_alone(host: Host) -> None:
+def test_planted_backup_names_are_skipped(host: Host) -> None:
     now = time.time()
-    stamps = [time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now + more)) for more in range(30)]
+    stamps = [time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now + seconds)) for seconds in range(30)]
 
     def plant() -> None:
         for stamp in stamps:
@@ -328,9 +328,9 @@ def test_names_of_backups_that_are_planted_are_left_alone(host: Host) -> None:
     assert_copied(host, backup)
 
 
-@pytest.mark.parametrize("what", ["kahadb", "data"])
-def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: str) -> None:
-    path = {"kahadb": host.store, "data": host.parent}[what]
+@pytest.mark.parametrize("name", ["kahadb", "data"])
+def test_link_in_path_of_store_is_refused(host: Host, name: str) -> None:
+    path = {"kahadb": host.store, "data": host.parent}[name]
     os.chown(host.common, BROKER, BROKER)
     try:
         do_as(BROKER, lambda: path.rename(f"{path}-away"), lambda: path.symlink_to(host.secret))
@@ -349,7 +349,7 @@ def test_a_link_anywhere_on_the_way_to_the_store_is_refused(host: Host, what: st
 @some_situations(2)
 @pytest.mark.parametrize("name", ["db-2.log", "lock", "sub/db"])
 @pytest.mark.parametrize("kind", ["a FIFO", "a link"])
-def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host, name: str, kind: str) -> None:
+def test_planted_file_of_store_does_not_block_reads(host: Host, name: str, kind: str) -> None:
     def plant() -> None:
         path = host.store / name
         path.parent.mkdir(exist_ok=True)
@@ -372,14 +372,14 @@ def test_what_is_planted_as_a_file_of_the_store_stops_nobody_for_ever(host: Host
     within(PATIENCE, read_everything)
 
 
-def test_a_device_in_a_store_is_not_opened(host: Host) -> None:
+def test_device_in_store_is_refused(host: Host) -> None:
     os.mknod(host.store / "db-2.log", 0o666 | 0o020000, os.makedev(1, 5))
     with pytest.raises(UntrustedPathError, match=r"db-2\.log is a device"):
         store_info.gather_store_and_run_facts(str(host.parent), str(host.store), read_journal=True)
 
 
-def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Host) -> None:
-    # Without fs.protected_hardlinks the account could make it itself.
+def test_hard_link_in_store_to_file_of_root_is_not_read(host: Host) -> None:
+    # Without fs.protected_hardlinks, the account could create this link.
     os.link(host.secret / "db-1.log", host.store / "db-2.log")
     store = str(host.store)
     with pytest.raises(PermissionError):
@@ -390,7 +390,7 @@ def test_a_hard_link_to_a_file_that_root_alone_reads_is_read_by_nobody(host: Hos
         store_copy.read_packed_chunk(store, "db-2.log", 0, len(SECRET))
 
 
-def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
+def test_chunk_that_unpacks_above_limit_is_refused(host: Host) -> None:
     missing = host.stage()
     with pytest.raises(NodeError, match="the decompressed data has more than 700 bytes"):
         store_copy.append_chunk(
@@ -398,13 +398,13 @@ def test_a_piece_that_unpacks_to_gigabytes_is_refused(host: Host) -> None:
         )
 
 
-def test_a_mode_from_the_other_host_gives_no_set_uid(host: Host) -> None:
+def test_set_uid_bits_of_source_host_are_not_copied(host: Host) -> None:
     for entry in host.files.values():
         entry["mode"] |= 0o6000
     host.send(host.stage())
     assert all(not path.stat().st_mode & 0o6000 for path in host.staging.rglob("*"))
 
 
-def test_who_is_to_act_cannot_be_root_where_the_directory_is_another_s(host: Host) -> None:
+def test_root_is_refused_as_account_if_directory_belongs_to_other_account(host: Host) -> None:
     with pytest.raises(NodeError, match="because a directory above it belongs to account"):
         store_copy.prepare_staging_directory(str(host.store), host.files, "root")

@@ -1,4 +1,4 @@
-"""What the broker's account plants as the marker of its store, or in the place of the store."""
+"""Attacks by the broker's account on the marker of its store and on the directory of the store."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def shared(common: Path) -> Path:
     return owned_directory(common / "store")
 
 
-def test_a_marker_that_is_a_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
+def test_marker_that_is_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).symlink_to(common / "secret"))
     with pytest.raises(UntrustedPathError, match="is a link, not a regular file"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
-def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common: Path, shared: Path) -> None:
+def test_marker_that_is_hard_link_to_file_of_root_is_refused(common: Path, shared: Path) -> None:
     os.link(common / "secret", shared / store_marker.MARKER)
     with pytest.raises(
         NodeError, match=r"runs as account 61616, and cannot use .*pair, which belongs to root:root \(mode 0600\): "
@@ -47,24 +47,24 @@ def test_a_marker_that_is_a_hard_link_shows_nothing_that_root_alone_reads(common
         store_marker.read_store_and_marker_state(str(shared))
 
 
-def test_a_marker_that_is_a_fifo_keeps_nobody_waiting(shared: Path) -> None:
+def test_marker_that_is_fifo_is_refused(shared: Path) -> None:
     do_as(BROKER, lambda: os.mkfifo(shared / store_marker.MARKER))
     with pytest.raises(UntrustedPathError, match="is a FIFO"):
         store_marker.read_store_and_marker_state(str(shared))
 
 
 @pytest.mark.parametrize("text", ["\x1b[2J\nword\n", "x" * 300 + "\n", "a\rb\n", "\u202emq01\n"])
-def test_a_marker_that_is_no_name_is_shown_as_none(shared: Path, text: str) -> None:
+def test_invalid_name_in_marker_is_not_shown(shared: Path, text: str) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text(text))
     assert (store_marker.read_store_and_marker_state(str(shared))["marked"] or [""])[0] == "(invalid name)"
 
 
-def test_a_marker_of_megabytes_is_read_to_its_bound(shared: Path) -> None:
+def test_only_first_lines_of_large_marker_are_read(shared: Path) -> None:
     do_as(BROKER, lambda: (shared / store_marker.MARKER).write_text("orders-mq01\nword\n" + "more\n" * (1 << 20)))
     assert store_marker.read_store_and_marker_state(str(shared))["marked"] == ["orders-mq01", "word"]
 
 
-def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Path, shared: Path) -> None:
+def test_marker_is_written_as_account_and_not_through_link(common: Path, shared: Path) -> None:
     assert store_marker.claim_empty_store(str(shared), "orders-mq01", "word")
     assert (shared / store_marker.MARKER).stat().st_uid == BROKER
     assert store_marker.remove_marker_of_run(str(shared), "word")
@@ -74,7 +74,7 @@ def test_a_marker_is_written_as_the_account_and_never_through_a_link(common: Pat
     assert not (common / "made").exists()
 
 
-def test_a_store_replaced_by_a_link_is_neither_claimed_nor_given_away(common: Path) -> None:
+def test_store_replaced_by_link_is_refused_and_link_target_is_unchanged(common: Path) -> None:
     mount = owned_directory(common / "mount")
     do_as(BROKER, lambda: (mount / "orders-mq01").symlink_to("/etc"))
     before = os.stat("/etc")
@@ -85,13 +85,11 @@ def test_a_store_replaced_by_a_link_is_neither_claimed_nor_given_away(common: Pa
     assert not Path("/etc", store_marker.MARKER).exists()
 
 
-def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
-    common: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_is_created_for_account_below_mount_point_of_root(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os.path, "ismount", lambda path: path == str(common))
     assert store_marker.claim_empty_store(str(common / "eu" / "orders-mq01"), "orders-mq01", "word", "daemon")
-    made = common / "eu" / "orders-mq01"
-    assert (made.owner(), made.stat().st_mode & 0o777, (made / store_marker.MARKER).owner()) == (
+    store = common / "eu" / "orders-mq01"
+    assert (store.owner(), store.stat().st_mode & 0o777, (store / store_marker.MARKER).owner()) == (
         "daemon",
         0o750,
         "daemon",
@@ -100,7 +98,7 @@ def test_a_store_is_made_for_the_account_below_a_mount_point_of_root(
 
 
 @pytest.mark.parametrize(("mode", "uid"), [(0o700, 0), (0o500, BROKER), (0o750, 0)])
-def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path, mode: int, uid: int) -> None:
+def test_store_with_wrong_owner_or_mode_is_named_with_commands(common: Path, mode: int, uid: int) -> None:
     store = owned_directory(common / "store", uid, mode)
     account = SystemAccount(BROKER, BROKER)
     text = explain_denied_path_access(account, str(store))
@@ -111,7 +109,7 @@ def test_store_with_wrong_owner_or_mode_is_named_with_the_commands(common: Path,
     )
 
 
-def test_directory_above_the_store_that_is_closed_is_named(common: Path) -> None:
+def test_inaccessible_directory_above_store_is_named(common: Path) -> None:
     store = owned_directory(owned_directory(common / "share", 0, 0o700) / "store")
     text = explain_denied_path_access(SystemAccount(BROKER, BROKER), str(store))
     assert f"cannot use {common}/share, which belongs to root:root (mode 0700): " in text
@@ -122,21 +120,19 @@ def test_denied_access_that_owner_and_mode_permit_names_other_reasons(shared: Pa
     assert "check the access lists" in explain_denied_path_access(SystemAccount(BROKER, BROKER), str(shared))
 
 
-def test_store_of_root_is_refused_for_the_account_of_the_broker(common: Path) -> None:
+def test_store_of_root_is_refused_for_account_of_broker(common: Path) -> None:
     store = owned_directory(common / "store", 0, 0o700)
     with pytest.raises(NodeError, match=r"the broker runs as nobody, and cannot use .*: run chown nobody:"):
         store_marker.read_store_and_marker_state(str(store), "nobody")
 
 
-def test_guard_names_owner_and_mode_of_a_store_that_it_cannot_use(
-    common: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_guard_names_owner_and_mode_of_store_that_it_cannot_use(common: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, local = owned_directory(common / "store", 0, 0o700), owned_directory(common / "local")
     monkeypatch.setattr(sys, "argv", ["guard", f"--store={store}", "--mend"])
-    monkeypatch.setattr(guard, "print_to_unit_log", (local / "said").write_text)
+    monkeypatch.setattr(guard, "print_to_unit_log", (local / "log").write_text)
     with pytest.raises(AssertionError, match="wait status 256"):  # the exit code 1 of the guard
         do_as(BROKER, guard.main)
-    text = (local / "said").read_text()
+    text = (local / "log").read_text()
     assert text.startswith(
         f"the store {store} was not repaired completely: the broker runs as account {BROKER}, and cannot use {store},"
     )

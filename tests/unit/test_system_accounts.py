@@ -1,4 +1,4 @@
-"""A function that runs as another account, in a child that has given up root for good."""
+"""Functions that run as another account, in a child process that has permanently dropped root privileges."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ def common() -> Iterator[Path]:
         yield directory
 
 
-def identity() -> list[Any]:
+def ids_groups_and_directory() -> list[Any]:
     return [os.getresuid(), os.getresgid(), os.getgroups(), os.getcwd()]
 
 
-def raises(error: Exception) -> None:
+def raise_error(error: Exception) -> None:
     raise error
 
 
-def test_a_function_of_the_own_account_runs_without_a_child() -> None:
+def test_function_of_current_account_runs_without_child_process() -> None:
     assert run_as(current_account(), os.getpid) == os.getpid()
 
 
 @needs_root
-def test_a_child_has_nothing_of_root_left() -> None:
-    assert run_as(ACCOUNT, identity) == [[BROKER] * 3, [BROKER] * 3, [], "/"]
+def test_child_process_has_no_ids_groups_or_directory_of_root() -> None:
+    assert run_as(ACCOUNT, ids_groups_and_directory) == [[BROKER] * 3, [BROKER] * 3, [], "/"]
     assert os.geteuid() == 0
 
 
 @needs_root
-def test_a_child_cannot_get_root_back_nor_read_what_root_reads(tmp_path: Path) -> None:
+def test_child_process_cannot_regain_root_or_read_file_of_root(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("root's")
     with pytest.raises(PermissionError):
         run_as(ACCOUNT, os.setuid, 0)
@@ -62,87 +62,87 @@ def test_a_child_cannot_get_root_back_nor_read_what_root_reads(tmp_path: Path) -
 
 
 @needs_root
-def test_the_account_cannot_look_into_the_memory_of_the_child() -> None:
-    """It was root's before it gave that up: the kernel lets nobody of the account trace it."""
+def test_account_cannot_open_memory_of_child_process() -> None:
+    """The child process belonged to root before, so the kernel does not permit the account to trace it."""
 
-    def other_of_the_account(pid: int) -> bool:
+    def is_memory_access_denied(pid: int) -> bool:
         try:
             os.close(os.open(f"/proc/{pid}/mem", os.O_RDONLY))
         except PermissionError:
             return True
         return False
 
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
 
     def child() -> None:
-        os.write(writing, str(os.getpid()).encode())
+        os.write(write_end, str(os.getpid()).encode())
         time.sleep(60)
 
-    def run() -> None:
+    def run_child() -> None:
         with pytest.raises(AccountError, match="signal 9"):
             run_as(ACCOUNT, child)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run_child)
     thread.start()
-    pid = int(os.read(reading, 20))
+    pid = int(os.read(read_end, 20))
     try:
-        assert run_as(ACCOUNT, other_of_the_account, pid)
+        assert run_as(ACCOUNT, is_memory_access_denied, pid)
     finally:
         os.kill(pid, signal.SIGKILL)
         thread.join()
-        os.close(reading)
-        os.close(writing)
+        os.close(read_end)
+        os.close(write_end)
 
 
 @needs_root
 @pytest.mark.parametrize("error", [NodeError("one"), UntrustedPathError("two"), FileNotFoundError(2, "no", "/x")])
-def test_an_error_of_the_child_is_the_caller_s(error: Exception) -> None:
+def test_error_of_child_process_is_raised_in_caller(error: Exception) -> None:
     with pytest.raises(type(error)) as caught:
-        run_as(ACCOUNT, raises, error)
+        run_as(ACCOUNT, raise_error, error)
     assert type(caught.value) is type(error)
     assert str(caught.value) == str(error)
 
 
 @needs_root
-def test_an_error_of_another_kind_is_told() -> None:
+def test_error_of_other_class_is_named_in_account_error() -> None:
     with pytest.raises(AccountError, match="ZeroDivisionError: why"):
-        run_as(ACCOUNT, raises, ZeroDivisionError("why"))
+        run_as(ACCOUNT, raise_error, ZeroDivisionError("why"))
 
 
 @needs_root
-def test_a_result_of_any_size_comes_back_whatever_it_prints() -> None:
-    def large() -> list[str]:
+def test_large_list_is_returned_although_function_prints() -> None:
+    def print_and_return_large_list() -> list[str]:
         print("not a result")
         return ["é\udcff" * (4 << 20)]
 
-    assert run_as(ACCOUNT, large) == ["é\udcff" * (4 << 20)]
+    assert run_as(ACCOUNT, print_and_return_large_list) == ["é\udcff" * (4 << 20)]
 
 
-def children() -> set[str]:
-    """The process ids of this process's children; other tests may have left some, such as multiprocessing's tracker."""
+def child_process_ids() -> set[str]:
+    """Return the ids of the child processes; other tests may leave some, such as multiprocessing's tracker."""
     return {pid for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()}
 
 
 @needs_root
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM])
-def test_a_child_that_the_account_signals_is_told_and_reaped(number: signal.Signals) -> None:
-    before = children()
+def test_child_process_that_receives_signal_is_reported_and_reaped(number: signal.Signals) -> None:
+    before = child_process_ids()
     with pytest.raises(
         AccountError,
         match=r"as account 61616 returned no result, because (SIGSTOP stopped|signal \d+ terminated) the process",
     ):
         run_as(ACCOUNT, lambda: os.kill(os.getpid(), number))
-    assert children() <= before
+    assert child_process_ids() <= before
 
 
 @needs_root
-def test_a_child_that_takes_too_long_is_ended() -> None:
+def test_child_process_that_exceeds_patience_is_reported() -> None:
     with pytest.raises(AccountError, match=r"because the process did not end within 0\.2 s\. Run the command again"):
         run_as(ACCOUNT, time.sleep, 60, patience=0.2)
 
 
 @needs_root
-def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> None:
+def test_root_accesses_path_as_account_that_could_replace_it(common: Path) -> None:
     data = owned_directory(common / "data")
     assert account_to_access_path_as(str(data / "kahadb")) == ACCOUNT
     assert account_to_access_path_as(str(common)).is_current_account
@@ -155,18 +155,18 @@ def test_root_acts_as_the_account_that_could_exchange_the_path(common: Path) -> 
         match=r"is writable for accounts other than root \(namei -l .*In the inventory, set activemq_user",
     ):
         account_to_access_path_as(str(common / "shared" / "kahadb"))
-    # Where root is told nothing, as by a share that squashes it, the account still is.
+    # A share with root squash hides the path from root, but not from the account.
     assert account_to_access_path_as(str(data / "behind-a-share"), "daemon") == account_by_name("daemon")
     with pytest.raises(AccountError, match="the user missing-user does not exist"):
         account_to_access_path_as(str(data), "missing-user")
 
 
 @needs_root
-def test_who_is_not_root_acts_as_itself_and_as_nobody_else(common: Path) -> None:
-    def attempt() -> list[Any]:
+def test_process_without_root_runs_functions_only_as_its_account(common: Path) -> None:
+    def access_as_daemon() -> list[Any]:
         assert account_to_access_path_as("/etc", "daemon").uid == os.geteuid()
         run_as(account_by_name("daemon"), os.getpid)
         return []
 
     with pytest.raises(AccountError, match="the task must run as root or as daemon"):
-        run_as(ACCOUNT, attempt)
+        run_as(ACCOUNT, access_as_daemon)
