@@ -1,4 +1,4 @@
-"""Waits that a busy machine cannot make fail by chance, and that say what they saw when they run out."""
+"""Waits that do not fail by chance on a busy machine, and that report the last observation when they time out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 300.0
-"""Seconds that no machine under load needs for what takes a few by itself."""
+"""Seconds that suffice on a busy machine for work that takes a few seconds on an idle one."""
 
 
 class LateError(TimeoutError):
-    """A wait ran out, which proves nothing either way: an AssertionError is a claim that does not hold."""
+    """A wait that timed out, which proves nothing; an AssertionError means that a condition does not hold."""
 
 
 def wait_until(
@@ -27,9 +27,9 @@ def wait_until(
     pause: float = 0.3,
     passing: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Return when ``condition`` holds. LateError after ``patience`` seconds, with ``what`` and what is ``seen``.
+    """Return when ``condition`` holds. Raise LateError after ``patience`` seconds, with ``what`` and the text of ``seen``.
 
-    Errors of the classes ``passing`` mean that it does not hold yet.
+    Errors of the classes ``passing`` mean that the condition does not hold yet.
     """
     end, error = time.monotonic() + patience, ""
     while True:
@@ -45,7 +45,7 @@ def wait_until(
 
 
 def within(seconds: float, act: Callable[[], T]) -> T:
-    """Return what ``act`` returns, from a thread of its own; LateError when it has not ended after ``seconds``."""
+    """Return what ``act`` returns in a separate thread; raise LateError if it has not ended after ``seconds``."""
     outcomes: Queue[tuple[T] | BaseException] = Queue()
 
     def run() -> None:
@@ -65,8 +65,8 @@ def within(seconds: float, act: Callable[[], T]) -> T:
 
 
 def tell(seen: Callable[[], object]) -> str:
-    """What was seen as text; nothing that goes wrong with it hides the wait that ran out."""
+    """Return the observation as text; an error of the observation does not hide the wait that timed out."""
     try:
         return str(seen())
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
+    except Exception as error:  # noqa: BLE001 -- the text contains each error
         return f"{type(error).__name__}: {error}"

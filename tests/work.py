@@ -1,7 +1,7 @@
 """Count the work of a function, or compare how its time grows, in place of a time limit.
 
-A duration says as much about the machine as about the code. The number of executed lines does not depend on the
-machine, but does not show the work of C code, such as a regular expression: for that, compare two sizes.
+A duration depends on the machine as much as on the code. The number of executed lines does not depend on the machine,
+but does not include the work of C code, such as a regular expression: for that, compare two sizes.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def count_lines(act: Callable[[], object]) -> int:
 def growth_of_time(act: Callable[[T], object], make: Callable[[int], T], size: int) -> float:
     """Return how much more CPU time one input of ``TIMES * size`` takes than ``TIMES`` inputs of ``size``.
 
-    Both are the same amount of input, so that 1 means linear work and 8 quadratic work. A first measurement that is
-    close to 1 counts; otherwise the medians of five do, since another process can disturb one. The inputs are made
-    before the clock starts.
+    Both are the same amount of input, so that 1 means linear work and 8 quadratic work. If the first measurement is
+    close to 1, it is the result. Otherwise the medians of five measurements are compared, because another process can
+    disturb a single measurement. The inputs are made before the clock starts.
     """
     small, large = make(size), make(TIMES * size)
-    act(small)  # loads what is loaded once
+    act(small)  # the first call also loads modules and fills caches
     pairs: list[tuple[float, float]] = []
     while len(pairs) < 5:
         pairs.append((_processor_time(act, [small] * TIMES), _processor_time(act, [large])))

@@ -1,4 +1,4 @@
-"""A small activemq.xsd of the kind that the releases carry, and documents for it."""
+"""A small activemq.xsd like those of the releases, and documents for it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _element(name: str, children: str, attributes: tuple[str, ...], *, ordered: 
 
 
 def small_xsd(*, ordered: bool = False, broker_attributes: tuple[str, ...] = ()) -> bytes:
-    """As 5.6 and later have it, or with ``ordered`` as before: each child once, in order."""
+    """Return a schema like those of 5.6 and later, or with ``ordered`` like earlier ones: each child once, in order."""
     children = "\n".join(
         f'        <xs:element name="{name}" minOccurs="0" maxOccurs="1"><xs:complexType>'
         f'<xs:choice minOccurs="0" maxOccurs="unbounded">{inner}<xs:any namespace="##other"/></xs:choice>'
@@ -59,10 +59,10 @@ def small_xsd(*, ordered: bool = False, broker_attributes: tuple[str, ...] = ())
 
 
 def beans(broker: str) -> bytes:
-    """A document around a ``<broker>``; what is given begins on line 2, column 1."""
+    """Return a document around a ``<broker>``; the argument begins on line 2, column 1."""
     return f'<beans xmlns="http://www.springframework.org/schema/beans">\n{broker}\n</beans>\n'.encode()
 
 
 def broker(inside: str = "", attributes: str = "") -> bytes:
-    """A document whose broker holds ``inside``, which begins on line 3, column 1."""
+    """Return a document whose broker contains ``inside``, which begins on line 3, column 1."""
     return beans(f'<broker xmlns="http://activemq.apache.org/schema/core"{attributes}>\n{inside}\n</broker>')

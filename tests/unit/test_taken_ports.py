@@ -1,4 +1,4 @@
-"""Which processes keep a broker from listening on its ports."""
+"""Processes that prevent a broker from listening on its ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sys.stdin.read()
 
 @contextmanager
 def listening_process(address: str, *options: str) -> Iterator[tuple[Process, int]]:
-    """A process that listens at an address, and the port that the kernel gave it."""
+    """Run a process that listens at an address; yield the process and the port that the kernel assigned."""
     command = [sys.executable, "-c", _LISTENER, address, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         assert started.stdin is not None
@@ -56,14 +56,14 @@ def listening_process(address: str, *options: str) -> Iterator[tuple[Process, in
 )
 def test_port_of_another_process_is_taken_where_addresses_conflict(used: str, wanted: str, is_taken: bool) -> None:
     if ":" in used and not socket.has_dualstack_ipv6():
-        pytest.skip("this machine has no IPv6")
+        pytest.skip("this machine has no IPv6: enable IPv6 to run this case")
     with listening_process(used) as (process, port):
         taken = taken_ports([(wanted, port)], None, "activemq.service", "/base")
     expected = {"port": port, "address": used, "pid": process.pid, "program": Path(process.command[0]).name[:15]}
     assert taken == ([expected] if is_taken else [])
 
 
-def test_port_of_the_broker_itself_is_not_taken() -> None:
+def test_port_of_broker_itself_is_not_taken() -> None:
     with listening_process("127.0.0.1") as (process, port):
         assert taken_ports([("0.0.0.0", port)], process, "activemq.service", "/base") == []
         another = read_process(os.getpid())
@@ -78,7 +78,7 @@ def test_free_port_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize(("base", "is_taken"), [("/base", False), ("/opt/activemq", True)])
-def test_port_of_broker_with_other_directory_in_the_unit_is_taken(
+def test_port_of_broker_with_other_directory_in_unit_is_taken(
     base: str, is_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("activemq_fleet.node.process.taken_ports.is_in_systemd_unit", lambda pid, unit: True)

@@ -1,4 +1,4 @@
-"""The errors that only the whole inventory shows, each with host, variable and remedy."""
+"""Errors that only a complete inventory shows, each with host, variable and remedy."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
 )
 
 
-def wrong(rule: str, inventory: dict[str, dict[str, Any]], groups: dict[str, list[str]] | None = None) -> str:
-    """The one finding of a rule, as text."""
-    found = [finding for finding in build_fleet(inventory, groups or {}).findings if finding.rule == rule]
-    assert len(found) == 1, found
-    assert found[0].severity == "error"
-    return f"{found[0].host}: {found[0].message}; {found[0].fix}"
+def error_of(rule: str, inventory: dict[str, dict[str, Any]], groups: dict[str, list[str]] | None = None) -> str:
+    """Return the only finding of a rule, which is an error, as text."""
+    findings = [finding for finding in build_fleet(inventory, groups or {}).findings if finding.rule == rule]
+    assert len(findings) == 1, findings
+    assert findings[0].severity == "error"
+    return f"{findings[0].host}: {findings[0].message}; {findings[0].fix}"
 
 
-def test_t001_a_broker_whose_name_does_not_match() -> None:
-    text = wrong("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
+def test_t001_broker_whose_name_does_not_match_naming_pattern_is_error() -> None:
+    text = error_of("T001", hosts("o-mq1") | {"db1": {}}, {"activemq_brokers": ["db1"]})
 
     assert text.startswith("db1: the host is in activemq_brokers")
 
 
-def test_t002_a_pair_without_its_other_node() -> None:
-    text = wrong("T002", hosts("o-mq1", nodes="b"))
+def test_t002_pair_without_its_other_node_is_error() -> None:
+    text = error_of("T002", hosts("o-mq1", nodes="b"))
 
     assert "o-mq1-b.example.com: pair o-mq1 has only one node: node a is not in the inventory" in text
     assert "add o-mq1-a.example.com" in text
 
 
 @pytest.mark.parametrize("other", ["oders-mq01-b", "ordersmq01-b.example.com", "orders-mq01-c"])
-def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> None:
+def test_t002_fix_names_host_similar_to_missing_node(other: str) -> None:
     inventory = hosts("orders-mq01", nodes="a")
     built_fleet = build_fleet(inventory | {other: next(iter(inventory.values()))})
 
@@ -53,8 +53,8 @@ def test_t002_names_a_host_that_is_similar_to_the_missing_node(other: str) -> No
 
 
 @pytest.mark.parametrize("other", ["orders-mq02-x", "database01", "web-orders01-b"])
-def test_t002_names_no_host_of_another_number_or_purpose(other: str) -> None:
-    assert "similar" not in wrong("T002", hosts("orders-mq01", nodes="a") | {other: {}})
+def test_t002_fix_names_no_host_with_other_number_or_purpose(other: str) -> None:
+    assert "similar" not in error_of("T002", hosts("orders-mq01", nodes="a") | {other: {}})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,10 @@ def test_t002_names_no_host_of_another_number_or_purpose(other: str) -> None:
 )
 def test_host_outside_groups_without_brokers_is_unread(groups: dict[str, list[str]], unread: tuple[str, ...]) -> None:
     inventory: dict[str, dict[str, Any]] = {**hosts("o-mq1"), "mqhamburg2": {}, "web1": {}, "localhost": {}}
-    variables = {name: inventory["o-mq1-a.example.com"] if name == "web1" else of for name, of in inventory.items()}
+    variables = {
+        name: inventory["o-mq1-a.example.com"] if name == "web1" else host_variables
+        for name, host_variables in inventory.items()
+    }
 
     assert build_fleet(variables, groups).unread == unread
 
@@ -77,7 +80,7 @@ def test_host_outside_groups_without_brokers_is_unread(groups: dict[str, list[st
 CUSTOM = r"^(?P<group>[a-z]+)(?P<number>\d\d)(?P<node>[1-3])$"
 
 
-def test_t002_says_no_name_where_it_cannot_know_it() -> None:
+def test_t002_names_no_missing_host_with_custom_naming_pattern() -> None:
     inventory = {"o011": dict(NETWORK, activemq_release="5.18.3", activemq_master_node="a")}
     text = build_fleet(inventory, {}, naming_pattern=CUSTOM).findings[0].message
 
@@ -85,43 +88,43 @@ def test_t002_says_no_name_where_it_cannot_know_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "message"),
     [
         ("12", "pair o-mq01 has no preferred master: its nodes are 1 and 2"),
         ("123", "pair o-mq01 must have 2 nodes, but has 3: 1 (o011), 2 (o012), 3 (o013)"),
     ],
 )
-def test_t002_a_pair_that_is_none(nodes: str, said: str) -> None:
+def test_t002_pair_without_preferred_master_or_with_three_nodes_is_reported(nodes: str, message: str) -> None:
     inventory = {f"o01{node}": dict(NETWORK, activemq_release="5.18.3") for node in nodes}
-    found = build_fleet(inventory, {}, naming_pattern=CUSTOM)
+    built_fleet = build_fleet(inventory, {}, naming_pattern=CUSTOM)
 
-    assert rules(found) == ["T002"]
-    assert said in found.findings[0].message
+    assert rules(built_fleet) == ["T002"]
+    assert message in built_fleet.findings[0].message
 
 
-def test_t003_two_hosts_with_one_identity() -> None:
-    text = wrong("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
+def test_t003_two_hosts_with_same_identity_are_error() -> None:
+    text = error_of("T003", hosts("o-mq1") | hosts("o-mq1", nodes="a", domain="example.org"))
 
     assert "o-mq1-a.example.org: the host is node a of pair o-mq1, but the host o-mq1-a.example.com is the same" in text
 
 
-def test_t004_a_pair_on_two_lines() -> None:
-    both = hosts("o-mq1")
-    both["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
+def test_t004_different_release_lines_in_pair_are_error() -> None:
+    inventory = hosts("o-mq1")
+    inventory["o-mq1-b.example.com"]["activemq_release"] = "5.17.6"
 
-    text = wrong("T004", both)
+    text = error_of("T004", inventory)
     assert "activemq_release is 5.17.6, but the other node o-mq1-a.example.com of the pair has 5.18.3" in text
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "6.3.1"])
-def test_t005_pure_where_it_is_gone(release: str) -> None:
-    found = fleet("o-mq1", "o-mq2", ha="pure", release=release)
+def test_t005_pure_profile_on_release_without_it_is_reported(release: str) -> None:
+    built_fleet = fleet("o-mq1", "o-mq2", ha="pure", release=release)
 
-    assert rules(found) == ["T005"] * 4
-    assert "activemq_ha: shared-file" in found.findings[0].fix
+    assert rules(built_fleet) == ["T005"] * 4
+    assert "activemq_ha: shared-file" in built_fleet.findings[0].fix
 
 
-def test_t006_two_brokers_on_one_port() -> None:
+def test_t006_two_brokers_on_same_address_and_port_are_reported() -> None:
     text = "\n".join(f.message for f in fleet("o-mq1", address="mq.example.com", service="none").findings)
 
     assert (
@@ -141,14 +144,14 @@ def test_t006_two_brokers_on_one_port() -> None:
         ({"jmx": {"port": 8161}}, "the port of activemq_jmx, or activemq_console_port"),
     ],
 )
-def test_t006_names_variables_of_two_listeners_of_one_broker(variables: dict[str, Any], ports: str) -> None:
+def test_t006_fix_names_variables_of_both_listeners_of_broker(variables: dict[str, Any], ports: str) -> None:
     findings = [f for f in fleet("o-mq1", **variables).findings if f.rule == "T006"]
 
     assert [f.fix for f in findings] == [f"set another port for one of the two: {ports}"] * 2
     assert {f.why for f in findings} == {"the broker can open the port for only one of its two listeners, and stops"}
 
 
-def test_t006_of_one_broker_each_is_one_line_with_all_hosts() -> None:
+def test_t006_same_conflict_on_several_hosts_is_single_line() -> None:
     findings = [f for f in fleet("o-mq1", console_port=61616).findings if f.rule == "T006"]
 
     (line,) = merged_finding_lines(findings)
@@ -158,34 +161,34 @@ def test_t006_of_one_broker_each_is_one_line_with_all_hosts() -> None:
     )
 
 
-def test_t006_reason_of_two_brokers_on_one_port_names_second_broker() -> None:
-    both = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
-    both["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
+def test_t006_reason_of_two_brokers_on_same_port_names_second_broker() -> None:
+    inventory = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
+    inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
 
-    (finding,) = [finding for finding in build_fleet(both, {}).findings if finding.rule == "T006"]
+    (finding,) = [finding for finding in build_fleet(inventory, {}).findings if finding.rule == "T006"]
 
     assert finding.why == "the broker that starts second cannot open the port, and stops"
 
 
 def test_t006_names_variable_of_same_listener_of_two_brokers_once() -> None:
-    both = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
-    both["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
+    inventory = hosts("o-mq1", address="mq.example.com", console=False, metrics=True, metrics_port=9420)
+    inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_metrics_port": 9410}
 
-    fixes = [finding.fix for finding in build_fleet(both, {}).findings if finding.rule == "T006"]
+    fixes = [finding.fix for finding in build_fleet(inventory, {}).findings if finding.rule == "T006"]
 
     assert len(fixes) == 1
     assert fixes[0].endswith("Or change the port of one of the two listeners (activemq_metrics_port)")
 
 
-def test_t006_takes_no_notice_of_the_case_of_an_address() -> None:
-    both = hosts("o-mq1", address="mq.example.com", console=False, service="none")
-    both["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"
+def test_t006_ignores_case_of_address() -> None:
+    inventory = hosts("o-mq1", address="mq.example.com", console=False, service="none")
+    inventory["o-mq1-b.example.com"]["activemq_address"] = "MQ.example.com"
 
-    assert set(rules(build_fleet(both, {}))) == {"T006"}
+    assert set(rules(build_fleet(inventory, {}))) == {"T006"}
 
 
-def test_t007_a_link_to_nobody_suggests_a_name() -> None:
-    text = wrong("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
+def test_t007_link_to_unknown_target_suggests_name() -> None:
+    text = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": "ordres-mq1"}]))
 
     assert "activemq_links[0].to is 'ordres-mq1'" in text
     assert "to orders-mq1, or to another group or pair" in text
@@ -198,65 +201,65 @@ def test_t007_a_link_to_nobody_suggests_a_name() -> None:
         ("o-mq8,o-mq9", "must be the name of one group or pair", "for each of o-mq8, o-mq9"),
     ],
 )
-def test_t007_list_of_targets_is_reported_as_such(target: str, message: str, fix: str) -> None:
-    text = wrong("T007", hosts("orders-mq1", links=[{"from": "orders", "to": target}]))
+def test_t007_list_of_targets_is_reported_as_list(target: str, message: str, fix: str) -> None:
+    text = error_of("T007", hosts("orders-mq1", links=[{"from": "orders", "to": target}]))
 
     assert message in text
     assert fix in text
 
 
 @pytest.mark.parametrize("target", ["o", "o-mq1"])
-def test_t007_link_of_a_pair_to_itself_is_an_error(target: str) -> None:
-    text = wrong("T007", hosts("o-mq1", links=[{"from": "o-mq1", "to": target}]))
+def test_t007_link_of_pair_to_itself_is_error(target: str) -> None:
+    text = error_of("T007", hosts("o-mq1", links=[{"from": "o-mq1", "to": target}]))
 
     assert "`from` and `to` of activemq_links[0] name the same pair or broker, o-mq1" in text
 
 
-def test_t007_accepts_links_among_the_pairs_of_one_group() -> None:
-    found = build_fleet(hosts("o-mq1", "o-mq2", links=[{"from": "o", "to": "o"}], topology="none"), {})
+def test_t007_accepts_links_among_pairs_of_group() -> None:
+    built_fleet = build_fleet(hosts("o-mq1", "o-mq2", links=[{"from": "o", "to": "o"}], topology="none"), {})
 
-    assert "T007" not in rules(found)
-
-
-def test_t008_links_without_credentials() -> None:
-    bare = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
-    found = build_fleet(bare, {})
-
-    assert rules(found) == ["T008"] * 4
-    assert "activemq_network_username and activemq_network_password are not set" in found.findings[0].message
+    assert "T007" not in rules(built_fleet)
 
 
-def test_t008_waits_until_the_pair_is_complete() -> None:
-    bare = {name: {"activemq_release": "5.18.3"} for name in ("o-mq1-a.example.com", "o-mq2-b.example.com")}
+def test_t008_links_without_credentials_are_reported() -> None:
+    inventory = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1", "o-mq2")}
+    built_fleet = build_fleet(inventory, {})
 
-    assert set(rules(build_fleet(bare, {}))) == {"T002"}
+    assert rules(built_fleet) == ["T008"] * 4
+    assert "activemq_network_username and activemq_network_password are not set" in built_fleet.findings[0].message
+
+
+def test_t008_is_not_reported_for_incomplete_pairs() -> None:
+    inventory = {name: {"activemq_release": "5.18.3"} for name in ("o-mq1-a.example.com", "o-mq2-b.example.com")}
+
+    assert set(rules(build_fleet(inventory, {}))) == {"T002"}
 
 
 @pytest.mark.parametrize(
     "variables",
     [{"pair_links": "static"}, {"discovery": "multicast"}, {"discovery": "multicast", "ha": "none", "nodes": "a"}],
 )
-def test_t008_a_link_inside_a_pair_or_to_whoever_comes_needs_credentials(variables: dict[str, str]) -> None:
+def test_t008_pair_links_and_multicast_without_password_are_reported(variables: dict[str, str]) -> None:
     inventory = hosts("o-mq1", **variables)
-    for own in inventory.values():
-        del own["activemq_network_password"]
+    for host_variables in inventory.values():
+        del host_variables["activemq_network_password"]
 
     assert set(rules(build_fleet(inventory, {}))) == {"T008"}
 
 
-def test_a_single_pair_needs_no_network_credentials() -> None:
+def test_single_pair_needs_no_network_credentials() -> None:
     inventory = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1")}
 
     assert build_fleet(inventory, {}).blocking_findings == ()
 
 
-def test_t016_a_broker_that_nobody_can_log_in_to_is_a_warning() -> None:
+def test_t016_broker_without_users_is_warning() -> None:
     inventory: dict[str, dict[str, Any]] = {name: {"activemq_release": "5.18.3"} for name in hosts("o-mq1")}
-    found = build_fleet(inventory, {})
+    built_fleet = build_fleet(inventory, {})
 
-    assert {(finding.rule, finding.severity) for finding in found.findings} == {("T016", "warning")}
-    for own in inventory.values():
-        own["activemq_users"] = [{"name": "ann", "password": "pw"}]
+    assert {(finding.rule, finding.severity) for finding in built_fleet.findings} == {("T016", "warning")}
+    for host_variables in inventory.values():
+        host_variables["activemq_users"] = [{"name": "ann", "password": "pw"}]
     assert build_fleet(inventory, {}).findings == ()
 
 
@@ -264,109 +267,109 @@ def test_t016_a_broker_that_nobody_can_log_in_to_is_a_warning() -> None:
     ("variable", "value"),
     [("activemq_store_directory", "/other"), ("activemq_network_password", "other"), ("activemq_topology", "hub")],
 )
-def test_t009_what_must_be_equal_and_is_not(variable: str, value: str) -> None:
+def test_t009_different_values_of_shared_variable_are_reported(variable: str, value: str) -> None:
     inventory = hosts("o-mq1", "o-mq2")
     for name in ("o-mq2-a.example.com", "o-mq2-b.example.com")[0 if variable != "activemq_store_directory" else 1 :]:
         inventory[name][variable] = value
 
-    found = build_fleet(inventory, {})
+    built_fleet = build_fleet(inventory, {})
 
-    assert set(rules(found)) == {"T009"}
-    assert all(variable in finding.message for finding in found.findings)
+    assert set(rules(built_fleet)) == {"T009"}
+    assert all(variable in finding.message for finding in built_fleet.findings)
 
 
-def test_t009_the_second_node_of_a_pair_has_another_network_password() -> None:
+def test_t009_different_network_password_of_second_node_is_error() -> None:
     inventory = hosts("o-mq1", "o-mq2", "o-mq3")
     inventory["o-mq2-b.example.com"]["activemq_network_password"] = "other"
 
-    assert wrong("T009", inventory).startswith("o-mq2-b.example.com: activemq_network_password differs")
+    assert error_of("T009", inventory).startswith("o-mq2-b.example.com: activemq_network_password differs")
 
 
-def test_t009_does_not_guess_at_passwords_that_are_closed() -> None:
+def test_t009_ignores_undecrypted_passwords() -> None:
     inventory = hosts("o-mq1", "o-mq2")
-    for number, own in enumerate(inventory.values()):
-        own["activemq_network_password"] = UndecryptedVaultValue(f"ciphertext {number}")
+    for number, host_variables in enumerate(inventory.values()):
+        host_variables["activemq_network_password"] = UndecryptedVaultValue(f"ciphertext {number}")
 
     assert build_fleet(inventory, {}).findings == ()
 
 
-def test_t009_only_one_node_of_a_pair_has_tls() -> None:
+def test_t009_tls_on_single_node_of_pair_is_error() -> None:
     inventory = hosts("o-mq1")
     inventory["o-mq1-b.example.com"]["activemq_tls"] = TLS
 
-    assert "activemq_tls differs" in wrong("T009", inventory)
+    assert "activemq_tls differs" in error_of("T009", inventory)
 
 
 @pytest.mark.parametrize(
     ("user", "variable"), [("net", "activemq_users[0].password"), ("agent", "activemq_agent_password")]
 )
-def test_t009_one_name_with_two_passwords(user: str, variable: str) -> None:
+def test_t009_user_with_two_passwords_is_reported(user: str, variable: str) -> None:
     agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
     inventory = hosts("o-mq1", users=[{"name": user, "password": "other"}]) | agent
-    found = build_fleet(inventory, {"activemq_agents": ["a1"]})
+    built_fleet = build_fleet(inventory, {"activemq_agents": ["a1"]})
 
-    assert set(rules(found)) == {"T009"}
-    assert all(finding.message.startswith(variable) for finding in found.findings)
-    assert f"passwords of the user {user}" in found.findings[0].message
+    assert set(rules(built_fleet)) == {"T009"}
+    assert all(finding.message.startswith(variable) for finding in built_fleet.findings)
+    assert f"passwords of the user {user}" in built_fleet.findings[0].message
 
 
-def test_t010_an_agent_that_no_pair_can_serve() -> None:
+def test_t010_agent_that_no_pair_can_serve_is_error() -> None:
     agent = {"a1": {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}}
     groups = {"activemq_agents": ["a1"]}
 
-    assert "release 5.5.1 has no MQTT for agents" in wrong("T010", hosts("o-mq1", release="5.5.1") | agent, groups)
+    assert "release 5.5.1 has no MQTT for agents" in error_of("T010", hosts("o-mq1", release="5.5.1") | agent, groups)
     agent["a1"]["activemq_agent_pair"] = "o-mq9"
-    assert "activemq_agent_pair is 'o-mq9'" in wrong("T010", hosts("o-mq1") | agent, groups)
+    assert "activemq_agent_pair is 'o-mq9'" in error_of("T010", hosts("o-mq1") | agent, groups)
 
 
-def test_t011_a_scheme_that_the_release_does_not_have() -> None:
-    mqtt = [{"name": "m", "scheme": "mqtt", "port": 1883}, {"name": "o", "scheme": "tcp", "port": 61616}]
-    found = fleet("o-mq1", release="5.5.1", connectors=mqtt)
+def test_t011_scheme_that_release_does_not_have_is_reported() -> None:
+    connectors = [{"name": "m", "scheme": "mqtt", "port": 1883}, {"name": "o", "scheme": "tcp", "port": 61616}]
+    built_fleet = fleet("o-mq1", release="5.5.1", connectors=connectors)
 
-    assert rules(found) == ["T011", "T011"]
-    assert "activemq_connectors[0].scheme" in found.findings[0].message
+    assert rules(built_fleet) == ["T011", "T011"]
+    assert "activemq_connectors[0].scheme" in built_fleet.findings[0].message
 
 
-def test_t011_misspelt_scheme_gets_a_suggestion() -> None:
-    misspelt = fleet("o-mq1", connectors=[{"name": "o", "scheme": "tpc", "port": 61616}])
+def test_t011_misspelt_scheme_gets_suggestion() -> None:
+    built_fleet = fleet("o-mq1", connectors=[{"name": "o", "scheme": "tpc", "port": 61616}])
 
     assert "write the scheme tcp, or another supported scheme" in [
-        finding.fix for finding in misspelt.findings if finding.rule == "T011"
+        finding.fix for finding in built_fleet.findings if finding.rule == "T011"
     ]
 
 
-def test_t011_a_pure_pair_cannot_copy_over_tls() -> None:
-    found = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
+def test_t011_pure_pair_with_tls_is_reported() -> None:
+    built_fleet = fleet("o-mq1", release="5.5.1", ha="pure", tls=TLS)
 
-    assert rules(found) == ["T011", "T011"]
-    assert "cannot encrypt the replication from master to slave" in found.findings[0].message
+    assert rules(built_fleet) == ["T011", "T011"]
+    assert "cannot encrypt the replication from master to slave" in built_fleet.findings[0].message
 
 
-def test_t012_two_links_with_one_name() -> None:
-    found = fleet("o-mq1", "o-mq2", links=[{"from": "o-mq1", "to": "o-mq2"}])
+def test_t012_two_links_with_same_name_are_reported() -> None:
+    built_fleet = fleet("o-mq1", "o-mq2", links=[{"from": "o-mq1", "to": "o-mq2"}])
 
-    assert rules(found) == ["T012", "T012"]
+    assert rules(built_fleet) == ["T012", "T012"]
 
 
 @pytest.mark.parametrize(
     ("name", "taken_by"),
     [("openwire", "the same name as a connector"), ("broker", "the same name as the <broker> element")],
 )
-def test_t012_a_link_with_the_name_of_another_bean(name: str, taken_by: str) -> None:
-    found = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
+def test_t012_link_with_name_of_other_bean_is_reported(name: str, taken_by: str) -> None:
+    built_fleet = fleet("o-mq1", "o-mq2", topology="none", links=[{"from": "o-mq1", "to": "o-mq2", "name": name}])
 
-    assert rules(found) == ["T012", "T012"]
-    assert taken_by in found.findings[0].message
-
-
-def test_t014_a_link_with_nothing_to_dial() -> None:
-    stomp = [{"name": "s", "scheme": "stomp", "port": 61613}]
-
-    assert set(rules(fleet("o-mq1", "o-mq2", connectors=stomp))) == {"T014"}
+    assert rules(built_fleet) == ["T012", "T012"]
+    assert taken_by in built_fleet.findings[0].message
 
 
-def test_t015_an_agent_without_credentials() -> None:
-    assert "activemq_agent_password" in wrong("T015", hosts("o-mq1") | {"a1": {}}, {"activemq_agents": ["a1"]})
+def test_t014_link_to_pair_without_usable_connector_is_reported() -> None:
+    connectors = [{"name": "s", "scheme": "stomp", "port": 61613}]
+
+    assert set(rules(fleet("o-mq1", "o-mq2", connectors=connectors))) == {"T014"}
+
+
+def test_t015_agent_without_credentials_is_error() -> None:
+    assert "activemq_agent_password" in error_of("T015", hosts("o-mq1") | {"a1": {}}, {"activemq_agents": ["a1"]})
 
 
 @pytest.mark.parametrize(
@@ -376,45 +379,45 @@ def test_t015_an_agent_without_credentials() -> None:
         ("activemq_acl", [{"destination": "orders.>", "kind": "queue", "read": ["apps"]}]),
     ],
 )
-def test_t009_who_may_do_what_differs_between_the_nodes_of_a_pair(variable: str, value: object) -> None:
+def test_t009_different_users_or_permissions_in_pair_are_error(variable: str, value: object) -> None:
     inventory = hosts("o-mq1")
     inventory["o-mq1-b.example.com"][variable] = value
 
-    assert wrong("T009", inventory).startswith(f"o-mq1-b.example.com: {variable} differs")
+    assert error_of("T009", inventory).startswith(f"o-mq1-b.example.com: {variable} differs")
 
 
-def test_agents_that_share_an_account_are_told() -> None:
-    one = {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}
-    agents = {"a1": one, "a2": one, "a3": one | {"activemq_agent_username": "other"}}
-    found = build_fleet(hosts("o-mq1") | agents, {"activemq_agents": list(agents)}).findings
+def test_t029_agents_with_same_account_are_reported() -> None:
+    credentials = {"activemq_agent_username": "agent", "activemq_agent_password": "pw"}
+    agents = {"a1": credentials, "a2": credentials, "a3": credentials | {"activemq_agent_username": "other"}}
+    findings = build_fleet(hosts("o-mq1") | agents, {"activemq_agents": list(agents)}).findings
 
-    assert [(finding.host, finding.message) for finding in found if finding.rule == "T029"] == [
+    assert [(finding.host, finding.message) for finding in findings if finding.rule == "T029"] == [
         ("a2", "activemq_agent_username is agent, and the agent on a1 has the same user name")
     ]
 
 
-def test_t001_a_broker_of_which_a_part_is_nowhere_stated() -> None:
-    text = wrong("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
+def test_t001_broker_with_unknown_group_and_pair_is_error() -> None:
+    text = error_of("T001", hosts("o-mq1") | {"hal1": {"activemq_node": "a"}})
 
     assert text.startswith("hal1: the group and pair of the broker are unknown, because the host name does not match ")
     assert text.endswith("set activemq_group and activemq_pair of the host, or correct activemq_naming_pattern")
 
 
-def test_t003_a_pair_that_is_called_like_a_host() -> None:
-    text = wrong("T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none"))
+def test_t003_pair_with_name_of_host_is_error() -> None:
+    text = error_of("T003", hosts("o-mq1", "o-mq2", topology="none", pair="o-mq1-a") | hosts("o-mq1", topology="none"))
 
     assert "the host is in pair o-mq1-a, but the host o-mq1-a.example.com has the same name as this pair" in text
 
 
-def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
+def test_t035_variable_takes_precedence_over_host_name_with_warning() -> None:
     inventory = hosts("o-mq1")
     inventory["o-mq1-a.example.com"]["activemq_node"] = "b"
     inventory["o-mq1-b.example.com"] |= {"activemq_node": "a", "activemq_pair": "o-mq1"}
-    found = build_fleet(inventory, {})
+    built_fleet = build_fleet(inventory, {})
 
-    assert [broker.role for broker in found.brokers] == ["slave", "master"]
-    told = [finding for finding in found.findings if finding.rule == "T035"]
-    assert [(one.host, one.severity, one.message) for one in told] == [
+    assert [broker.role for broker in built_fleet.brokers] == ["slave", "master"]
+    findings = [finding for finding in built_fleet.findings if finding.rule == "T035"]
+    assert [(finding.host, finding.severity, finding.message) for finding in findings] == [
         (
             "o-mq1-a.example.com",
             "warning",
@@ -431,9 +434,9 @@ def test_t035_what_is_set_wins_and_a_difference_is_told() -> None:
 
 
 def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> None:
-    found = build_fleet(hosts("o-mq1", pair="old"), {})
-    assert {(one.rule, one.severity) for one in found.findings} == {("T035", "info")}
-    assert {broker.broker_name for broker in found.brokers} == {"old"}
+    built_fleet = build_fleet(hosts("o-mq1", pair="old"), {})
+    assert {(finding.rule, finding.severity) for finding in built_fleet.findings} == {("T035", "info")}
+    assert {broker.broker_name for broker in built_fleet.brokers} == {"old"}
 
     with pytest.raises(SettingsError) as caught:
         build_fleet(hosts("o-mq1", node=1) | hosts("o-mq2", release=None), {})
@@ -451,6 +454,6 @@ def test_t035_second_name_of_pair_is_info_and_settings_report_all_problems() -> 
         ),
     ],
 )
-def test_t017_remedy_fits_the_naming_pattern(pattern: str, expected: str) -> None:
+def test_t017_fix_fits_naming_pattern(pattern: str, expected: str) -> None:
     (misspelt,) = broker_like_host_name_findings(["orders-mq02-c"], pattern)
     assert expected in misspelt.fix

@@ -1,4 +1,4 @@
-"""Differences between the nodes of a pair that clients notice after a failover, and links without a login."""
+"""Differences between the nodes of a pair that clients notice after a failover, and links without credentials."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ TLS = dict.fromkeys(("keystore", "truststore"), "/etc/x") | dict.fromkeys(
 
 
 def findings_of(rule: str, inventory: dict[str, dict[str, Any]]) -> list[Finding]:
-    """The findings of a rule about an inventory."""
+    """Return the findings of a rule about an inventory."""
     return [finding for finding in build_fleet(inventory, {}).findings if finding.rule == rule]
 
 
 def user(password: object, *groups: str, name: str = "app") -> dict[str, object]:
-    """An entry of activemq_users."""
+    """Return an entry of activemq_users."""
     return {"name": name, "password": password, "groups": list(groups)}
 
 
 def connectors(*schemes: str, **variables: object) -> list[dict[str, object]]:
-    """Entries of activemq_connectors, one for each scheme."""
+    """Return entries of activemq_connectors, one for each scheme."""
     return [
         {"name": f"c{number}", "scheme": scheme, "port": 7000 + number, **variables}
         for number, scheme in enumerate(schemes)
@@ -36,7 +36,7 @@ def connectors(*schemes: str, **variables: object) -> list[dict[str, object]]:
 
 
 def pair_with(variable: str, first: object, second: object, **variables: Any) -> dict[str, dict[str, Any]]:
-    """A pair whose nodes have different values of a variable."""
+    """Return the inventory of a pair whose nodes have different values of a variable."""
     inventory = hosts("o-mq1", **variables)
     inventory[A][f"activemq_{variable}"] = first
     inventory[B][f"activemq_{variable}"] = second
@@ -74,7 +74,7 @@ def test_passwords_in_pair_that_may_be_equal_are_accepted(first: object, second:
 
 
 @pytest.mark.parametrize("variables", [{"ha": "none"}, {"authentication": "none"}])
-def test_different_passwords_without_failover_or_login_are_accepted(variables: dict[str, str]) -> None:
+def test_different_passwords_without_failover_or_authentication_are_accepted(variables: dict[str, str]) -> None:
     assert findings_of("T009", pair_with("users", [user("one")], [user("two")], **variables)) == []
 
 
@@ -153,7 +153,7 @@ LINK = [{"from": "o-mq1", "to": "o-mq2"}]
         ({"topology": "none", "pair_links": "static", "links": LINK}, "activemq_links and activemq_pair_links: static"),
     ],
 )
-def test_t008_names_the_variables_that_define_the_links(variables: dict[str, Any], definition: str) -> None:
+def test_t008_names_variables_that_define_links(variables: dict[str, Any], definition: str) -> None:
     inventory = hosts("o-mq1", "o-mq2", **variables)
     for settings in inventory.values():
         del settings["activemq_network_password"]

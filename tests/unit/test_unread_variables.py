@@ -1,4 +1,4 @@
-"""Errors about a variable that is not set name the file that sets it and why Ansible does not read this file."""
+"""Errors about a variable that is not set: they name a file that sets it, and why Ansible does not read the file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ activemq_ha: none
         ("inventory/hosts.yml", "group_vars/all.yml", "only next to the inventory file or the playbook: move the dir"),
     ],
 )
-def test_error_names_file_that_sets_the_variable_and_is_not_read(
+def test_error_names_file_that_sets_variable_and_is_not_read(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -55,7 +55,7 @@ def test_error_names_file_that_sets_the_variable_and_is_not_read(
     assert reason in line
 
 
-def test_error_names_no_file_that_does_not_set_the_variable(
+def test_error_names_no_file_that_does_not_set_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "groupvars").mkdir()

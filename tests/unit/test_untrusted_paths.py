@@ -1,4 +1,4 @@
-"""What an account plants in its directories, and a process with more rights that opens something there."""
+"""Attacks by an account in its directories on a process with more privileges that opens paths there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def common() -> Iterator[Path]:
 
 @pytest.fixture
 def data(common: Path) -> Path:
-    """A directory of the broker's account below directories of root's."""
+    """Return a directory of the broker's account below directories of root."""
     return owned_directory(common / "data")
 
 
@@ -47,36 +47,36 @@ def read(path: Path) -> bytes:
 
 
 PLANTED: dict[str, Callable[[Path, Path], object]] = {
-    "a link to root's file": lambda path, secret: path.symlink_to(secret),
-    "a dangling link": lambda path, secret: path.symlink_to(f"{secret}-nowhere"),
-    "a directory": lambda path, secret: path.mkdir(),
-    "a FIFO": lambda path, secret: os.mkfifo(path),
-    "a socket": lambda path, secret: socket.socket(socket.AF_UNIX).bind(str(path)),
+    "link to file of root": lambda path, secret: path.symlink_to(secret),
+    "dangling link": lambda path, secret: path.symlink_to(f"{secret}-nowhere"),
+    "directory": lambda path, secret: path.mkdir(),
+    "FIFO": lambda path, secret: os.mkfifo(path),
+    "socket": lambda path, secret: socket.socket(socket.AF_UNIX).bind(str(path)),
 }
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_what_is_planted_in_the_place_of_a_file_is_refused_at_once(common: Path, data: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", PLANTED)
+def test_planted_path_that_is_not_regular_file_is_refused(common: Path, data: Path, kind: str) -> None:
     path = data / "file"
-    do_as(BROKER, lambda: PLANTED[what](path, common / "secret" / "file"))
+    do_as(BROKER, lambda: PLANTED[kind](path, common / "secret" / "file"))
     with pytest.raises(UntrustedPathError, match=f"{path} is .*, not a regular file"):
         read(path)
 
 
-def test_a_device_in_the_place_of_a_file_is_refused(data: Path) -> None:
+def test_device_in_place_of_file_is_refused(data: Path) -> None:
     os.mknod(data / "file", 0o666 | 0o020000, os.makedev(1, 5))
     with pytest.raises(UntrustedPathError, match="is a device"):
         read(data / "file")
 
 
-def test_a_hard_link_to_a_file_of_another_account_is_refused(common: Path, data: Path) -> None:
-    # Without fs.protected_hardlinks the account could make this link itself.
+def test_hard_link_to_file_of_other_account_is_refused(common: Path, data: Path) -> None:
+    # Without fs.protected_hardlinks, the account could create this link.
     os.link(common / "secret" / "file", data / "file")
     with pytest.raises(UntrustedPathError, match="belongs to root, not to account 61616"):
         read(data / "file")
 
 
-def test_a_second_name_of_a_file_is_refused_where_one_is_asked_for(data: Path) -> None:
+def test_file_with_second_name_is_refused_if_single_name_is_required(data: Path) -> None:
     def plant() -> None:
         (data / "file").write_text("own")
         os.link(data / "file", data / "other")
@@ -87,21 +87,21 @@ def test_a_second_name_of_a_file_is_refused_where_one_is_asked_for(data: Path) -
         directory.read_file("file", 10, owners={BROKER}, single_name=True)
 
 
-def test_a_lease_on_a_file_makes_nobody_wait(data: Path) -> None:
-    def hold() -> None:
+def test_file_with_lease_of_other_process_is_refused_without_wait(data: Path) -> None:
+    def hold_lease() -> None:
         descriptor = os.open(data / "file", os.O_RDWR | os.O_CREAT)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         (data / "held").touch()
         time.sleep(PATIENCE)
 
-    with doing_as(BROKER, hold):
+    with doing_as(BROKER, hold_lease):
         wait_until((data / "held").exists, "the account holds a lease", pause=0.01)
         with pytest.raises(UntrustedPathError, match="another process holds a lease"):
             within(PATIENCE / 2, lambda: read(data / "file"))
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_directory_replaced_by_a_link_is_refused_anywhere_on_the_way(common: Path, data: Path, depth: int) -> None:
+def test_directory_replaced_by_link_is_refused_at_any_depth(common: Path, data: Path, depth: int) -> None:
     names = ["a", "b", "c"]
     do_as(BROKER, lambda: (data / "a" / "b" / "c").mkdir(parents=True))
     target = common / "elsewhere"
@@ -109,50 +109,50 @@ def test_a_directory_replaced_by_a_link_is_refused_anywhere_on_the_way(common: P
     (target / "c").mkdir()
     victim = data.joinpath(*names[: depth + 1])
 
-    def exchange() -> None:
+    def replace_by_link() -> None:
         victim.rename(f"{victim}-away")
         victim.symlink_to(target)
 
-    do_as(BROKER, exchange)
+    do_as(BROKER, replace_by_link)
     with pytest.raises(UntrustedPathError, match=f"{victim} is a symbolic link that belongs to account 61616"):
         open_directory(str(data / "a" / "b" / "c"))
 
 
-def test_a_link_that_root_made_where_only_root_writes_is_followed(common: Path, data: Path) -> None:
+def test_link_of_root_in_directory_of_root_is_followed(common: Path, data: Path) -> None:
     (common / "link").symlink_to("data")
     (common / "absolute").symlink_to(common / "link")
     with open_directory(str(common / "absolute")) as directory:
         assert directory.path == str(data)
 
 
-def test_a_link_of_root_in_a_directory_of_another_is_not_followed(common: Path, data: Path) -> None:
+def test_link_of_root_in_directory_of_other_account_is_refused(common: Path, data: Path) -> None:
     (data / "link").symlink_to(common / "secret")
     with pytest.raises(UntrustedPathError, match="in a directory that other accounts can write"):
         open_directory(str(data / "link"))
 
 
-def test_links_that_lead_in_a_circle_are_refused(common: Path) -> None:
+def test_circular_links_are_refused(common: Path) -> None:
     (common / "one").symlink_to("two")
     (common / "two").symlink_to("one")
     with pytest.raises(UntrustedPathError, match="more than 16 symbolic links"):
         open_directory(str(common / "one"))
 
 
-def test_a_name_cannot_lead_out_of_a_directory(data: Path) -> None:
+def test_name_that_leads_out_of_directory_is_refused(data: Path) -> None:
     with open_directory(str(data)) as directory:
         for name in ("..", ".", "", "../secret/file", "/etc/passwd", "a\0b"):
             with pytest.raises(UntrustedPathError, match="is not a file name: use the name of a single file"):
                 directory.open_file(name)
 
 
-def test_an_exchange_in_a_loop_never_leads_to_what_root_alone_reads(common: Path, data: Path) -> None:
-    """A directory and a link change places as fast as the account can; so do a file and a link below it."""
+def test_swaps_in_loop_never_expose_file_of_root(common: Path, data: Path) -> None:
+    """The account swaps a directory and a link as fast as it can, and also a file and a link in the directory."""
 
     def plant() -> None:
         (data / "real").mkdir()
         (data / "real" / "file").write_text("harmless")
 
-    def exchange() -> None:
+    def swap() -> None:
         os.rename(data / "real", data / "store")
         os.rename(data / "store" / "file", data / "store" / "kept")
         os.symlink(common / "secret" / "file", data / "store" / "file")
@@ -163,41 +163,44 @@ def test_an_exchange_in_a_loop_never_leads_to_what_root_alone_reads(common: Path
         os.unlink(data / "store")
 
     do_as(BROKER, plant)
-    found = set()
-    with doing_as(BROKER, exchange):
+    contents = set()
+    with doing_as(BROKER, swap):
         end = time.monotonic() + 2
         while time.monotonic() < end:
             with contextlib.suppress(UntrustedPathError, FileNotFoundError):
-                found.add(read_file(str(data / "store" / "file"), 100))
-    assert found == {b"harmless"}
+                contents.add(read_file(str(data / "store" / "file"), 100))
+    assert contents == {b"harmless"}
 
 
-def test_an_exchange_in_a_loop_never_makes_anything_elsewhere(common: Path, data: Path) -> None:
+def test_swaps_in_loop_never_create_file_in_directory_of_root(common: Path, data: Path) -> None:
     secret = common / "secret"
     do_as(BROKER, lambda: (data / "real").mkdir())
 
-    def exchange() -> None:
+    def swap() -> None:
         os.rename(data / "real", data / "store")
         os.rename(data / "store", data / "real")
         os.symlink(secret, data / "store")
         os.unlink(data / "store")
 
-    made = 0
-    with doing_as(BROKER, exchange):
+    successes = 0
+    with doing_as(BROKER, swap):
         end = time.monotonic() + 2
         while time.monotonic() < end:
-            with contextlib.suppress(UntrustedPathError, FileNotFoundError), open_directory(str(data / "store")) as at:
-                at.write_new_file("new", b"x")
-                at.create_and_open_directory("below").close()
-                at.remove_tree_or_file("below")
-                at.rename("new", "other")
-                at.remove_file_or_link("other")
-                made += 1
-    assert made
+            with (
+                contextlib.suppress(UntrustedPathError, FileNotFoundError),
+                open_directory(str(data / "store")) as directory,
+            ):
+                directory.write_new_file("new", b"x")
+                directory.create_and_open_directory("below").close()
+                directory.remove_tree_or_file("below")
+                directory.rename("new", "other")
+                directory.remove_file_or_link("other")
+                successes += 1
+    assert successes
     assert os.listdir(secret) == ["file"]
 
 
-def test_a_planted_name_is_never_written_through(common: Path, data: Path) -> None:
+def test_planted_link_is_not_followed_by_writes(common: Path, data: Path) -> None:
     do_as(BROKER, lambda: (data / "new").symlink_to(common / "secret" / "made"))
     with open_directory(str(data)) as directory:
         with pytest.raises(FileExistsError):
@@ -209,7 +212,7 @@ def test_a_planted_name_is_never_written_through(common: Path, data: Path) -> No
     assert not (common / "secret" / "made").exists()
 
 
-def test_a_planted_link_is_removed_and_not_what_it_leads_to(common: Path, data: Path) -> None:
+def test_removal_of_tree_removes_planted_link_but_not_its_target(common: Path, data: Path) -> None:
     def plant() -> None:
         (data / "tree" / "below").mkdir(parents=True)
         (data / "tree" / "below" / "link").symlink_to(common / "secret")
@@ -222,7 +225,7 @@ def test_a_planted_link_is_removed_and_not_what_it_leads_to(common: Path, data: 
     assert (common / "secret" / "file").exists()
 
 
-def test_a_tree_without_end_ends_with_an_error(data: Path) -> None:
+def test_tree_that_is_too_deep_is_refused(data: Path) -> None:
     def nest() -> None:
         os.chdir(data)
         for _ in range(200):
@@ -237,18 +240,18 @@ def test_a_tree_without_end_ends_with_an_error(data: Path) -> None:
             directory.remove_tree_or_file("d")
 
 
-def test_a_rename_takes_the_place_of_nothing(data: Path) -> None:
+def test_rename_does_not_replace_existing_directory(data: Path) -> None:
     for name in ("one", "two"):
         owned_directory(data / name)
     with open_directory(str(data)) as directory, pytest.raises(FileExistsError):
         directory.rename("one", "two")
 
 
-def test_the_first_account_that_can_exchange_what_lies_below_is_known(common: Path, data: Path) -> None:
+def test_first_account_that_can_replace_path_is_reported(common: Path, data: Path) -> None:
     do_as(BROKER, lambda: (data / "store").mkdir())
     assert owner_of_first_untrusted_directory(str(common)) is None
     assert owner_of_first_untrusted_directory(str(data / "store" / "not-there" / "yet")) == (BROKER, BROKER)
-    # Whoever owns what lies below cannot hide who owns what lies above.
+    # The owner of a directory cannot hide the owner of a directory above it.
     os.chown(data / "store", STRANGER, STRANGER)
     assert owner_of_first_untrusted_directory(str(data / "store")) == (BROKER, BROKER)
     os.chown(data / "store", 0, 0)
@@ -257,13 +260,13 @@ def test_the_first_account_that_can_exchange_what_lies_below_is_known(common: Pa
     assert owner_of_first_untrusted_directory(str(common / "link")) == (BROKER, BROKER)
 
 
-def test_a_directory_that_its_group_can_write_is_not_root_s_alone(common: Path) -> None:
+def test_directory_of_root_that_group_can_write_is_untrusted(common: Path) -> None:
     owned_directory(common / "shared", 0, 0o775)
     assert owner_of_first_untrusted_directory(str(common / "shared")) == (0, 0)
 
 
-def test_a_path_is_opened_below_another_root(common: Path, data: Path) -> None:
-    """As of a process in another mount namespace: its absolute links are its own."""
+def test_path_is_opened_below_given_root(common: Path, data: Path) -> None:
+    """Absolute links are resolved below the given root, as for a process in another mount namespace."""
     (data / "file").write_text("own")
     (common / "link").symlink_to("/data")
     root = os.open(common, os.O_PATH)
@@ -275,7 +278,7 @@ def test_a_path_is_opened_below_another_root(common: Path, data: Path) -> None:
         os.close(root)
 
 
-def test_a_path_of_nobody_but_root_is_opened(common: Path) -> None:
+def test_path_that_only_root_can_write_is_opened(common: Path) -> None:
     assert read_file(str(common / "secret" / "file"), 4, owners={0}) == b"root"
     with open_directory("/") as directory:
         assert isinstance(directory, Directory)

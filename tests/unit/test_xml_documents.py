@@ -1,4 +1,4 @@
-"""The rendered activemq.xml of a broker: parsed once by a check, and its tree forgotten."""
+"""The rendered activemq.xml of a broker, which a check parses once and whose tree it releases."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def test_check_parses_each_document_once(fragments: list[Any], monkeypatch: pyte
         return parse_xml_elements(content)
 
     monkeypatch.setattr(_documents, "parse_xml_elements", record_and_parse)
-    pairs = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
-    documents = {broker.host: render_activemq_xml_document(broker) for broker in pairs.brokers}
-    fleet_with_check_findings(pairs, documents, None)
+    built_fleet = fleet("o-mq1", "o-mq2", xml_fragments=fragments)
+    documents = {broker.host: render_activemq_xml_document(broker) for broker in built_fleet.brokers}
+    fleet_with_check_findings(built_fleet, documents, None)
 
     activemq_xml = {document.content for document in documents.values()}
     assert sorted(content for content in parsed if content in activemq_xml) == sorted(activemq_xml)
 
 
-def test_check_forgets_trees() -> None:
-    pairs = fleet("o-mq1")
-    documents = {broker.host: render_activemq_xml_document(broker) for broker in pairs.brokers}
-    fleet_with_check_findings(pairs, documents, None)
+def test_check_releases_trees_of_documents() -> None:
+    built_fleet = fleet("o-mq1")
+    documents = {broker.host: render_activemq_xml_document(broker) for broker in built_fleet.brokers}
+    fleet_with_check_findings(built_fleet, documents, None)
 
     assert not any("tree" in vars(document) for document in documents.values())
 
