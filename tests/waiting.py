@@ -27,7 +27,7 @@ def wait_until(
     pause: float = 0.3,
     passing: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Return when ``condition`` holds. Raise LateError after ``patience`` seconds, with ``what`` and the text of ``seen``.
+    """Return when ``condition`` holds. Raise LateError after ``patience`` seconds, with ``what`` and ``seen``.
 
     Errors of the classes ``passing`` mean that the condition does not hold yet.
     """
