@@ -25,11 +25,11 @@ def wait_until(
     seen: Callable[[], object] = lambda: "",
     patience: float = PATIENCE,
     pause: float = 0.3,
-    passing: tuple[type[Exception], ...] = (),
+    expected_errors: tuple[type[Exception], ...] = (),
 ) -> None:
     """Return when ``condition`` holds. Raise LateError after ``patience`` seconds, with ``what`` and ``seen``.
 
-    Errors of the classes ``passing`` mean that the condition does not hold yet.
+    Errors of the classes ``expected_errors`` mean that the condition does not hold yet.
     """
     end, error = time.monotonic() + patience, ""
     while True:
@@ -37,10 +37,11 @@ def wait_until(
             if condition():
                 return
             error = ""
-        except passing as raised:
+        except expected_errors as raised:
             error = f"{type(raised).__name__}: {raised}"
         if time.monotonic() > end:
-            raise LateError(f"timed out: after {patience:g} s it does not hold that {what}: {error or tell(seen)}")
+            observation = error or observation_text(seen)
+            raise LateError(f"timed out after {patience:g} s: this condition does not hold: {what}: {observation}")
         time.sleep(pause)
 
 
@@ -64,7 +65,7 @@ def within(seconds: float, act: Callable[[], T]) -> T:
     return outcome[0]
 
 
-def tell(seen: Callable[[], object]) -> str:
+def observation_text(seen: Callable[[], object]) -> str:
     """Return the observation as text; an error of the observation does not hide the wait that timed out."""
     try:
         return str(seen())

@@ -58,7 +58,7 @@ def wait_until(
         what,
         seen=lambda: "\n".join(map(look, machines)),
         patience=patience,
-        passing=(MachinesError,),
+        expected_errors=(MachinesError,),
     )
 
 

@@ -86,7 +86,7 @@ class Kiosk:
     def wait_until(self, condition: Callable[[], object], what: str) -> float:
         """Wait until it holds; how many seconds that took. LateError with what agent and brokers say."""
         began = time.monotonic()
-        waiting.wait_until(condition, what, seen=self.look, passing=(MachinesError,))
+        waiting.wait_until(condition, what, seen=self.look, expected_errors=(MachinesError,))
         return time.monotonic() - began
 
     def look(self) -> str:

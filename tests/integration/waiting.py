@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.waiting import LateError, tell
+from tests.waiting import LateError, observation_text
 
 PATIENCE = 120.0
 """Seconds for what takes a few where nothing else runs. A wait that ends at once costs nothing."""
@@ -20,6 +20,8 @@ def until(holds: Callable[[], object], timeout: float, what: Callable[[], str] |
     began = time.monotonic()
     while not holds():
         if time.monotonic() - began > timeout:
-            raise LateError(f"timed out after {timeout:g} s: {what if isinstance(what, str) else tell(what)}")
+            raise LateError(
+                f"timed out after {timeout:g} s: {what if isinstance(what, str) else observation_text(what)}"
+            )
         time.sleep(pause)
     return time.monotonic() - began

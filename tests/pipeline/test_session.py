@@ -92,7 +92,7 @@ def test_a_killed_run_leaves_the_earlier_result_and_the_next_one_tidies_up(tmp_p
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
         "the job writes",
         patience=_PATIENCE,
-        passing=(FileNotFoundError,),  # what is looked through comes and goes
+        expected_errors=(FileNotFoundError,),  # what is looked through comes and goes
     )
     assert job.poll() is None, job.communicate()
     children = psutil.Process(job.pid).children(recursive=True)
@@ -114,7 +114,7 @@ def test_a_java_that_was_killed_is_one_line(tmp_path: Path) -> None:
         lambda: any((tmp_path / "out.staged").glob("drift/_temporary/**/*.parquet")) or job.poll() is not None,
         "the job writes",
         patience=_PATIENCE,
-        passing=(FileNotFoundError,),  # what is looked through comes and goes
+        expected_errors=(FileNotFoundError,),  # what is looked through comes and goes
     )
     (java,) = (one for one in psutil.Process(job.pid).children(recursive=True) if one.name() == "java")
     java.kill()

@@ -8,7 +8,7 @@ from tests.waiting import LateError, wait_until
 
 
 def test_a_wait_that_ran_out_says_what_was_waited_for_and_what_was_seen() -> None:
-    with pytest.raises(LateError, match=r"timed out: after 0 s it does not hold that it stands by: its log is empty"):
+    with pytest.raises(LateError, match="after 0 s: this condition does not hold: it stands by: its log is empty"):
         wait_until(lambda: False, "it stands by", seen=lambda: "its log is empty", patience=0)
 
 
@@ -26,9 +26,9 @@ def test_an_error_that_may_pass_is_waited_out_and_told_at_the_end() -> None:
             raise found
         return found
 
-    wait_until(answer, "it answers", pause=0, passing=(ConnectionError,))
+    wait_until(answer, "it answers", pause=0, expected_errors=(ConnectionError,))
     with pytest.raises(LateError, match="it answers: ConnectionError: reset"):
-        wait_until(answer, "it answers", pause=0, patience=0, passing=(ConnectionError,))
+        wait_until(answer, "it answers", pause=0, patience=0, expected_errors=(ConnectionError,))
     with pytest.raises(ConnectionError):
         wait_until(answer, "it answers", pause=0, patience=0)
 
