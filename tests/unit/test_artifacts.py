@@ -39,7 +39,7 @@ from tests.xsds import broker, small_xsd
 
 OLD, NEW, ABSENT = Release.of("5.5.1"), Release.of("5.18.3"), Release.of("6.3.3")
 
-# Stands in for Maven: delivers what lies in $FAKE_REPOSITORY, counts its runs, fails as Maven does.
+# Replacement of Maven: it delivers the files of $FAKE_REPOSITORY, counts its runs, and fails as Maven does.
 FAKE_MAVEN = """\
 #!/bin/sh
 echo "$*" >> "$FAKE_REPOSITORY/runs"
@@ -62,7 +62,7 @@ exit 1
 """
 
 
-def put(path: Path, content: bytes | str, *, executable: bool = False) -> Path:
+def write_file(path: Path, content: bytes | str, *, executable: bool = False) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     path.chmod(0o755 if executable else 0o644)
@@ -70,7 +70,7 @@ def put(path: Path, content: bytes | str, *, executable: bool = False) -> Path:
 
 
 def jar(artifact: str, version: str, *, xsd: bytes | None = None) -> bytes:
-    """A jar as Maven builds it, with its XSD at the root."""
+    """Return a jar as Maven builds it, with its XSD at the root."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr(f"META-INF/maven/org.apache.activemq/{artifact}/pom.properties", f"version={version}\n")
@@ -78,7 +78,7 @@ def jar(artifact: str, version: str, *, xsd: bytes | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def tar(members: dict[str, bytes], *, mode: int = 0o644) -> bytes:
+def tar_gz(members: dict[str, bytes], *, mode: int = 0o644) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in members.items():
@@ -90,31 +90,29 @@ def tar(members: dict[str, bytes], *, mode: int = 0o644) -> bytes:
 
 @pytest.fixture(autouse=True)
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache, a Maven and a Java of the test's own; gives the directory that Maven delivers from."""
-    tools, made = tmp_path / "tools", tmp_path / "repository"
-    put(tools / "mvn", FAKE_MAVEN, executable=True)
-    put(tmp_path / "jdk/bin/java", "#!/bin/sh\necho 'openjdk version \"17.0.15\"' >&2\n", executable=True)
-    made.mkdir()
+    """Create a cache, a Maven and a Java for the test, and return the directory from which Maven delivers."""
+    tools, directory = tmp_path / "tools", tmp_path / "repository"
+    write_file(tools / "mvn", FAKE_MAVEN, executable=True)
+    write_file(tmp_path / "jdk/bin/java", "#!/bin/sh\necho 'openjdk version \"17.0.15\"' >&2\n", executable=True)
+    directory.mkdir()
     monkeypatch.setenv("PATH", f"{tools}:{os.defpath}")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    monkeypatch.setenv("FAKE_REPOSITORY", str(made))
+    monkeypatch.setenv("FAKE_REPOSITORY", str(directory))
     monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(tmp_path / "cache"))
-    return made
+    return directory
 
 
-def runs(repository: Path) -> list[str]:
-    """The command lines that Maven got."""
+def maven_command_lines(repository: Path) -> list[str]:
+    """Return the command lines of the runs of Maven."""
     log = repository / "runs"
     return log.read_text().splitlines() if log.exists() else []
 
 
-def leftovers() -> list[Path]:
+def unfinished_downloads() -> list[Path]:
     return [path for path in cache_directory().rglob("*") if ".part" in path.name or ".download" in path.name]
 
 
-def test_the_cache_is_the_users_own_unless_a_variable_names_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_is_below_xdg_cache_home_unless_variable_sets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_directory() == tmp_path / "cache"
     monkeypatch.delenv("ACTIVEMQ_FLEET_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -122,27 +120,27 @@ def test_the_cache_is_the_users_own_unless_a_variable_names_one(
 
 
 @pytest.mark.parametrize(("release", "artifact"), [(OLD, "activemq-core"), (NEW, "activemq-spring")])
-def test_a_schema_comes_from_the_one_jar_of_its_release_and_only_once(
-    repository: Path, release: Release, artifact: str
-) -> None:
-    put(repository / f"{artifact}-{release}.jar", jar(artifact, release.text))
+def test_schema_is_fetched_once_from_jar_of_its_release(repository: Path, release: Release, artifact: str) -> None:
+    write_file(repository / f"{artifact}-{release}.jar", jar(artifact, release.text))
     assert schema_bytes(release) == schema_bytes(release) == small_xsd()
-    assert len(runs(repository)) == 1
-    assert f"-Dartifact=org.apache.activemq:{artifact}:{release}" in runs(repository)[0]
+    assert len(maven_command_lines(repository)) == 1
+    assert f"-Dartifact=org.apache.activemq:{artifact}:{release}" in maven_command_lines(repository)[0]
 
 
-def test_a_release_that_is_one_jar_only_gives_its_schema_too(repository: Path) -> None:
-    put(repository / "activemq-all-6.2.7.jar", jar("activemq-all", "6.2.7"))
+def test_schema_is_read_from_activemq_all_when_it_is_the_only_jar(repository: Path) -> None:
+    write_file(repository / "activemq-all-6.2.7.jar", jar("activemq-all", "6.2.7"))
     assert schema_bytes(Release.of("6.2.7")) == small_xsd()
 
 
-def test_a_jar_that_is_in_the_cache_already_is_used_without_maven(repository: Path) -> None:
-    put(cache_directory() / "distributions/5.18.3/lib/activemq-spring-5.18.3.jar", jar("activemq-spring", "5.18.3"))
+def test_cached_jar_is_used_without_maven(repository: Path) -> None:
+    write_file(
+        cache_directory() / "distributions/5.18.3/lib/activemq-spring-5.18.3.jar", jar("activemq-spring", "5.18.3")
+    )
     assert schema_bytes(NEW) == small_xsd()
-    assert runs(repository) == []
+    assert maven_command_lines(repository) == []
 
 
-def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_once(repository: Path) -> None:
+def test_unavailable_schema_is_requested_once_and_error_names_command(repository: Path) -> None:
     for _ in range(2):
         with pytest.raises(SchemaUnavailableError) as error:
             schema_bytes(ABSENT)
@@ -151,109 +149,112 @@ def test_a_schema_that_cannot_be_had_names_the_command_to_run_and_is_asked_for_o
             "org.apache.activemq:activemq-spring:6.3.3 in central. To take it from a jar or archive of the release, "
             "run `activemq-fleet schema fetch 6.3.3 --from FILE`"
         )
-    assert len(runs(repository)) == 4  # activemq-spring, then activemq-all, and the same of 6.3.1
-    assert leftovers() == []
+    assert len(maven_command_lines(repository)) == 4  # activemq-spring and activemq-all of 6.3.3, then both of 6.3.1
+    assert unfinished_downloads() == []
 
 
-def test_a_schema_given_as_a_jar_serves_from_then_on(tmp_path: Path) -> None:
+def test_schema_of_local_jar_is_used_after_fetch(tmp_path: Path) -> None:
     with pytest.raises(SchemaUnavailableError):
         schema_bytes(ABSENT)
-    given = put(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
-    path = fetch_schema_to_cache(ABSENT, given)
+    jar_file = write_file(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
+    path = fetch_schema_to_cache(ABSENT, jar_file)
     assert path.read_bytes() == schema_bytes(ABSENT) == small_xsd()
 
 
-def test_a_schema_given_replaces_the_cached_one_in_memory_too(tmp_path: Path) -> None:
-    fetch_schema_to_cache(NEW, put(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
+def test_new_schema_replaces_schema_cached_in_memory(tmp_path: Path) -> None:
+    fetch_schema_to_cache(NEW, write_file(tmp_path / "1.jar", jar("activemq-spring", "5.18.3")))
     assert not load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     more = small_xsd(broker_attributes=("more",))
-    fetch_schema_to_cache(NEW, put(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
+    fetch_schema_to_cache(NEW, write_file(tmp_path / "2.jar", jar("activemq-spring", "5.18.3", xsd=more)))
     assert load_schema(NEW).is_valid(XmlDocument(broker(attributes=' more="x"')))
     assert load_schema(NEW) is load_schema(NEW)
 
 
-def archive_of(kind: str, tmp_path: Path) -> Path:
-    inner = {"apache-activemq-5.18.3/lib/activemq-spring-5.18.3.jar": jar("activemq-spring", "5.18.3")}
+def write_distribution(kind: str, tmp_path: Path) -> Path:
+    members = {"apache-activemq-5.18.3/lib/activemq-spring-5.18.3.jar": jar("activemq-spring", "5.18.3")}
     if kind == "tar.gz":
-        return put(tmp_path / "a.tar.gz", tar(inner))
+        return write_file(tmp_path / "a.tar.gz", tar_gz(members))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in inner.items():
+        for name, content in members.items():
             archive.writestr(name, content)
-    return put(tmp_path / "a.zip", buffer.getvalue())
+    return write_file(tmp_path / "a.zip", buffer.getvalue())
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
-def test_a_schema_is_found_in_a_whole_distribution(kind: str, tmp_path: Path) -> None:
-    assert fetch_schema_to_cache(NEW, archive_of(kind, tmp_path)).read_bytes() == small_xsd()
+def test_schema_is_read_from_distribution_archive(kind: str, tmp_path: Path) -> None:
+    assert fetch_schema_to_cache(NEW, write_distribution(kind, tmp_path)).read_bytes() == small_xsd()
 
 
-def test_a_build_of_another_vendor_counts_as_its_release(tmp_path: Path) -> None:
-    given = put(tmp_path / "given.jar", jar("activemq-spring", "5.18.3.redhat-00001"))
-    assert fetch_schema_to_cache(NEW, given).read_bytes() == small_xsd()
+def test_vendor_build_counts_as_its_release(tmp_path: Path) -> None:
+    jar_file = write_file(tmp_path / "given.jar", jar("activemq-spring", "5.18.3.redhat-00001"))
+    assert fetch_schema_to_cache(NEW, jar_file).read_bytes() == small_xsd()
 
 
-def bomb() -> bytes:
+def oversized_jar() -> bytes:
     return jar("activemq-spring", "5.18.3", xsd=b" " * (17 << 20))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "reason"),
     [
         (lambda: jar("activemq-spring", "5.17.6"), "is of release 5.17.6, not 5.18.3"),
         (lambda: jar("activemq-spring", "5.18.30"), "is of release 5.18.30, not 5.18.3"),
         (lambda: b"root:x:0:0", "is neither a jar nor a zip nor a tar.gz"),
         (lambda: b"", "is neither a jar nor a zip nor a tar.gz"),
-        (lambda: tar({"a/README": b"x"}), "contains no schema activemq.xsd: use activemq-spring-5.18.3.jar"),
-        (lambda: tar({"a/lib/activemq-spring-5.18.3.jar": b"half"}), "is damaged (File is not a zip file): download"),
-        (lambda: tar({"a/README": os.urandom(9000)})[:5000], "is damaged ("),
+        (lambda: tar_gz({"a/README": b"x"}), "contains no schema activemq.xsd: use activemq-spring-5.18.3.jar"),
+        (
+            lambda: tar_gz({"a/lib/activemq-spring-5.18.3.jar": b"half"}),
+            "is damaged (File is not a zip file): download",
+        ),
+        (lambda: tar_gz({"a/README": os.urandom(9000)})[:5000], "is damaged ("),
         (lambda: jar("activemq-spring", "5.18.3", xsd=b"<html/>"), "activemq.xsd is not an XML schema of ActiveMQ"),
-        (bomb, "unpacks to more than 16 MiB"),
+        (oversized_jar, "unpacks to more than 16 MiB"),
     ],
 )
-def test_a_file_that_holds_no_schema_of_the_release_is_refused_and_nothing_is_cached(
-    content: Callable[[], bytes], said: str, tmp_path: Path
+def test_file_without_schema_of_release_is_refused_and_not_cached(
+    content: Callable[[], bytes], reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(SchemaUnavailableError) as error:
-        fetch_schema_to_cache(NEW, put(tmp_path / "given", content()))
-    assert said in str(error.value)
+        fetch_schema_to_cache(NEW, write_file(tmp_path / "given", content()))
+    assert reason in str(error.value)
     assert not (cache_directory() / "schemas/5.18.3.xsd").exists()
-    assert leftovers() == []
+    assert unfinished_downloads() == []
 
 
-def test_jars_land_whole_and_are_asked_for_by_the_releases_profiles(repository: Path) -> None:
-    put(repository / "broker.jar", b"x")
+def test_jars_are_fetched_once_with_maven_profiles_of_release(repository: Path) -> None:
+    write_file(repository / "broker.jar", b"x")
     directory = fetch_jar_directory(OLD)
     assert [path.name for path in directory.iterdir()] == ["broker.jar"]
     assert fetch_jar_directory(OLD) == directory
-    (run,) = runs(repository)
-    assert "-P core,log4j1" in run
-    assert "-Dactivemq.version=5.5.1" in run
-    assert "-Dspring.version=3.0.7.RELEASE" in run
+    (command_line,) = maven_command_lines(repository)
+    assert "-P core,log4j1" in command_line
+    assert "-Dactivemq.version=5.5.1" in command_line
+    assert "-Dspring.version=3.0.7.RELEASE" in command_line
 
 
-def test_jars_that_come_only_in_part_are_not_kept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(repository / "broker.jar", b"x")
+def test_incomplete_jar_download_is_not_kept(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
     with pytest.raises(ArtifactError, match=r"^the jars of ActiveMQ 5\.5\.1 are not available: "):
         fetch_jar_directory(OLD)
     assert not [*(cache_directory() / "jars").glob("5.5.1*")]
-    assert leftovers() == []
+    assert unfinished_downloads() == []
 
 
-def test_jar_that_maven_cannot_deliver_is_named_with_the_reason(repository: Path) -> None:
+def test_error_of_unavailable_jar_names_jar_and_reason(repository: Path) -> None:
     with pytest.raises(ArtifactError, match=r"^the jar org\.postgresql:postgresql:\S+ is not available: Maven: Could"):
         postgresql_driver_jar()
 
 
-def test_what_a_killed_process_left_is_swept_away(repository: Path) -> None:
-    put(repository / "broker.jar", b"x")
-    put(cache_directory() / "jars/.5.5.1.part/old.jar", b"half")
+def test_partial_download_of_killed_process_is_discarded(repository: Path) -> None:
+    write_file(repository / "broker.jar", b"x")
+    write_file(cache_directory() / "jars/.5.5.1.part/old.jar", b"half")
     assert [path.name for path in fetch_jar_directory(OLD).iterdir()] == ["broker.jar"]
 
 
-def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(repository / "broker.jar", b"x")
+def test_concurrent_threads_fetch_jars_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.3")
     lines: list[str] = []
     threads = [
@@ -263,13 +264,13 @@ def test_callers_at_the_same_time_fetch_once(repository: Path, monkeypatch: pyte
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(runs(repository)) == 1
+    assert len(maven_command_lines(repository)) == 1
     assert lines.count("fetching the jars of ActiveMQ 5.5.1 …") == 1
     assert any(line.startswith("waiting for another process that fetches jars/5.5.1-") for line in lines)
 
 
-def test_another_process_waits_too(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(repository / "broker.jar", b"x")
+def test_concurrent_processes_fetch_jars_once(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_file(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_SLEEP", "0.5")
     code = textwrap.dedent("""
         from activemq_fleet.artifacts import fetch_jar_directory
@@ -277,80 +278,80 @@ def test_another_process_waits_too(repository: Path, monkeypatch: pytest.MonkeyP
         print([path.name for path in fetch_jar_directory(Release.of("5.5.1")).iterdir()])
     """)
     command = [sys.executable, "-c", code]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate()[0] for process in both] == ["['broker.jar']\n"] * 2
-    assert len(runs(repository)) == 1
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0] for process in processes] == ["['broker.jar']\n"] * 2
+    assert len(maven_command_lines(repository)) == 1
 
 
-def distribution(**extra: bytes) -> bytes:
+def distribution_archive(**extra: bytes) -> bytes:
     top = "apache-activemq-5.18.3/"
-    return tar({top + "bin/activemq": b"#!", top + "lib/a.jar": b"x", **extra}, mode=0o755)
+    return tar_gz({top + "bin/activemq": b"#!", top + "lib/a.jar": b"x", **extra}, mode=0o755)
 
 
-def test_a_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:
-    put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
+def test_distribution_is_unpacked_without_its_top_directory(repository: Path) -> None:
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution_archive())
     home = fetch_and_unpack_distribution(NEW)
     assert home is not None
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
     assert os.access(home / "bin/activemq", os.X_OK)
-    assert leftovers() == []
+    assert unfinished_downloads() == []
 
 
-def test_a_distribution_that_is_not_to_be_had_is_none_unless_it_is_in_the_cache(repository: Path) -> None:
+def test_unavailable_distribution_is_none_unless_cached(repository: Path) -> None:
     release = Release.of("5.19.1")
     assert fetch_and_unpack_distribution(release) is None
-    assert runs(repository) == []
+    assert maven_command_lines(repository) == []
     (cache_directory() / "distributions/5.19.1").mkdir(parents=True)
     assert fetch_and_unpack_distribution(release) == cache_directory() / "distributions/5.19.1"
 
 
-def test_a_distribution_that_does_not_come_is_asked_for_again_a_day_later(repository: Path) -> None:
-    for refused, asked in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
-        with pytest.raises(refused, match=r"^the distribution of ActiveMQ 5\.18\.3 cannot be downloaded: "):
+def test_failed_distribution_download_is_retried_after_one_day(repository: Path) -> None:
+    for error_type, run_count in ((ArtifactError, 1), (RecentDownloadFailureError, 1)):
+        with pytest.raises(error_type, match=r"^the distribution of ActiveMQ 5\.18\.3 cannot be downloaded: "):
             fetch_and_unpack_distribution(NEW)
-        assert len(runs(repository)) == asked
-    refusal = cache_directory() / "distributions" / ".5.18.3.refused"
-    os.utime(refusal, (time.time() - 86401,) * 2)
-    put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution())
+        assert len(maven_command_lines(repository)) == run_count
+    failure_record = cache_directory() / "distributions" / ".5.18.3.refused"
+    os.utime(failure_record, (time.time() - 86401,) * 2)
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution_archive())
 
     assert fetch_and_unpack_distribution(NEW) == cache_directory() / "distributions/5.18.3"
 
 
 @pytest.mark.parametrize("name", ["../outside", "/outside", "apache-activemq-5.18.3/../../outside"])
-def test_a_distribution_that_reaches_outside_itself_is_not_unpacked(repository: Path, name: str) -> None:
-    put(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution(**{name: b"x"}))
+def test_distribution_with_path_outside_its_directory_is_not_unpacked(repository: Path, name: str) -> None:
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", distribution_archive(**{name: b"x"}))
     with pytest.raises(ArtifactError, match=r"^the archive .* which no release of ActiveMQ contains"):
         fetch_and_unpack_distribution(NEW)
     assert not (cache_directory() / "distributions/5.18.3").exists()
     assert list(cache_directory().rglob("outside")) == []
 
 
-def test_half_a_distribution_is_one_line(repository: Path) -> None:
-    whole = distribution(**{"apache-activemq-5.18.3/lib/b.jar": os.urandom(9000)})
-    put(repository / "apache-activemq-5.18.3-bin.tar.gz", whole[:5000])
+def test_truncated_distribution_is_reported_and_leaves_no_files(repository: Path) -> None:
+    archive = distribution_archive(**{"apache-activemq-5.18.3/lib/b.jar": os.urandom(9000)})
+    write_file(repository / "apache-activemq-5.18.3-bin.tar.gz", archive[:5000])
     reason = r"^the archive apache-activemq-5\.18\.3-bin\.tar\.gz is damaged, .*: remove"
     with pytest.raises(ArtifactError, match=reason):
         fetch_and_unpack_distribution(NEW)
-    assert leftovers() == []
+    assert unfinished_downloads() == []
     assert not (cache_directory() / "distributions" / ".5.18.3.refused").exists()
 
 
 def test_local_archive_is_used_without_maven(repository: Path, tmp_path: Path) -> None:
     broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.3.jar": jar("activemq-broker", "5.18.3")}
-    archive = put(tmp_path / "release.tar.gz", distribution(**broker))
+    archive = write_file(tmp_path / "release.tar.gz", distribution_archive(**broker))
     sha512 = hashlib.sha512(archive.read_bytes()).hexdigest()
 
     home = local_distribution_directory(archive, NEW, sha512)
     assert sorted(path.name for path in home.iterdir()) == ["bin", "lib"]
     assert local_distribution_directory(home, NEW, None) == home
     assert checked_jar_directory(home / "lib", NEW) == home / "lib"
-    assert runs(repository) == []
+    assert maven_command_lines(repository) == []
     assert local_distribution_directory(archive, NEW, None) == home
 
 
 def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
     broker = {"apache-activemq-5.18.3/lib/activemq-broker-5.18.2.jar": jar("activemq-broker", "5.18.2")}
-    archive = put(tmp_path / "release.tar.gz", distribution(**broker))
+    archive = write_file(tmp_path / "release.tar.gz", distribution_archive(**broker))
 
     with pytest.raises(
         ArtifactError, match=r"release\.tar\.gz contains the broker of ActiveMQ 5\.18\.2, but activemq_rel"
@@ -361,28 +362,30 @@ def test_local_archive_of_another_release_is_refused(tmp_path: Path) -> None:
 
 
 def test_local_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
-    archive = put(tmp_path / "release.tar.gz", distribution())
+    archive = write_file(tmp_path / "release.tar.gz", distribution_archive())
 
     with pytest.raises(ArtifactError, match="but activemq_archive_sha512 begins with 0000000000000000: download"):
         local_distribution_directory(archive, NEW, "0" * 128)
 
 
-def test_missing_jars_name_the_variable_for_a_local_archive(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(repository / "broker.jar", b"x")
+def test_error_of_missing_jars_names_variable_for_local_archive(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file(repository / "broker.jar", b"x")
     monkeypatch.setenv("FAKE_EXIT", "1")
     hint = r"add -e activemq_archive=FILE with its apache-activemq-5\.5\.1-bin\.tar\.gz"
     with pytest.raises(ArtifactError, match=hint):
         fetch_jar_directory(OLD)
 
 
-def test_a_missing_maven_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_error_of_missing_maven_contains_installation_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ArtifactError, match=r"mvn \(Maven\) is not on PATH: install it"):
         fetch_jar_directory(OLD)
 
 
-def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(put(tmp_path / "file", b"") / "below"))
+def test_error_of_unwritable_cache_names_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ACTIVEMQ_FLEET_CACHE", str(write_file(tmp_path / "file", b"") / "below"))
     with pytest.raises(ArtifactError, match=r"cannot be written \(.*Not a directory\): .* ACTIVEMQ_FLEET_CACHE to"):
         schema_bytes(NEW)
 
@@ -400,48 +403,46 @@ def test_a_cache_that_cannot_be_written_names_the_variable(monkeypatch: pytest.M
         ("", "Maven: the command mvn failed without output"),
     ],
 )
-def test_of_a_failed_run_the_cause_line_is_shown(output: str, line: str) -> None:
+def test_maven_error_is_line_with_cause(output: str, line: str) -> None:
     assert maven_error_line(output) == line
 
 
-def test_progress_goes_to_the_log_unless_it_is_asked_for(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
-    put(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
+def test_progress_is_logged_by_default(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_file(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
     with caplog.at_level(logging.INFO, logger="activemq_fleet.artifacts"):
         schema_bytes(OLD)
     assert caplog.messages == ["fetching activemq-core 5.5.1 …"]
 
 
 def fake_java(path: Path, version: str) -> Path:
-    return put(path, f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n", executable=True)
+    return write_file(path, f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n", executable=True)
 
 
-def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_has_precedence_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = fake_java(tmp_path / "tools/java", "11.0.2")
     assert java_executable() == tmp_path / "jdk/bin/java"
     monkeypatch.delenv("JAVA_HOME")
     assert java_executable() == on_path
 
 
-def test_a_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
+def test_java_below_required_release_is_skipped(tmp_path: Path) -> None:
     newer = fake_java(tmp_path / "tools/java", "21.0.1")
     assert java_executable(21) == newer
     with pytest.raises(ArtifactError, match=r"Java 99 or newer .*jdk/bin/java is Java 17 and .*Java 21"):
         java_executable(99)
 
 
-def test_java_8_and_before_tell_their_version_the_old_way(tmp_path: Path) -> None:
+def test_version_1_8_is_feature_release_8(tmp_path: Path) -> None:
     assert java_feature_release(fake_java(tmp_path / "8/bin/java", "1.8.0_402")) == 8
 
 
-def test_a_java_home_without_java_is_an_error_and_not_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_home_without_java_is_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     with pytest.raises(ArtifactError, match=r"the directory in JAVA_HOME, .*nowhere, has no bin/java"):
         java_executable()
 
 
-def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_missing_java_contains_installation_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -449,44 +450,42 @@ def test_without_any_java_it_says_what_to_install(tmp_path: Path, monkeypatch: p
         java_executable()
 
 
-def test_the_command_fetches_a_schema_and_says_where_it_is(
-    repository: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    put(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
+def test_schema_fetch_prints_path_of_schema(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_file(repository / "activemq-core-5.5.1.jar", jar("activemq-core", "5.5.1"))
     assert main(["schema", "fetch", "5.5.1"]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"XML schema of ActiveMQ 5.5.1: {cache_directory() / 'schemas/5.5.1.xsd'}\n"
-    assert said.err == "fetching activemq-core 5.5.1 …\n"
+    output = capsys.readouterr()
+    assert output.out == f"XML schema of ActiveMQ 5.5.1: {cache_directory() / 'schemas/5.5.1.xsd'}\n"
+    assert output.err == "fetching activemq-core 5.5.1 …\n"
 
 
-def test_the_command_takes_a_schema_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = put(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
-    assert main(["schema", "fetch", "6.3.3", "--from", str(given)]) == 0
+def test_schema_fetch_reads_schema_from_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    jar_file = write_file(tmp_path / "given.jar", jar("activemq-spring", "6.3.3"))
+    assert main(["schema", "fetch", "6.3.3", "--from", str(jar_file)]) == 0
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "reason"),
     [
         (["6.3.3"], "activemq-fleet schema fetch 6.3.3 --from FILE"),
         (["7.0"], "7.x is not supported. Set a release of ActiveMQ Classic (5.x and 6.x), such as 6.3.2"),
         (["5.18.3", "--from", "/nowhere.jar"], "does not exist"),
     ],
 )
-def test_the_command_ends_with_2_and_one_line_when_there_is_no_schema(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_schema_fetch_without_schema_exits_2_with_single_error_line(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["schema", "fetch", *arguments]) == 2
     errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("activemq-fleet: error: ")]
     assert len(errors) == 1
-    assert said in errors[0]
+    assert reason in errors[0]
 
 
 @pytest.mark.parametrize(("missing", "nearest"), [("6.3.2", "6.3.1"), ("6.3.99", "6.3.1"), ("5.19.11", "5.19.1")])
-def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
+def test_release_without_schema_uses_nearest_of_its_line_with_single_note(
     repository: Path, missing: str, nearest: str
 ) -> None:
-    put(repository / f"activemq-spring-{nearest}.jar", jar("activemq-spring", nearest))
+    write_file(repository / f"activemq-spring-{nearest}.jar", jar("activemq-spring", nearest))
     lines: list[str] = []
     for _ in range(2):
         assert schema_bytes(Release.of(missing), progress=lines.append) == small_xsd()
@@ -495,28 +494,28 @@ def test_a_release_without_a_schema_uses_the_nearest_of_its_line_with_one_note(
     assert f"so the schema of {nearest}, the nearest available release, is used" in notes[0]
 
 
-def test_note_about_the_nearest_schema_has_the_reason(repository: Path) -> None:
-    put(repository / "activemq-spring-5.15.16.jar", jar("activemq-spring", "5.15.16"))
+def test_note_about_nearest_schema_contains_reason(repository: Path) -> None:
+    write_file(repository / "activemq-spring-5.15.16.jar", jar("activemq-spring", "5.15.16"))
     lines: list[str] = []
     schema_bytes(Release.of("5.15.99"), progress=lines.append)
     (note,) = [line for line in lines if "is not available" in line]
     assert "Reason: Maven: Could not find artifact org.apache.activemq:activemq-spring:5.15.99 in central." in note
 
 
-def test_maven_that_fails_does_not_run_again_for_the_nearest_release(
+def test_failing_maven_does_not_run_again_for_nearest_release(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     failing = '#!/bin/sh\necho "$*" >> "$FAKE_REPOSITORY/runs"\necho "[ERROR] Could not transfer artifact a"\nexit 1\n'
-    put(tmp_path / "tools/mvn", failing, executable=True)
+    write_file(tmp_path / "tools/mvn", failing, executable=True)
     for _ in range(2):
         with pytest.raises(SchemaUnavailableError, match="Could not transfer artifact a"):
             schema_bytes(Release.of("5.17.99"))
-    assert len(runs(repository)) == 1
+    assert len(maven_command_lines(repository)) == 1
 
 
-def test_jar_without_a_schema_is_fetched_once(repository: Path) -> None:
-    put(repository / "activemq-spring-5.16.99.jar", jar("activemq-spring", "5.16.99", xsd=b"<html/>"))
-    put(repository / "activemq-spring-5.16.7.jar", jar("activemq-spring", "5.16.7"))
+def test_jar_without_schema_is_fetched_once(repository: Path) -> None:
+    write_file(repository / "activemq-spring-5.16.99.jar", jar("activemq-spring", "5.16.99", xsd=b"<html/>"))
+    write_file(repository / "activemq-spring-5.16.7.jar", jar("activemq-spring", "5.16.7"))
     for _ in range(2):
         assert schema_bytes(Release.of("5.16.99")) == small_xsd()
-    assert len(runs(repository)) == 2
+    assert len(maven_command_lines(repository)) == 2

@@ -1,4 +1,4 @@
-"""Writing a directory: whole or not at all, and never over what is not ours."""
+"""Atomic writes of files and directories, which never replace files that `render` did not write."""
 
 from __future__ import annotations
 
@@ -21,101 +21,101 @@ def write_tree(directory: Path, files: dict[str, bytes]) -> None:
     atomic_files.replace_directory_files(directory, files, check_target=check_output_directory)
 
 
-def tree(root: Path) -> dict[str, bytes]:
+def read_tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-def test_a_full_disk_is_named_and_the_earlier_tree_stays(small_disk: Path) -> None:
+def test_full_disk_is_reported_and_existing_tree_stays(small_disk: Path) -> None:
     write_tree(small_disk / "out", FILES)
 
-    with pytest.raises(OutputError, match="No space left") as caught:
+    with pytest.raises(OutputError, match="No space left") as error:
         write_tree(small_disk / "out", {**FILES, "hosts/a/large": b"x" * 100_000})
-    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(small_disk / "out"))
-    assert tree(small_disk / "out") == FILES
+    assert (error.value.errno, error.value.filename) == (errno.ENOSPC, str(small_disk / "out"))
+    assert read_tree(small_disk / "out") == FILES
 
-    with pytest.raises(OutputError, match="No space left") as caught:
+    with pytest.raises(OutputError, match="No space left") as error:
         write_file_atomically(small_disk / "fleet.svg", b"x" * 100_000)
-    assert caught.value.filename == str(small_disk / "fleet.svg")
+    assert error.value.filename == str(small_disk / "fleet.svg")
     assert [path.name for path in small_disk.iterdir()] == ["out"]
 
 
-def test_a_tree_is_written_with_its_parents(tmp_path: Path) -> None:
-    write_tree(tmp_path / "one" / "two", FILES)
-    assert tree(tmp_path / "one" / "two") == FILES
-    assert [path.name for path in (tmp_path / "one").iterdir()] == ["two"]
+def test_tree_is_written_with_missing_parents(tmp_path: Path) -> None:
+    write_tree(tmp_path / "parent" / "out", FILES)
+    assert read_tree(tmp_path / "parent" / "out") == FILES
+    assert [path.name for path in (tmp_path / "parent").iterdir()] == ["out"]
 
 
-def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
+def test_empty_directory_is_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write_tree(tmp_path / "out", FILES)
-    assert tree(tmp_path / "out") == FILES
+    assert read_tree(tmp_path / "out") == FILES
 
 
-@pytest.mark.parametrize("exchange", [None, lambda one, other: False], ids=["at once", "without renameat2"])
-def test_an_earlier_tree_is_replaced_and_nothing_of_it_stays(
+@pytest.mark.parametrize("exchange", [None, lambda first, second: False], ids=["with renameat2", "without renameat2"])
+def test_existing_tree_is_replaced_completely(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Callable[[Path, Path], bool] | None
 ) -> None:
     if exchange:
         monkeypatch.setattr(atomic_files, "_exchange", exchange)
     write_tree(tmp_path / "out", {**FILES, "hosts/gone/file": b""})
     write_tree(tmp_path / "out", FILES)
-    assert tree(tmp_path / "out") == FILES
+    assert read_tree(tmp_path / "out") == FILES
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_link_to_a_directory_stays_a_link(tmp_path: Path) -> None:
+def test_symlink_to_directory_stays_symlink(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "real")
     (tmp_path / "real").mkdir()
     write_tree(tmp_path / "out", FILES)
     assert (tmp_path / "out").is_symlink()
-    assert tree(tmp_path / "real") == FILES
+    assert read_tree(tmp_path / "real") == FILES
 
 
 @pytest.mark.parametrize(
-    ("present", "says"),
+    ("existing_names", "reason"),
     [
         (["mine.txt"], "this directory contains files that `render` did not write"),
         (["fleet.json", "hosts", ".git"], "contains .git, which `render` did not write"),
     ],
 )
-def test_a_directory_that_is_not_ours_is_refused(tmp_path: Path, present: list[str], says: str) -> None:
+def test_directory_with_foreign_files_is_refused(tmp_path: Path, existing_names: list[str], reason: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    for name in present:
+    for name in existing_names:
         (out / name).write_text("mine")
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=reason):
         write_tree(out, FILES)
-    assert sorted(os.listdir(out)) == sorted(present)
+    assert sorted(os.listdir(out)) == sorted(existing_names)
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_file_in_the_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+def test_file_in_place_of_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(InputError, match="is not a directory"):
         check_output_directory(tmp_path / "out")
 
 
-def test_a_link_to_nothing_is_refused(tmp_path: Path) -> None:
+def test_dangling_symlink_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "nowhere")
     with pytest.raises(InputError, match="is a symbolic link to a path that does not exist"):
         check_output_directory(tmp_path / "out")
 
 
 @pytest.mark.parametrize("step", ["_fill", "_exchange"])
-def test_an_interruption_leaves_the_earlier_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_interrupted_write_leaves_existing_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     write_tree(tmp_path / "out", FILES)
 
-    def interrupted(*arguments: object) -> None:
+    def interrupt(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(atomic_files, step, interrupted)
+    monkeypatch.setattr(atomic_files, step, interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_tree(tmp_path / "out", {"fleet.json": b"new"})
-    assert tree(tmp_path / "out") == FILES
+    assert read_tree(tmp_path / "out") == FILES
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_the_umask_holds(tmp_path: Path) -> None:
+def test_written_files_follow_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         write_tree(tmp_path / "out", FILES)
@@ -127,22 +127,22 @@ def test_the_umask_holds(tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_file_is_replaced_at_once(tmp_path: Path) -> None:
+def test_file_is_replaced_without_leftovers(tmp_path: Path) -> None:
     write_file_atomically(tmp_path / "picture.svg", b"old")
     write_file_atomically(tmp_path / "picture.svg", b"new")
-    assert tree(tmp_path) == {"picture.svg": b"new"}
+    assert read_tree(tmp_path) == {"picture.svg": b"new"}
 
 
-def test_a_file_is_written_with_its_parents(tmp_path: Path) -> None:
+def test_file_is_written_with_missing_parents(tmp_path: Path) -> None:
     write_file_atomically(tmp_path / "build" / "pictures" / "picture.svg", b"new")
-    assert tree(tmp_path) == {"build/pictures/picture.svg": b"new"}
+    assert read_tree(tmp_path) == {"build/pictures/picture.svg": b"new"}
 
 
-def test_a_file_below_another_file_leaves_nothing(tmp_path: Path) -> None:
+def test_file_below_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "build").write_bytes(b"old")
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(OutputError) as error:
         write_file_atomically(tmp_path / "build" / "picture.svg", b"")
-    assert str(caught.value) == (
+    assert str(error.value) == (
         f"cannot write the file {tmp_path}/build/picture.svg ({tmp_path}/build is not a directory): choose another path"
     )
-    assert tree(tmp_path) == {"build": b"old"}
+    assert read_tree(tmp_path) == {"build": b"old"}

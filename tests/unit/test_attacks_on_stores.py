@@ -1,6 +1,6 @@
-"""Attacks by the broker's account on root: what it plants in its store, and where root reads what its process prints.
+"""Attacks by the broker's account on root, through files in its store and through the output of its process.
 
-Each test shows that the attack reached its target: the planted file is the one that root's program meets.
+Each test shows that the attack reached its target: root's program meets the planted file.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from tests.waiting import wait_until
 
 pytestmark = needs_root
 DEADLINE = 120
-"""Seconds after which a command hangs; it usually takes one or two."""
+"""Seconds after which a command counts as hung; it usually takes 1 or 2 seconds."""
 _RECORDS = ("claims", "ended", "behind", "replayed")
 ADVICE = "Run the command as the account that owns the store"
 
 
 @pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory of root's: ``store`` is a fenced store of the broker's account, ``secret`` a directory of root's."""
-    with common_directory() as place:
-        secret = place / "secret"
+def root_directory() -> Iterator[Path]:
+    """Yield a directory with ``store``, a fenced store of the broker's account, and root's directory ``secret``."""
+    with common_directory() as root_directory:
+        secret = root_directory / "secret"
         secret.mkdir(mode=0o700)
         (secret / "list").write_text('[{"destination": "queue://ROOT-ONLY", "message": "CONTENT"}]')
-        make_store(place / "store")
-        yield place
+        make_store(root_directory / "store")
+        yield root_directory
 
 
 def make_store(store: Path) -> None:
@@ -56,15 +56,15 @@ def write_claim(store: Path, number: int, directory: str) -> Callable[[], object
 
 
 def run_as_root(code: str, *arguments: object) -> str:
-    """What a program of root's prints, with its exit status in front; it must end in time."""
+    """Return the output of a program of root after its exit status; fail if the program does not stop in time."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False
         )
     except subprocess.TimeoutExpired:
-        pytest.fail(f"timed out: root waits for what was planted: {arguments}")
-    return f"exit {done.returncode}: {done.stdout}"
+        pytest.fail(f"timed out: the program of root waits for a planted file. Its arguments are {arguments}")
+    return f"exit {process.returncode}: {process.stdout}"
 
 
 def store_command(*arguments: object) -> str:
@@ -72,49 +72,49 @@ def store_command(*arguments: object) -> str:
     return run_as_root(code, "store", *arguments)
 
 
-def test_store_inspect_as_root_does_not_wait_for_a_fifo_in_place_of_a_claim(place: Path) -> None:
-    store = place / "store"
+def test_store_inspect_as_root_rejects_fifo_in_place_of_claim(root_directory: Path) -> None:
+    store = root_directory / "store"
     do_as(BROKER, lambda: os.mkfifo(store / "fence/claims/3"))
 
-    printed = store_command("inspect", store)
+    output = store_command("inspect", store)
 
-    assert printed.startswith("exit 2: ")
-    assert "fence/claims/3 is a FIFO" in printed
+    assert output.startswith("exit 2: ")
+    assert "fence/claims/3 is a FIFO" in output
 
 
-def test_store_behind_as_root_reads_no_list_through_a_link(place: Path) -> None:
-    store = place / "store"
-    do_as(BROKER, lambda: (store / "fence/behind/1").symlink_to(place / "secret/list"))
+def test_store_behind_as_root_reads_no_list_through_symlink(root_directory: Path) -> None:
+    store = root_directory / "store"
+    do_as(BROKER, lambda: (store / "fence/behind/1").symlink_to(root_directory / "secret/list"))
 
-    printed = store_command("behind", store)
+    output = store_command("behind", store)
 
-    assert "ROOT-ONLY" not in printed
-    assert printed.startswith("exit 2: ")
-    assert "fence/behind/1 is a link" in printed
+    assert "ROOT-ONLY" not in output
+    assert output.startswith("exit 2: ")
+    assert "fence/behind/1 is a link" in output
 
 
 @some_situations(2)
 @pytest.mark.parametrize("content", ["7", '[{"destination": 7}]', "[" * 100_000, "{", '["x"]'])
-def test_store_behind_names_a_list_that_is_broken(place: Path, content: str) -> None:
-    store = place / "store"
+def test_store_behind_names_damaged_list(root_directory: Path, content: str) -> None:
+    store = root_directory / "store"
     do_as(BROKER, lambda: (store / "fence/behind/1").write_text(content))
 
-    printed = store_command("behind", store)
+    output = store_command("behind", store)
 
-    assert printed.startswith("exit 2: ")
-    assert "fence/behind/1 is damaged" in printed
-    assert "is a bug" not in printed
+    assert output.startswith("exit 2: ")
+    assert "fence/behind/1 is damaged" in output
+    assert "is a bug" not in output
 
 
-def test_removing_old_generations_as_root_follows_no_link_of_the_account(place: Path) -> None:
-    store, victim = place / "store", place / "secret/1-abcdef0123456789"
+def test_removal_of_old_generations_as_root_follows_no_symlink_of_account(root_directory: Path) -> None:
+    store, victim = root_directory / "store", root_directory / "secret/1-abcdef0123456789"
     victim.mkdir()
     (store / "generations").rmdir()
     do_as(
         BROKER,
         write_claim(store, 1, victim.name),
         write_claim(store, 2, "2-abcdef0123456789"),
-        lambda: (store / "generations").symlink_to(place / "secret"),
+        lambda: (store / "generations").symlink_to(root_directory / "secret"),
         (store / "fence/replayed/1").touch,
         lambda: (store / "fence/behind/1").write_text("[]"),
     )
@@ -125,54 +125,54 @@ def test_removing_old_generations_as_root_follows_no_link_of_the_account(place: 
         print(list(remove_and_describe_old_store_copies(SharedStore(sys.argv[1]))))
     """
 
-    printed = run_as_root(code, store)
+    output = run_as_root(code, store)
 
-    assert victim.exists(), printed
-    assert ADVICE in printed
+    assert victim.exists(), output
+    assert ADVICE in output
 
 
-def test_root_writes_no_record_through_a_link_of_the_account(place: Path) -> None:
-    store = place / "store"
+def test_root_writes_no_record_through_symlink_of_account(root_directory: Path) -> None:
+    store = root_directory / "store"
     (store / "fence/replayed").rmdir()
-    do_as(BROKER, lambda: (store / "fence/replayed").symlink_to(place / "secret"))
+    do_as(BROKER, lambda: (store / "fence/replayed").symlink_to(root_directory / "secret"))
     code = """if True:
         import sys
         from activemq_fleet.node.fence.shared_store import SharedStore
         SharedStore(sys.argv[1]).record_uncopied_messages_replayed(5, 0)
     """
 
-    printed = run_as_root(code, store)
+    output = run_as_root(code, store)
 
-    assert os.listdir(place / "secret") == ["list"], printed
-    assert ADVICE in printed
+    assert os.listdir(root_directory / "secret") == ["list"], output
+    assert ADVICE in output
 
 
 @pytest.mark.parametrize("option", [("--confirm", "1"), ("--unfence",), ("--mend",), ("--tidy",)])
-def test_a_guard_command_of_root_names_the_account_to_run_it_as(place: Path, option: tuple[str, ...]) -> None:
-    store = place / "store"
+def test_guard_command_of_root_advises_account_of_store(root_directory: Path, option: tuple[str, ...]) -> None:
+    store = root_directory / "store"
     do_as(BROKER, write_claim(store, 1, "1-abcdef0123456789"), (store / "lock").mkdir)
 
     code = "import sys; from activemq_fleet.node.fence.guard import main; main()"
-    printed = run_as_root(code, "--store", store, *option)
+    output = run_as_root(code, "--store", store, *option)
 
-    assert printed.startswith("exit 1: ")
-    assert ADVICE in printed
+    assert output.startswith("exit 1: ")
+    assert ADVICE in output
     assert os.listdir(store / "fence/ended") == []
 
 
-def test_store_inspect_of_root_reads_a_sound_store_as_its_account(place: Path) -> None:
-    store = place / "plain"
+def test_store_inspect_as_root_reads_healthy_store_of_account(root_directory: Path) -> None:
+    store = root_directory / "plain"
     owned_directory(store)
     do_as(BROKER, lambda: write(store, trace(), add("m1"), add("m2")))
 
-    printed = store_command("inspect", store)
+    output = store_command("inspect", store)
 
-    assert printed.startswith("exit 0: ")
-    assert "queue://work  2" in printed
+    assert output.startswith("exit 0: ")
+    assert "queue://work  2" in output
 
 
-def make_unfenced_broker(place: Path) -> Path:
-    """The directory of an installed broker of 5.5.1 whose account planted a fenced store next to its own."""
+def make_unfenced_broker(root_directory: Path) -> Path:
+    """Install a broker of 5.5.1 whose account planted a fenced store next to its store; return its base directory."""
     from activemq_fleet.node.config.configuration_archive import ConfigurationFile
     from activemq_fleet.node.install.configuration_install import (
         Owners,
@@ -182,7 +182,7 @@ def make_unfenced_broker(place: Path) -> Path:
     variables = {
         "activemq_release": "5.5.1",
         "activemq_ha": "none",
-        "activemq_base": f"{place}/base",
+        "activemq_base": f"{root_directory}/base",
         "activemq_install": "none",
         "activemq_service": "none",
         "activemq_authentication": "none",
@@ -192,8 +192,8 @@ def make_unfenced_broker(place: Path) -> Path:
     base = Path(broker_directory_paths(broker).base)
     base.parent.mkdir(parents=True, exist_ok=True)
     files = {
-        path: ConfigurationFile(f.content, f.mode, f.masked, f.hidden)
-        for path, f in deployment.files_to_deploy(broker).items()
+        path: ConfigurationFile(file.content, file.mode, file.masked, file.hidden)
+        for path, file in deployment.files_to_deploy(broker).items()
     }
     install_configuration(str(base), files, Owners(user=BROKER, root=0, group=BROKER))
     data = base / "data"
@@ -207,7 +207,7 @@ def make_unfenced_broker(place: Path) -> Path:
     return base
 
 
-COUNT = """if True:
+COUNT_BACKLOG = """if True:
     import json, sys
     from activemq_fleet.node.state.backlog import count_backlog
     print(json.dumps(count_backlog(sys.argv[1])))
@@ -223,36 +223,36 @@ def plant_link(claim: Path, secret: Path) -> None:
 
 
 @pytest.mark.parametrize("plant", [plant_fifo, plant_link])
-def test_store_backlog_of_root_reads_no_claim_next_to_an_unfenced_store(
-    place: Path, plant: Callable[[Path, Path], None]
+def test_store_backlog_as_root_reads_no_claim_next_to_unfenced_store(
+    root_directory: Path, plant: Callable[[Path, Path], None]
 ) -> None:
-    base = make_unfenced_broker(place)
-    do_as(BROKER, lambda: plant(base / "data/evil/fence/claims/7", place / "secret"))
+    base = make_unfenced_broker(root_directory)
+    do_as(BROKER, lambda: plant(base / "data/evil/fence/claims/7", root_directory / "secret"))
 
-    printed = run_as_root(COUNT, base)
+    output = run_as_root(COUNT_BACKLOG, base)
 
-    assert printed.startswith("exit 0: "), printed
-    assert json.loads(printed.partition(": ")[2])["queues"] == {"work": 1}
+    assert output.startswith("exit 0: "), output
+    assert json.loads(output.partition(": ")[2])["queues"] == {"work": 1}
 
 
 @pytest.mark.parametrize("plant", [plant_fifo, plant_link])
-def test_store_backlog_of_root_reads_no_claim_behind_a_link_of_the_account(
-    place: Path, plant: Callable[[Path, Path], None]
+def test_store_backlog_as_root_reads_no_claim_through_symlink_of_account(
+    root_directory: Path, plant: Callable[[Path, Path], None]
 ) -> None:
-    """The account also makes its store look like the link of a guard."""
-    base = make_unfenced_broker(place)
+    """The account also replaces its store by a symbolic link, as a guard does."""
+    base = make_unfenced_broker(root_directory)
     do_as(
         BROKER,
         lambda: (base / "data/kahadb").rename(base / "data/moved"),
         lambda: (base / "data/kahadb").symlink_to("moved"),
-        lambda: plant(base / "data/evil/fence/claims/7", place / "secret"),
+        lambda: plant(base / "data/evil/fence/claims/7", root_directory / "secret"),
     )
 
-    printed = run_as_root(COUNT, base)
+    output = run_as_root(COUNT_BACKLOG, base)
 
-    assert "NodeError" in printed
-    assert "cannot be counted, because the directory of its current files cannot be determined" in printed
-    assert "ROOT-ONLY" not in printed
+    assert "NodeError" in output
+    assert "cannot be counted, because the directory of its current files cannot be determined" in output
+    assert "ROOT-ONLY" not in output
 
 
 FAKE_BROKER = r"""
@@ -275,33 +275,43 @@ while True:
 
 
 @contextmanager
-def running_fake_broker(place: Path, secret: Path) -> Iterator[subprocess.Popen[bytes]]:
-    owned_directory(place / "data")
-    command = ["/usr/bin/python3", "-c", FAKE_BROKER, str(secret), str(place), f"-Dactivemq.base={place}", "start"]
-    fake = subprocess.Popen(command, user=BROKER, group=BROKER, extra_groups=[])
+def running_fake_broker(root_directory: Path, secret: Path) -> Iterator[subprocess.Popen[bytes]]:
+    owned_directory(root_directory / "data")
+    command = [
+        "/usr/bin/python3",
+        "-c",
+        FAKE_BROKER,
+        str(secret),
+        str(root_directory),
+        f"-Dactivemq.base={root_directory}",
+        "start",
+    ]
+    fake_process = subprocess.Popen(command, user=BROKER, group=BROKER, extra_groups=[])
     try:
-        wait_for(place / "data/ready")
-        yield fake
+        wait_for(root_directory / "data/ready")
+        yield fake_process
     finally:
-        fake.send_signal(signal.SIGKILL)
-        fake.wait()
+        fake_process.send_signal(signal.SIGKILL)
+        fake_process.wait()
 
 
 def wait_for(path: Path) -> None:
     wait_until(path.exists, f"{path} exists", pause=0.05)
 
 
-def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(place: Path) -> None:
-    """A descriptor opened with O_PATH needs no right to read, and root opens what /proc/PID/fd/1 leads to."""
-    secret = place / "shadow"
+def test_thread_dump_contains_nothing_of_file_unreadable_to_process(root_directory: Path) -> None:
+    """A descriptor opened with O_PATH requires no read permission, and root opens the target of /proc/PID/fd/1."""
+    secret = root_directory / "shadow"
     secret.write_text("root:ROOT-ONLY-HASH:19000::::::\n" * 5)
     secret.chmod(0o600)
-    with running_fake_broker(place, secret) as fake:
-        broker = processes.find_broker_process(str(place))
+    with running_fake_broker(root_directory, secret) as fake_process:
+        broker = processes.find_broker_process(str(root_directory))
         assert broker is not None
-        assert broker.pid == fake.pid
+        assert broker.pid == fake_process.pid
         dumps = thread_dumps.take_thread_dumps(broker, count=1)
-        assert (place / "data/exchanged").exists(), "the attack did not run"
+        assert (root_directory / "data/exchanged").exists(), (
+            "the fake broker did not exchange its descriptor: the attack did not run"
+        )
         assert dumps.texts == ["Full thread dump\n"]
         later = thread_dumps.take_thread_dumps(broker, count=1)
 
@@ -309,8 +319,8 @@ def test_a_thread_dump_holds_nothing_of_a_file_that_the_process_may_not_read(pla
     assert "neither the journal of systemd nor a file of the broker's account" in later.notes[0]
 
 
-def test_the_release_of_an_open_jar_is_read_through_one_descriptor(place: Path) -> None:
-    """A descriptor that is a device, or becomes one, is not opened."""
+def test_release_of_jar_is_read_from_its_name_when_descriptor_is_device(root_directory: Path) -> None:
+    """A descriptor that is a device, or becomes a device, is not opened."""
     from activemq_fleet.node.install.jars import release_of_jar_at
 
     device = os.open("/dev/zero", os.O_RDONLY)

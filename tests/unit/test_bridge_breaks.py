@@ -1,4 +1,4 @@
-"""Bridges that break repeatedly, by the log of the broker that opened them; and what resembles them."""
+"""Detection of bridges that break repeatedly in the log of the broker that opened them, and of similar cases."""
 
 from __future__ import annotations
 
@@ -18,40 +18,52 @@ def record(at: float, message: str, logger: str = FORWARDING) -> Record:
     return Record(1, datetime.fromtimestamp(at), "INFO", message, logger, "Task-1")
 
 
-def up(at: float, number: int, peer: str = "news-mq02") -> Record:
+def established_record(at: float, number: int, peer: str = "news-mq02") -> Record:
     remote = "tcp://news-mq02-a/10.0.0.2:61616@38292"
     return record(at, f"Network connection between vm://news-mq01#{number} and {remote} ({peer}) has been established.")
 
 
-def broken(at: float, number: int, error: str = ERROR, side: str = "local") -> Record:
+def failed_record(at: float, number: int, error: str = ERROR, side: str = "local") -> Record:
     remote = "tcp://news-mq02-a/10.0.0.2:61616@38292"
     text = f"Network connection between vm://news-mq01#{number} and {remote} shutdown due to a {side} error: {error}"
     return record(at, text)
 
 
-def stopped(at: float, peer: str = "news-mq02") -> Record:
+def stopped_record(at: float, peer: str = "news-mq02") -> Record:
     return record(at, f"news-mq01 bridge to {peer} stopped")
 
 
-def series(count: int, lasts: float = 1.0, pause: float = 2.0, until: float = NOW - 1) -> list[Record]:
-    begins = [until - lasts - (lasts + pause) * number for number in reversed(range(count))]
-    return [each for number, at in enumerate(begins) for each in (up(at, number), broken(at + lasts, number))]
+def repeated_breaks(count: int, lifetime: float = 1.0, pause: float = 2.0, until: float = NOW - 1) -> list[Record]:
+    begin_times = [until - lifetime - (lifetime + pause) * number for number in reversed(range(count))]
+    return [
+        log_record
+        for number, at in enumerate(begin_times)
+        for log_record in (established_record(at, number), failed_record(at + lifetime, number))
+    ]
 
 
-def test_three_breaks_in_a_row_are_reported_with_the_error() -> None:
-    (bridge,) = flapping_bridges(series(3), NOW)
+def test_three_consecutive_breaks_are_reported_with_error() -> None:
+    (bridge,) = flapping_bridges(repeated_breaks(3), NOW)
     assert (bridge["peer"], bridge["count"], bridge["error"]) == ("news-mq02", 3, ERROR)
     assert bridge["first"] < bridge["last"]
 
 
-def test_bridge_without_an_error_in_its_log_is_reported_too() -> None:
-    records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), stopped(NOW - 19 + at))]
+def test_bridge_without_logged_error_is_reported() -> None:
+    records = [
+        log_record
+        for at in (3.0, 6.0, 9.0)
+        for log_record in (established_record(NOW - 20 + at, 0), stopped_record(NOW - 19 + at))
+    ]
     (bridge,) = flapping_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "")
 
 
-def test_error_of_several_lines_is_reported_by_its_first() -> None:
-    records = [each for at in (3.0, 6.0, 9.0) for each in (up(NOW - 20 + at, 0), broken(NOW - 19 + at, 0, "a: b\nc"))]
+def test_multiline_error_is_reported_by_its_first_line() -> None:
+    records = [
+        log_record
+        for at in (3.0, 6.0, 9.0)
+        for log_record in (established_record(NOW - 20 + at, 0), failed_record(NOW - 19 + at, 0, "a: b\nc"))
+    ]
     (bridge,) = flapping_bridges(records, NOW)
     assert (bridge["count"], bridge["error"]) == (3, "a: b")
 
@@ -59,14 +71,19 @@ def test_error_of_several_lines_is_reported_by_its_first() -> None:
 @pytest.mark.parametrize(
     "records",
     [
-        series(2),
-        series(5, lasts=30.0),
-        series(5, until=NOW - 600),
-        [*series(5, until=NOW - 60), up(NOW - 55, 9)],
-        [*series(2, until=NOW - 60), up(NOW - 55, 9), broken(NOW - 20, 9), *series(2, until=NOW - 1)],
-        [record(NOW - 9, each.message, "org.apache.activemq.Forged") for each in series(5)],
+        repeated_breaks(2),
+        repeated_breaks(5, lifetime=30.0),
+        repeated_breaks(5, until=NOW - 600),
+        [*repeated_breaks(5, until=NOW - 60), established_record(NOW - 55, 9)],
+        [
+            *repeated_breaks(2, until=NOW - 60),
+            established_record(NOW - 55, 9),
+            failed_record(NOW - 20, 9),
+            *repeated_breaks(2, until=NOW - 1),
+        ],
+        [record(NOW - 9, log_record.message, "org.apache.activemq.Forged") for log_record in repeated_breaks(5)],
     ],
-    ids=["two", "long lived", "long ago", "up again", "long life between", "another class"],
+    ids=["two breaks", "long lifetimes", "old breaks", "established again", "long lifetime between", "other logger"],
 )
 def test_bridge_that_does_not_break_repeatedly_is_not_reported(records: list[Record]) -> None:
     assert flapping_bridges(records, NOW) == []

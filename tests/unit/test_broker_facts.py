@@ -1,4 +1,4 @@
-"""The facts of brokers as JSON: what compile writes is what operations read."""
+"""JSON round trip of the facts of brokers, which compile writes and the operations read."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ SECRETS = {
 }
 
 
-def linked() -> Fleet:
+def linked_fleet() -> Fleet:
     variables: dict[str, Any] = {"metrics": True, "links": [{"from": "orders", "to": "stock"}], **SECRETS}
     return fleet("orders-mq01", "stock-mq01", **variables)
 
 
 @pytest.mark.parametrize("document", [None, "conf/activemq.xml"])
 def test_facts_survive_json_unchanged(document: str | None) -> None:
-    for broker in linked().brokers:
+    for broker in linked_fleet().brokers:
         facts = broker_facts(broker, render_broker(broker)[document] if document else None)
         assert facts.metrics is not None
         assert facts.links or broker.group == "stock"
         assert BrokerFacts.from_mapping(json.loads(json.dumps(facts.as_dict()))) == facts
 
 
-def test_facts_name_each_host_to_which_a_broker_links_once() -> None:
+def test_facts_name_each_linked_host_once() -> None:
     settings: dict[str, Any] = {"links": [{"from": "orders", "to": "stock"}], "pair_links": "static"}
     broker = fleet("orders-mq01", "stock-mq01", **settings).brokers[0]
     facts = broker_facts(broker)
@@ -42,18 +42,18 @@ def test_facts_name_each_host_to_which_a_broker_links_once() -> None:
     assert sorted(facts.link_addresses) == [peer, *targets]
 
 
-def test_facts_hold_no_secret() -> None:
-    text = json.dumps([broker_facts(broker).as_dict() for broker in linked().brokers])
+def test_facts_contain_no_secret() -> None:
+    text = json.dumps([broker_facts(broker).as_dict() for broker in linked_fleet().brokers])
     assert "canary" not in text
 
 
-def test_facts_without_a_key_are_refused() -> None:
-    mapping = broker_facts(linked().brokers[0]).as_dict()
+def test_facts_without_required_key_are_refused() -> None:
+    mapping = broker_facts(linked_fleet().brokers[0]).as_dict()
     del mapping["unit"]
     with pytest.raises(KeyError, match="unit"):
         BrokerFacts.from_mapping(mapping)
 
 
-def test_facts_keep_the_store_of_the_rendered_configuration() -> None:
-    facts = replace(broker_facts(linked().brokers[0]), persistence=StoreFacts("mKahaDB", "/srv/x", 6, pure=False))
+def test_facts_keep_store_of_rendered_configuration() -> None:
+    facts = replace(broker_facts(linked_fleet().brokers[0]), persistence=StoreFacts("mKahaDB", "/srv/x", 6, pure=False))
     assert BrokerFacts.from_mapping(facts.as_dict()).persistence == StoreFacts("mKahaDB", "/srv/x", 6, pure=False)

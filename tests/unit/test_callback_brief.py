@@ -1,4 +1,4 @@
-"""The callback ``activemq.fleet.brief``: what is said, changed and failed, and nothing of what only looks."""
+"""The callback ``activemq.fleet.brief``: it prints messages, changes and failures, and omits other tasks."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLAY = """
-- name: Look and say
+- name: Check and report
   hosts: all
   gather_facts: false
   tasks:
-    - name: Look
+    - name: Check
       ansible.builtin.command: "true"
       changed_when: false
     - name: Skip
       ansible.builtin.command: "true"
       when: false
-    - name: Say one thing
+    - name: Show one message
       ansible.builtin.debug:
         msg: once for all
       run_once: true
-    - name: Say lines
+    - name: Show lines
       ansible.builtin.debug:
         msg: [first, second]
       run_once: true
-    - name: Say each
+    - name: Show each item
       ansible.builtin.debug:
         msg: "each {{ item }}"
       loop: [1, 2]
       run_once: true
-    - name: See
+    - name: Assert
       ansible.builtin.assert:
         that: true
 
-- name: For nobody
-  hosts: nobody
+- name: Run without hosts
+  hosts: empty
   gather_facts: false
   tasks: []
 
@@ -55,11 +55,11 @@ PLAY = """
       ignore_errors: true
     - name: Fail
       ansible.builtin.fail:
-        msg: "it is stopped: java.net.BindException\\nsee the log"
+        msg: "the broker is stopped: java.net.BindException\\nsee the log"
       when: inventory_hostname == 'b'
 """
-SAID = """\
-Look and say
+EXPECTED_OUTPUT = """\
+Check and report
   once for all
   first
   second
@@ -68,19 +68,19 @@ Look and say
 Change and fail
   changed a: Touch
   changed b: Touch
-  FAILED b: Fail: it is stopped: java.net.BindException
+  FAILED b: Fail: the broker is stopped: java.net.BindException
     see the log
 a: 7 ok, 1 changed
 b: 4 ok, 1 changed, 1 failed
 """
 
 
-def test_each_thing_that_matters_has_one_line(tmp_path: Path) -> None:
+def test_callback_prints_messages_changes_failures_and_summary(tmp_path: Path) -> None:
     (tmp_path / "play.yml").write_text(PLAY)
-    (tmp_path / "hosts").write_text("a ansible_connection=local\nb ansible_connection=local\n[nobody]\n")
+    (tmp_path / "hosts").write_text("a ansible_connection=local\nb ansible_connection=local\n[empty]\n")
     program = Path(sys.executable).with_name("ansible-playbook")
     home = REPOSITORY / ".ansible"
-    done = subprocess.run(
+    process = subprocess.run(
         [str(program), "-f", "1", "-i", str(tmp_path / "hosts"), str(tmp_path / "play.yml")],
         env=os.environ
         | {
@@ -94,5 +94,5 @@ def test_each_thing_that_matters_has_one_line(tmp_path: Path) -> None:
         check=False,
         timeout=600,
     )
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == SAID, done.stderr
+    assert process.returncode == 2, process.stderr
+    assert process.stdout == EXPECTED_OUTPUT, process.stderr

@@ -1,4 +1,4 @@
-"""When a certificate ends."""
+"""Expiry times of certificates."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import pytest
 from activemq_fleet.node.probe.certificates import certificate_expiry_time, first_expiring_certificate
 
 
-def make(path: Path, days: int) -> None:
+def create_certificate(path: Path, days: int) -> None:
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", str(days)]
     subprocess.run([*command, "-keyout", "/dev/null", "-out", str(path)], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("days", [12, 40_000])  # the second is beyond 2049: GeneralizedTime
-def test_a_pem_file_says_when_its_certificate_ends(tmp_path: Path, days: int) -> None:
-    before = time.time()
-    make(tmp_path / "c.pem", days)
+@pytest.mark.parametrize("days", [12, 40_000])  # the second date is after 2049 and is encoded as GeneralizedTime
+def test_expiry_time_is_read_from_pem_file(tmp_path: Path, days: int) -> None:
+    creation_time = time.time()
+    create_certificate(tmp_path / "c.pem", days)
     (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
     assert isinstance(row["ends"], (int, float))
-    assert int(before) <= row["ends"] - days * 86400 <= time.time()
+    assert int(creation_time) <= row["ends"] - days * 86400 <= time.time()
 
 
-def test_of_several_certificates_in_a_file_the_first_to_end_counts(tmp_path: Path) -> None:
-    make(tmp_path / "a.pem", 30)
-    before = time.time()
-    make(tmp_path / "b.pem", 3)
+def test_earliest_expiry_time_of_several_certificates_is_returned(tmp_path: Path) -> None:
+    create_certificate(tmp_path / "a.pem", 30)
+    creation_time = time.time()
+    create_certificate(tmp_path / "b.pem", 3)
     (tmp_path / "both.pem").write_text((tmp_path / "a.pem").read_text() + (tmp_path / "b.pem").read_text())
     (row,) = first_expiring_certificate(str(tmp_path / "both.pem"))
     assert isinstance(row["ends"], (int, float))
-    assert int(before) <= row["ends"] - 3 * 86400 <= time.time()
+    assert int(creation_time) <= row["ends"] - 3 * 86400 <= time.time()
 
 
 @pytest.mark.parametrize("content", ["", "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", None])
-def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, content: str | None) -> None:
+def test_file_without_certificate_has_error_and_no_expiry_time(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "c.pem").write_text(content)
     (row,) = first_expiring_certificate(str(tmp_path / "c.pem"))
@@ -45,6 +45,6 @@ def test_a_file_without_a_certificate_has_an_error_and_no_end(tmp_path: Path, co
 
 
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\x00"])
-def test_what_is_no_certificate_is_refused(der: bytes) -> None:
+def test_invalid_der_certificate_is_refused(der: bytes) -> None:
     with pytest.raises(ValueError, match="the TLS certificate cannot be decoded"):
         certificate_expiry_time(der)

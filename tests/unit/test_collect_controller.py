@@ -1,4 +1,4 @@
-"""What ``collect`` does on the controller: a host's directory appears whole or not at all."""
+"""Unpacking of collected evidence on the controller: the directory of a host is replaced atomically."""
 
 from __future__ import annotations
 
@@ -27,23 +27,27 @@ ROOT = Path(__file__).resolve().parents[2]
 NODES = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
 
 
-def archive(path: Path, files: Mapping[str, bytes], **changed: Any) -> str:
+def write_archive(path: Path, files: Mapping[str, bytes], **attributes: Any) -> str:
+    """Write an archive whose members have other attributes; return its path."""
     with tarfile.open(path, "w:gz") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
-            for key, value in changed.items():
+            for key, value in attributes.items():
                 setattr(member, key, value)
             tar.addfile(member, io.BytesIO(content))
     return str(path)
 
 
-def land(directory: Path, packed: str, facts: Mapping[str, Any] | None = None) -> None:
-    with collected.temporary_staging_directory(str(directory), "one") as place:
-        collected.replace_evidence_from_archive(packed, facts or {}, place, str(directory / "one"), 1 << 20)
+def unpack_evidence(directory: Path, archive_path: str, facts: Mapping[str, Any] | None = None) -> None:
+    """Unpack an archive to the directory of host ``one``."""
+    with collected.temporary_staging_directory(str(directory), "one") as staging_directory:
+        collected.replace_evidence_from_archive(
+            archive_path, facts or {}, staging_directory, str(directory / "one"), 1 << 20
+        )
 
 
-def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
+def test_directory_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
 
     with pytest.raises(AnsibleActionFail, match="contains files that the playbook collect did not write"):
@@ -52,7 +56,7 @@ def test_a_directory_with_other_things_is_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["mine"]
 
 
-def test_a_directory_of_an_earlier_run_is_taken_and_is_private(tmp_path: Path) -> None:
+def test_directory_of_earlier_run_is_reused_and_is_private(tmp_path: Path) -> None:
     path = collected.create_or_reuse_evidence_directory(str(tmp_path / "new"))
     (tmp_path / "new" / "one").mkdir()
 
@@ -60,32 +64,32 @@ def test_a_directory_of_an_earlier_run_is_taken_and_is_private(tmp_path: Path) -
     assert os.stat(path).st_mode & 0o777 == 0o700
 
 
-def test_an_archive_becomes_the_hosts_directory(tmp_path: Path) -> None:
-    packed = archive(tmp_path / "a.tar.gz", {"activemq.log": b"x\n", "agent/journal-1.jsonl": b"{}\n"})
+def test_archive_is_unpacked_to_directory_of_host(tmp_path: Path) -> None:
+    archive_path = write_archive(tmp_path / "a.tar.gz", {"activemq.log": b"x\n", "agent/journal-1.jsonl": b"{}\n"})
     directory = tmp_path / "out"
     directory.mkdir()
 
-    land(directory, packed, {"host": "one"})
+    unpack_evidence(directory, archive_path, {"host": "one"})
 
     assert json.loads((directory / "one" / "host.json").read_text()) == {"host": "one"}
     assert (directory / "one" / "agent" / "journal-1.jsonl").read_bytes() == b"{}\n"
     assert os.listdir(directory) == ["one"]
 
 
-def test_a_second_collection_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_second_collection_replaces_first(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
-    land(directory, archive(tmp_path / "a.tar.gz", {"old": b"1"}))
+    unpack_evidence(directory, write_archive(tmp_path / "a.tar.gz", {"old": b"1"}))
     (directory / ".new-one-killed").mkdir()
 
-    land(directory, archive(tmp_path / "b.tar.gz", {"new": b"2"}))
+    unpack_evidence(directory, write_archive(tmp_path / "b.tar.gz", {"new": b"2"}))
 
     assert sorted(os.listdir(directory / "one")) == ["host.json", "new"]
     assert os.listdir(directory) == ["one"]
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"),
+    ("name", "attributes"),
     [
         ("../outside", {}),
         ("/etc/passwd", {}),
@@ -95,52 +99,52 @@ def test_a_second_collection_takes_the_place_of_the_first(tmp_path: Path) -> Non
         ("host.json", {}),
     ],
 )
-def test_an_archive_that_reaches_outside_changes_nothing(tmp_path: Path, name: str, changed: dict[str, Any]) -> None:
+def test_archive_with_invalid_member_changes_nothing(tmp_path: Path, name: str, attributes: dict[str, Any]) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
-    land(directory, archive(tmp_path / "a.tar.gz", {"old": b"1"}))
+    unpack_evidence(directory, write_archive(tmp_path / "a.tar.gz", {"old": b"1"}))
 
     with pytest.raises(AnsibleActionFail, match="cannot be unpacked"):
-        land(directory, archive(tmp_path / "b.tar.gz", {name: b"x"}, **changed))
+        unpack_evidence(directory, write_archive(tmp_path / "b.tar.gz", {name: b"x"}, **attributes))
 
     assert sorted(os.listdir(directory / "one")) == ["host.json", "old"]
     assert os.listdir(directory) == ["one"]
 
 
-def test_half_an_archive_changes_nothing(tmp_path: Path) -> None:
+def test_truncated_archive_changes_nothing(tmp_path: Path) -> None:
     directory = tmp_path / "out"
     directory.mkdir()
-    whole = Path(archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
-    (tmp_path / "half").write_bytes(whole[: len(whole) // 2])
+    content = Path(write_archive(tmp_path / "a.tar.gz", {"log": os.urandom(100_000)})).read_bytes()
+    (tmp_path / "half").write_bytes(content[: len(content) // 2])
 
     with pytest.raises(AnsibleActionFail, match="cannot be unpacked"):
-        land(directory, str(tmp_path / "half"))
+        unpack_evidence(directory, str(tmp_path / "half"))
 
     assert os.listdir(directory) == []
 
 
-def test_a_controller_without_room_is_told_where(small_disk: Path, tmp_path: Path) -> None:
-    packed = archive(tmp_path / "a.tar.gz", {"log": b"x" * 200_000})
+def test_full_disk_of_controller_is_reported_with_path(small_disk: Path, tmp_path: Path) -> None:
+    archive_path = write_archive(tmp_path / "a.tar.gz", {"log": b"x" * 200_000})
     with pytest.raises(
         AnsibleActionFail, match=f"cannot be written to {small_disk}/one on the controller .No space left on device"
     ):
-        land(small_disk, packed)
+        unpack_evidence(small_disk, archive_path)
     with pytest.raises(
         AnsibleActionFail, match=f"cannot be written to {small_disk}/one on the controller .No space left on device"
     ):
-        land(small_disk, archive(tmp_path / "b.tar.gz", {"log": b"x"}), {"note": "x" * 200_000})
+        unpack_evidence(small_disk, write_archive(tmp_path / "b.tar.gz", {"log": b"x"}), {"note": "x" * 200_000})
     assert os.listdir(small_disk) == []
 
 
-def test_more_than_may_come_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_above_size_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
 
     with pytest.raises(AnsibleActionFail, match="contains more than 1048576 bytes"):
-        land(tmp_path, archive(tmp_path / "a.tar.gz", {"log": b"x" * ((1 << 20) + 1)}))
+        unpack_evidence(tmp_path, write_archive(tmp_path / "a.tar.gz", {"log": b"x" * ((1 << 20) + 1)}))
 
 
-def packed_pax(path: Path, records: bytes, size: int) -> str:
-    """Write an archive of one file behind a PAX header that says that it has ``size`` bytes; return its path."""
+def write_archive_with_pax_header(path: Path, records: bytes, size: int) -> str:
+    """Write an archive of one file after a PAX header with a declared size of ``size`` bytes; return its path."""
     header = tarfile.TarInfo("././@PaxHeader")
     header.type, header.size = tarfile.XHDTYPE, size
     with gzip.open(path, "wb", compresslevel=1) as file:
@@ -153,9 +157,9 @@ def packed_pax(path: Path, records: bytes, size: int) -> str:
     return str(path)
 
 
-def test_an_archive_with_a_long_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """Attack p07: a header of 150 MiB is 150 kB on the wire. Of 1.5 GiB it took 3 GB of the controller's memory."""
-    archive_path = packed_pax(tmp_path / "a.tar.gz", b"", 150 << 20)
+def test_archive_with_long_header_is_refused_before_header_is_read(tmp_path: Path) -> None:
+    """Attack p07: a compressed header of 150 MiB has 150 kB. One of 1.5 GiB used 3 GB of the controller's memory."""
+    archive_path = write_archive_with_pax_header(tmp_path / "a.tar.gz", b"", 150 << 20)
     assert os.path.getsize(archive_path) < 1 << 20
 
     tracemalloc.start()
@@ -165,14 +169,14 @@ def test_an_archive_with_a_long_header_is_refused_before_it_is_read(tmp_path: Pa
             match="unpacked on the controller: the archive of collected files that the host sent contains a tar header "
             "of 157286400 bytes",
         ):
-            land(tmp_path, archive_path)
+            unpack_evidence(tmp_path, archive_path)
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
 
 
-def test_an_archive_of_countless_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attack p07: files without content counted nothing."""
+def test_archive_with_too_many_empty_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attack p07: files without content did not count toward the limit."""
     monkeypatch.setattr(host_archive, "MOST_FILES", 100)
     with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as file:
         for number in range(101):
@@ -180,13 +184,13 @@ def test_an_archive_of_countless_empty_files_is_refused(tmp_path: Path, monkeypa
         file.write(bytes(1024))
 
     with pytest.raises(AnsibleActionFail, match="contains more than 100 files"):
-        land(tmp_path, str(tmp_path / "a.tar.gz"))
+        unpack_evidence(tmp_path, str(tmp_path / "a.tar.gz"))
 
     assert not (tmp_path / "one").exists()
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    ("attributes", "reason"),
     [
         ({"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}}, "is not a regular file"),
         ({"pax_headers": {"mtime": "1e300"}}, "has the modification time"),
@@ -196,23 +200,23 @@ def test_an_archive_of_countless_empty_files_is_refused(tmp_path: Path, monkeypa
         ({"type": tarfile.XGLTYPE}, "is not a regular file"),
     ],
 )
-def test_an_archive_of_another_kind_is_refused(tmp_path: Path, changed: dict[str, Any], reason: str) -> None:
+def test_archive_with_unsupported_headers_is_refused(tmp_path: Path, attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(AnsibleActionFail, match=reason):
-        land(tmp_path, archive(tmp_path / "a.tar.gz", {"log": b"x"}, **changed))
+        unpack_evidence(tmp_path, write_archive(tmp_path / "a.tar.gz", {"log": b"x"}, **attributes))
 
 
 @pytest.mark.parametrize("name", ["a/" * 9 + "log", "x" * 1100, "agent/\udcff"])
-def test_names_of_files_are_bounded(tmp_path: Path, name: str) -> None:
-    packed = archive(tmp_path / "a.tar.gz", {name: b"x"})
+def test_length_of_file_names_is_limited(tmp_path: Path, name: str) -> None:
+    archive_path = write_archive(tmp_path / "a.tar.gz", {name: b"x"})
     if "\udcff" in name:
-        land(tmp_path, packed)
+        unpack_evidence(tmp_path, archive_path)
     else:
         with pytest.raises(AnsibleActionFail, match="is longer than any name that the module collect writes"):
-            land(tmp_path, packed)
+            unpack_evidence(tmp_path, archive_path)
 
 
-def test_gzip_data_that_unpack_to_more_than_may_come_are_refused(tmp_path: Path) -> None:
-    """Zeros behind the end of the archive, and padding, count, too."""
+def test_gzip_data_above_unpacked_size_limit_is_refused(tmp_path: Path) -> None:
+    """Zeros after the end of the archive and padding count toward the limit, too."""
     with gzip.open(tmp_path / "a.tar.gz", "wb", compresslevel=1) as file:
         for name in ("one", "two"):
             info = tarfile.TarInfo(name)
@@ -222,15 +226,15 @@ def test_gzip_data_that_unpack_to_more_than_may_come_are_refused(tmp_path: Path)
                 file.write(bytes(1 << 20))
 
     with pytest.raises(AnsibleActionFail, match=f"contains more than {65 << 20} bytes"):
-        land(tmp_path, str(tmp_path / "a.tar.gz"))
+        unpack_evidence(tmp_path, str(tmp_path / "a.tar.gz"))
 
 
-def test_a_file_without_end_is_cut_while_it_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_file_is_truncated_during_transfer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collected, "_SLACK", 0)
     with open("/dev/zero", "rb") as endless, open(tmp_path / "archive", "wb", buffering=0) as target:
         with pytest.raises(OSError, match="File too large"), collected.limit_file_size_temporarily(1 << 20):
             shutil.copyfileobj(endless, target, 1 << 16)
-        target.write(b"x" * 8)  # the limit is gone
+        target.write(b"x" * 8)  # the limit no longer applies
 
     assert os.path.getsize(tmp_path / "archive") == (1 << 20) + 8
 
@@ -251,11 +255,11 @@ FORGED = {
 }
 
 
-def test_the_inventory_outranks_what_a_host_says_of_itself() -> None:
-    """Attack p16: the host became a node of another pair, whose outages its own records planned away."""
-    about = {"group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "ha": "none", "release": "5.5.1"}
+def test_inventory_overrides_facts_reported_by_host() -> None:
+    """Attack p16: the host became a node of another pair, and its records declared outages of that pair as planned."""
+    inventory_facts = {"group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "ha": "none", "release": "5.5.1"}
 
-    facts = ActionModule._facts(None, "kiosks-mq09-a.example.com", about, FORGED)
+    facts = ActionModule._facts(None, "kiosks-mq09-a.example.com", inventory_facts, FORGED)
 
     assert {name: facts[name] for name in ("host", "group", "pair", "role", "peer", "ha")} == {
         "host": "kiosks-mq09-a.example.com", "group": "kiosks", "pair": "kiosks-mq09", "role": "slave", "peer": None,
@@ -264,32 +268,34 @@ def test_the_inventory_outranks_what_a_host_says_of_itself() -> None:
     assert (facts["release"], facts["left_out"], facts["kernel"]) == ("5.5.1", [], "6.1")
 
 
-def play(place: Path, *options: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
-    """The playbook, on two hosts that are directories and one that cannot be reached."""
-    here = {"ansible_connection": "local", "ansible_python_interpreter": python}
-    gone = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_common_args": "-o ConnectTimeout=1"}
+def run_collect_playbook(
+    directory: Path, *options: str, python: str = sys.executable
+) -> subprocess.CompletedProcess[str]:
+    """Run the playbook on two hosts that are directories and one unreachable host."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": python}
+    unreachable = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_common_args": "-o ConnectTimeout=1"}
     common = {
         "activemq_release": "5.18.3",
-        "activemq_base": f"{place}/hosts/{{{{ inventory_hostname }}}}",
+        "activemq_base": f"{directory}/hosts/{{{{ inventory_hostname }}}}",
         "activemq_install": "none",
         "activemq_service": "none",
-        # No vault password is needed, and a finding that stops site does not stop this.
+        # The playbook requires no vault password, and a finding that stops site does not stop it.
         "activemq_store_limit": "1 kb",
     }
-    hosts = {NODES[0]: here, NODES[1]: gone}
-    agents = {"kiosk-1.example.com": {**here, "activemq_agent_config": f"{place}/etc"}}
+    hosts = {NODES[0]: local, NODES[1]: unreachable}
+    agents = {"kiosk-1.example.com": {**local, "activemq_agent_config": f"{directory}/etc"}}
     inventory = {"all": {"hosts": hosts, "vars": common}, "activemq_agents": {"hosts": agents}}
-    (place / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    (directory / "hosts.yml").write_text(yaml.safe_dump(inventory))
     environment = os.environ | {
-        "ANSIBLE_HOME": str(place / "ansible"),
+        "ANSIBLE_HOME": str(directory / "ansible"),
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".ansible/collections"),
         "ANSIBLE_NOCOLOR": "1",
     }
     program = Path(sys.executable).with_name("ansible-playbook")
     return subprocess.run(
-        [str(program), "-i", str(place / "hosts.yml"), "activemq.fleet.collect", *options],
+        [str(program), "-i", str(directory / "hosts.yml"), "activemq.fleet.collect", *options],
         env=environment,
-        cwd=place,
+        cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -298,8 +304,8 @@ def play(place: Path, *options: str, python: str = sys.executable) -> subprocess
     )
 
 
-def test_a_host_that_is_away_is_named_and_the_others_are_collected(tmp_path: Path) -> None:
-    """The host that answers is hostile, too: control characters in what it notes (attack p14)."""
+def test_unreachable_host_is_named_and_other_hosts_are_collected(tmp_path: Path) -> None:
+    """The reachable host is hostile: its notes contain control characters (attack p14)."""
     python = HostilePython(tmp_path / "hostile", {'"notes": [': '"notes": ["\\u001b]0;PWNED\\u0007\\u001b[2J", '})
     base = tmp_path / "hosts" / NODES[0] / "activemq"
     (base / "conf").mkdir(parents=True)
@@ -307,14 +313,16 @@ def test_a_host_that_is_away_is_named_and_the_others_are_collected(tmp_path: Pat
     (base / "data").mkdir()
     (base / "data" / "activemq.log").write_text("nio://net:canary@other:61616\n")
 
-    done = play(tmp_path, "-e", "activemq_collect_to=out", "-vvv", python=str(python.path))
+    process = run_collect_playbook(tmp_path, "-e", "activemq_collect_to=out", "-vvv", python=str(python.path))
 
     assert python.edits_made() == 2
-    assert "\x1b" not in done.stdout
-    assert f"{NODES[0]}: \\u001b]0;PWNED\\u0007\\u001b[2J" in done.stdout.replace("\n", " ")
-    assert done.returncode == 4, done.stdout
-    assert "2 of 3 hosts. These hosts were not collected: orders-mq01-b.example.com. Correct the errors" in done.stdout
-    assert "canary" not in done.stdout
+    assert "\x1b" not in process.stdout
+    assert f"{NODES[0]}: \\u001b]0;PWNED\\u0007\\u001b[2J" in process.stdout.replace("\n", " ")
+    assert process.returncode == 4, process.stdout
+    assert (
+        "2 of 3 hosts. These hosts were not collected: orders-mq01-b.example.com. Correct the errors" in process.stdout
+    )
+    assert "canary" not in process.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir() if path.is_dir()) == [
         "kiosk-1.example.com",
         NODES[0],
@@ -329,12 +337,12 @@ def test_a_host_that_is_away_is_named_and_the_others_are_collected(tmp_path: Pat
     assert (tmp_path / "out" / NODES[0] / "activemq.log").read_text() == "nio://net:@secret@@other:61616\n"
 
 
-def test_a_foreign_directory_is_refused_before_any_host_is_looked_at(tmp_path: Path) -> None:
+def test_foreign_directory_is_refused_before_collection_from_hosts(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").touch()
 
-    done = play(tmp_path, "-e", "activemq_collect_to=out")
+    process = run_collect_playbook(tmp_path, "-e", "activemq_collect_to=out")
 
-    assert done.returncode == 2
-    assert "contains files that the playbook collect did not write" in " ".join(done.stdout.split())
-    assert "TASK [Collect the evidence of the host]" not in done.stdout
+    assert process.returncode == 2
+    assert "contains files that the playbook collect did not write" in " ".join(process.stdout.split())
+    assert "TASK [Collect the evidence of the host]" not in process.stdout

@@ -1,4 +1,4 @@
-"""What ``collect`` takes from a host: what it must, not more than it may, and no secret."""
+"""Evidence that ``collect`` takes from a host: the required files within the limits, and no secret."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINE = "2026-11-21 05:22:44,001 | INFO  | {} | org.apache.activemq.broker.Broker
 
 
 class Host:
-    """Directories as a managed host has them: a broker's base and an agent's configuration and state."""
+    """Directories of a managed host: the base of a broker, and the configuration and state of an agent."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.base = root, root / "broker"
@@ -57,8 +57,8 @@ class Host:
     def conf(self) -> Path:
         return self.base / "current" / "conf"
 
-    def collect(self, **changed: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
-        """Every file of the archive, and the module's result."""
+    def collect(self, **overrides: Any) -> tuple[dict[str, bytes], dict[str, Any]]:
+        """Collect the evidence; return the files of the archive and the result of the module."""
         archive = self.root / f"evidence-{time.monotonic_ns()}.tar.gz"
         parameters = {
             "archive": str(archive),
@@ -66,7 +66,7 @@ class Host:
             "agent": {"config": f"{self.root}/etc", "state": str(self.state), "unit": None},
             "megabytes": 4, "days": 1, "dumps": "hung",
         }  # fmt: skip
-        result: dict[str, Any] = host_collection.write_evidence_archive(parameters | changed)
+        result: dict[str, Any] = host_collection.write_evidence_archive(parameters | overrides)
         with tarfile.open(archive) as members:
             files = {member.name: members.extractfile(member).read() for member in members}  # type: ignore[union-attr]
         return files, result
@@ -77,7 +77,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def test_it_brings_logs_journals_configuration_and_listing(host: Host) -> None:
+def test_collection_contains_logs_journals_configuration_and_listing(host: Host) -> None:
     (host.data / "activemq.log").write_text(LINE.format("one"))
     (host.data / "activemq.log.1").write_text(LINE.format("two"))
     (host.data / "activemq.log.2.gz").write_bytes(gzip.compress(LINE.format("three").encode()))
@@ -99,26 +99,26 @@ def test_it_brings_logs_journals_configuration_and_listing(host: Host) -> None:
     assert result["left_out"] == []
 
 
-def test_the_records_of_a_lab_are_those_of_each_broker(host: Host) -> None:
+def test_operation_records_of_lab_are_collected_with_broker(host: Host) -> None:
     (host.base.parent / "operations.jsonl").write_text('{"v":1}\n')
     assert host.collect()[0]["operations.jsonl"] == b'{"v":1}\n'
 
 
-def test_the_configuration_is_what_render_writes(host: Host) -> None:
+def test_collected_configuration_is_rendered_configuration_with_masks(host: Host) -> None:
     files, _ = host.collect()
 
     manifest = json.loads(files["configuration/.fleet-manifest.json"])
-    found = json.loads(files["configuration/.fleet-found.json"])
+    file_states = json.loads(files["configuration/.fleet-found.json"])
     for path, file in host.tree.items():
-        planned = file.content.decode() if file.masked is None else file.masked
+        rendered = file.content.decode() if file.masked is None else file.masked
         shown = files[f"configuration/{path}"].decode()
-        assert shown == masking.mask_configuration_file(path, planned)
-        assert manifest[path] == found[path]["sha256"] == hashlib.sha256(shown.encode()).hexdigest()
-        assert found[path]["status"] == "same"
+        assert shown == masking.mask_configuration_file(path, rendered)
+        assert manifest[path] == file_states[path]["sha256"] == hashlib.sha256(shown.encode()).hexdigest()
+        assert file_states[path]["status"] == "same"
 
 
-def test_no_secret_leaves_the_host(host: Host) -> None:
-    """A canary in every place that is read: known and foreign secrets, each in its own syntax."""
+def test_collection_contains_no_secret(host: Host) -> None:
+    """Every file that is read contains a canary: known and foreign secrets, each in the syntax of the file."""
     for secret in (KNOWN, FOREIGN):
         uri = f"nio://net:{secret}@other:61616?jms.password={secret}"
         with (host.data / "activemq.log").open("a") as log:
@@ -134,38 +134,38 @@ def test_no_secret_leaves_the_host(host: Host) -> None:
         (host.conf / f"{len(secret)}.bin").write_bytes(secret.encode() + b"\0")
     (host.conf / "jetty-realm.properties").write_text(f"till: {KNOWN}, admin\nnew: {FOREIGN}, admin\n")
     (host.root / "etc" / "mb.password").write_text(f"{FOREIGN}\n")
-    (host.data / "activemq.log.2").write_text(f"a known one as it is: {KNOWN}\n")
+    (host.data / "activemq.log.2").write_text(f"a known secret without a key: {KNOWN}\n")
 
     files, result = host.collect()
 
     for name, content in files.items():
-        plain = gzip.decompress(content) if name.endswith(".gz") else content
-        assert b"canary" not in plain, name
+        unpacked = gzip.decompress(content) if name.endswith(".gz") else content
+        assert b"canary" not in unpacked, name
     assert "canary" not in json.dumps(result)
-    assert files["activemq.log.2"] == b"a known one as it is: @activemq_users[0].password@\n"
-    assert {what["why"] for what in result["left_out"]} == {
+    assert files["activemq.log.2"] == b"a known secret without a key: @activemq_users[0].password@\n"
+    assert {omission["why"] for omission in result["left_out"]} == {
         "the file is a keystore",
         "the file is a private key or a certificate",
         "the file is not text",
     }
 
 
-def test_a_secret_that_was_changed_by_hand_shows_as_such(host: Host) -> None:
+def test_secret_changed_by_hand_is_reported_as_changed(host: Host) -> None:
     path = host.conf / "credentials.properties"
     path.write_text(path.read_text().replace(KNOWN, FOREIGN))
 
     files, _ = host.collect()
 
-    found = json.loads(files["configuration/.fleet-found.json"])["conf/credentials.properties"]
+    file_state = json.loads(files["configuration/.fleet-found.json"])["conf/credentials.properties"]
     manifest = json.loads(files["configuration/.fleet-manifest.json"])
     text = files["configuration/conf/credentials.properties"].decode()
-    assert found["status"] == "changed"
-    assert manifest["conf/credentials.properties"] != found["sha256"]
+    assert file_state["status"] == "changed"
+    assert manifest["conf/credentials.properties"] != file_state["sha256"]
     assert "activemq.user.till.password=@secret@" in text
     assert "activemq.network.password=@activemq_network_password@" in text
 
 
-def test_another_line_in_a_file_of_secrets_changes_no_secret(host: Host) -> None:
+def test_line_added_to_file_of_secrets_keeps_masks_of_known_secrets(host: Host) -> None:
     path = host.conf / "credentials.properties"
     path.write_text(path.read_text() + "# by hand\n")
 
@@ -175,7 +175,7 @@ def test_another_line_in_a_file_of_secrets_changes_no_secret(host: Host) -> None
     assert files["configuration/conf/credentials.properties"].decode() == f"{masked}# by hand\n"
 
 
-def test_file_of_the_release_is_shipped_until_it_is_changed(host: Host) -> None:
+def test_file_of_release_is_shipped_until_it_changes(host: Host) -> None:
     tree = {**host.tree, "conf/login.config": ConfigurationFile(b"activemq {};\n", 0o644, shipped=True)}
     install_configuration(str(host.base), tree, Owners())
     path = "conf/login.config"
@@ -186,18 +186,18 @@ def test_file_of_the_release_is_shipped_until_it_is_changed(host: Host) -> None:
     assert json.loads(host.collect()[0]["configuration/.fleet-found.json"])[path]["status"] == "changed"
 
 
-def test_what_is_removed_and_added_by_hand_is_told(host: Host) -> None:
+def test_files_removed_and_added_by_hand_are_reported(host: Host) -> None:
     (host.conf / "groups.properties").write_text("x=y\n")
     (host.base / "current" / "bin" / "setenv").unlink(missing_ok=True)
     (host.base / "current" / "bin" / "env").unlink(missing_ok=True)
 
-    found = json.loads(host.collect()[0]["configuration/.fleet-found.json"])
+    file_states = json.loads(host.collect()[0]["configuration/.fleet-found.json"])
 
-    assert found["conf/groups.properties"]["status"] in ("added", "changed")
-    assert "removed" in {entry["status"] for path, entry in found.items() if path.startswith("bin/")}
+    assert file_states["conf/groups.properties"]["status"] in ("added", "changed")
+    assert "removed" in {state["status"] for path, state in file_states.items() if path.startswith("bin/")}
 
 
-def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path) -> None:
+def test_configuration_without_manifest_is_masked_by_rule(tmp_path: Path) -> None:
     base = tmp_path / "old"
     (base / "conf").mkdir(parents=True)
     (base / "conf" / "activemq.xml").write_text(f'<beans><broker><x password="{FOREIGN}"/></broker></beans>')
@@ -213,8 +213,8 @@ def test_a_configuration_that_nobody_installed_is_brought_by_rule(tmp_path: Path
     assert text == '<beans><broker><x password="@secret@"/></broker></beans>'
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root collects for the account of another")
-def test_the_login_that_owns_the_directory_may_fetch_the_archive(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can collect for another account: run the test as root")
+def test_archive_belongs_to_owner_of_its_directory(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
     archive = tmp_path / "x.tar.gz"
     host_collection.write_evidence_archive(
@@ -223,7 +223,7 @@ def test_the_login_that_owns_the_directory_may_fetch_the_archive(tmp_path: Path)
     assert (archive.stat().st_uid, oct(archive.stat().st_mode & 0o777)) == (65534, "0o600")
 
 
-def test_the_newest_logs_come_first_and_the_rest_is_named(host: Host) -> None:
+def test_newest_logs_have_priority_and_omitted_logs_are_named(host: Host) -> None:
     for age in range(6):
         path = host.data / f"activemq.log{f'.{age}' if age else ''}"
         path.write_text(f"{age} {'x' * 97}\n" * 3000)  # 300 kB each
@@ -231,16 +231,20 @@ def test_the_newest_logs_come_first_and_the_rest_is_named(host: Host) -> None:
 
     files, result = host.collect(megabytes=1)
 
-    whole = [name for name, content in files.items() if name.startswith("activemq.log") and len(content) == 300_000]
-    cut = files["activemq.log.3"].decode()
-    assert sorted(whole) == ["activemq.log", "activemq.log.1", "activemq.log.2"]
-    assert cut.startswith("3 x")
-    assert cut.endswith("x\n")
-    assert [what["path"] for what in result["left_out"]] == ["activemq.log.3", "activemq.log.4", "activemq.log.5"]
+    complete = [name for name, content in files.items() if name.startswith("activemq.log") and len(content) == 300_000]
+    truncated = files["activemq.log.3"].decode()
+    assert sorted(complete) == ["activemq.log", "activemq.log.1", "activemq.log.2"]
+    assert truncated.startswith("3 x")
+    assert truncated.endswith("x\n")
+    assert [omission["path"] for omission in result["left_out"]] == [
+        "activemq.log.3",
+        "activemq.log.4",
+        "activemq.log.5",
+    ]
     assert sum(map(len, files.values())) <= 1 << 20
 
 
-def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> None:
+def test_compressed_log_above_limit_after_unpacking_is_left_out(host: Host) -> None:
     (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * (3 << 20)))
 
     files, result = host.collect(megabytes=1)
@@ -253,7 +257,7 @@ def test_a_packed_log_that_would_not_fit_unpacked_is_left_out(host: Host) -> Non
     )
 
 
-def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> None:
+def test_damaged_compressed_log_does_not_affect_other_logs(host: Host) -> None:
     (host.data / "activemq.log.1.gz").write_bytes(gzip.compress(b"x\n" * 1000)[:-12])
     (host.data / "activemq.log").write_text("here\n")
 
@@ -263,14 +267,14 @@ def test_a_packed_log_that_is_damaged_keeps_nothing_else_away(host: Host) -> Non
     assert "cannot be read" in result["left_out"][0]["why"]
 
 
-def test_bytes_that_are_no_text_come_out_as_they_went_in(host: Host) -> None:
-    data = b"\xff\xfe caf\xe9 password=" + FOREIGN.encode() + b"\n\x00rest"
-    (host.data / "activemq.log").write_bytes(data)
+def test_binary_content_of_log_is_unchanged_except_secrets(host: Host) -> None:
+    content = b"\xff\xfe caf\xe9 password=" + FOREIGN.encode() + b"\n\x00rest"
+    (host.data / "activemq.log").write_bytes(content)
 
-    assert host.collect()[0]["activemq.log"] == data.replace(FOREIGN.encode(), b"@secret@")
+    assert host.collect()[0]["activemq.log"] == content.replace(FOREIGN.encode(), b"@secret@")
 
 
-def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: Host) -> None:
+def test_very_long_line_of_log_is_truncated_without_secret(host: Host) -> None:
     size = 3 << 20
     (host.data / "activemq.log").write_bytes(b"password=" + FOREIGN.encode() * (size // len(FOREIGN)) + b"\nlast\n")
 
@@ -285,7 +289,7 @@ def test_a_line_without_end_in_a_log_fills_no_memory_and_shows_no_secret(host: H
     assert result["left_out"][0]["bytes"] > size // 2
 
 
-def test_a_text_made_to_stop_the_masker_does_not_stop_a_collection(host: Host) -> None:
+def test_time_to_mask_hostile_text_grows_less_than_quadratically(host: Host) -> None:
     def write(repetitions: int) -> str:
         return "password" * repetitions + "\n" + '<property name="password"' + " " * 480 + "\n"
 
@@ -313,21 +317,23 @@ def test_files_that_deadline_left_out_are_named(host: Host, monkeypatch: pytest.
 
     files, result = host.collect(seconds=2, megabytes=8)
 
-    over = {what["path"]: what["bytes"] for what in result["left_out"] if "time" in what["why"]}
-    assert over.keys() == {"activemq.log", "activemq.log.1.gz"}
-    assert 0 < over["activemq.log"] < len(LINE.format("one")) * 30_000
+    omitted_bytes = {
+        omission["path"]: omission["bytes"] for omission in result["left_out"] if "time" in omission["why"]
+    }
+    assert omitted_bytes.keys() == {"activemq.log", "activemq.log.1.gz"}
+    assert 0 < omitted_bytes["activemq.log"] < len(LINE.format("one")) * 30_000
     assert files["activemq.log"].startswith(LINE.format("one").encode())
 
 
-def test_half_a_record_of_a_journal_is_not_brought(host: Host) -> None:
+def test_incomplete_journal_record_is_not_collected(host: Host) -> None:
     (host.state / "agent" / "journal-000000001.jsonl").write_bytes(b'{"a":1}\n{"b"')
 
     assert host.collect()[0]["agent/journal-000000001.jsonl"] == b'{"a":1}\n'
 
 
-def test_somebody_elses_file_behind_a_link_is_not_read(host: Host) -> None:
+def test_symlink_of_another_account_and_fifo_are_not_read(host: Host) -> None:
     if os.geteuid():
-        pytest.skip("only root could read it")
+        pytest.skip("only root can read /etc/shadow: run the test as root")
     (host.data / "activemq.log.9").symlink_to("/etc/shadow")
     os.lchown(host.data / "activemq.log.9", 12345, 12345)
     os.mkfifo(host.data / "activemq.log.8")
@@ -338,31 +344,31 @@ def test_somebody_elses_file_behind_a_link_is_not_read(host: Host) -> None:
     assert len(result["left_out"]) == 2
 
 
-def test_a_log_that_rolls_meanwhile_is_neither_lost_nor_doubled(
+def test_log_rotated_during_collection_is_neither_lost_nor_duplicated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "activemq.log").write_text("first\n")
     bundle = EvidenceArchive(str(tmp_path / "out"), 1 << 20)
-    real = os.open
-    rolled: list[Any] = []
+    real_open = os.open
+    rotated: list[Any] = []
 
-    def roll(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-        descriptor = real(path, flags, *rest, **more)
-        if not rolled and str(path).endswith("activemq.log"):
-            rolled.append(path)
+    def open_and_rotate(path: Any, flags: int, *rest: Any, **more: Any) -> int:
+        descriptor = real_open(path, flags, *rest, **more)
+        if not rotated and str(path).endswith("activemq.log"):
+            rotated.append(path)
             os.rename(tmp_path / "activemq.log", tmp_path / "activemq.log.1")
             (tmp_path / "activemq.log").write_text("second\n")
         return descriptor
 
-    monkeypatch.setattr("os.open", roll)
-    opened = open_matching_files(str(tmp_path), lambda name: name.startswith("activemq.log"), "", bundle)
+    monkeypatch.setattr("os.open", open_and_rotate)
+    logs = open_matching_files(str(tmp_path), lambda name: name.startswith("activemq.log"), "", bundle)
 
-    assert {log.name: log.file.read() for log in opened} == {"activemq.log": b"second\n", "activemq.log.1": b"first\n"}
+    assert {log.name: log.file.read() for log in logs} == {"activemq.log": b"second\n", "activemq.log.1": b"first\n"}
 
 
 @pytest.fixture
-def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that answers SIGQUIT as a JVM does, on a file."""
+def jvm_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that writes a thread dump to a file on SIGQUIT, as a JVM does."""
     monkeypatch.setattr(thread_dumps, "_POLL", 0.1)
     script = (
         "import signal, time, sys\n"
@@ -381,37 +387,37 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpr
     process.wait()
 
 
-def threads_of(process: subprocess.Popen[bytes]) -> thread_dumps.ThreadDumps:
-    while (found := read_process(process.pid)) is None:  # between fork and exec it has no command line
+def take_thread_dumps_of(process: subprocess.Popen[bytes]) -> thread_dumps.ThreadDumps:
+    while (jvm := read_process(process.pid)) is None:  # between fork and exec the process has no command line
         time.sleep(0.02)
-    dumps: thread_dumps.ThreadDumps = thread_dumps.take_thread_dumps(found, pause=0.1)
+    dumps: thread_dumps.ThreadDumps = thread_dumps.take_thread_dumps(jvm, pause=0.1)
     return dumps
 
 
-def test_a_jvm_that_answers_is_asked_three_times(answering: subprocess.Popen[bytes]) -> None:
-    dumps = threads_of(answering)
+def test_responding_jvm_gives_three_thread_dumps(jvm_process: subprocess.Popen[bytes]) -> None:
+    dumps = take_thread_dumps_of(jvm_process)
 
     assert len(dumps.texts) == 3
     assert all(text.startswith("Full thread dump") for text in dumps.texts)
     assert dumps.notes == []
 
 
-def test_a_stopped_process_is_not_asked_and_that_is_said(answering: subprocess.Popen[bytes]) -> None:
-    answering.send_signal(signal.SIGSTOP)
-    while (found := read_process(answering.pid)) is not None and found.state != "T":
+def test_stopped_process_gives_note_instead_of_thread_dump(jvm_process: subprocess.Popen[bytes]) -> None:
+    jvm_process.send_signal(signal.SIGSTOP)
+    while (process := read_process(jvm_process.pid)) is not None and process.state != "T":
         time.sleep(0.02)
 
-    dumps = threads_of(answering)
+    dumps = take_thread_dumps_of(jvm_process)
 
     assert dumps.texts == []
     assert "SIGCONT" in dumps.notes[0]
-    assert str(answering.pid) in thread_dumps.os_thread_states_text(answering.pid)
+    assert str(jvm_process.pid) in thread_dumps.os_thread_states_text(jvm_process.pid)
 
 
-def test_a_process_that_the_signal_would_end_is_not_asked() -> None:
+def test_process_without_sigquit_handler_gets_no_signal() -> None:
     with subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) as process:
         try:
-            dumps = threads_of(process)
+            dumps = take_thread_dumps_of(process)
             assert process.poll() is None
             assert "does not catch SIGQUIT" in dumps.notes[0]
         finally:
@@ -425,7 +431,7 @@ def test_a_process_that_the_signal_would_end_is_not_asked() -> None:
         (("java",), {"timezone": "Europe/Rome\n"}, "Europe/Rome"),
     ],
 )
-def test_the_zone_is_the_jvms_before_the_hosts(
+def test_timezone_of_jvm_has_precedence_over_host(
     tmp_path: Path, command: tuple[str, ...], files: dict[str, str], expected: str
 ) -> None:
     for name, text in files.items():

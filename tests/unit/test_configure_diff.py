@@ -1,4 +1,4 @@
-"""What an installation shows: every changed line, and never a secret."""
+"""The diff of an installation: it shows every changed line and no secret."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CREDENTIALS = "conf/credentials.properties"
 MASKED = "activemq.network.password=@activemq_network_password@\n"
 
 
-def secret(value: str, masked: str = MASKED) -> ConfigurationFile:
-    return ConfigurationFile(masked.replace("@activemq_network_password@", value).encode(), 0o640, masked)
+def credentials_file(password: str, masked: str = MASKED) -> ConfigurationFile:
+    return ConfigurationFile(masked.replace("@activemq_network_password@", password).encode(), 0o640, masked)
 
 
-def put(base: Path, **files: ConfigurationFile) -> InstallationOutcome:
+def install(base: Path, **files: ConfigurationFile) -> InstallationOutcome:
     names = {"xml": "conf/activemq.xml", "credentials": CREDENTIALS, "env": "bin/env", "key": "conf/key.bin"}
     outcome: InstallationOutcome = install_configuration(
         str(base), {names[name]: file for name, file in files.items()}, Owners()
@@ -31,13 +31,13 @@ def put(base: Path, **files: ConfigurationFile) -> InstallationOutcome:
     return outcome
 
 
-def text(content: str) -> ConfigurationFile:
+def plain_file(content: str) -> ConfigurationFile:
     return ConfigurationFile(content.encode(), 0o644)
 
 
-def test_a_changed_file_is_shown_before_and_after(tmp_path: Path) -> None:
-    put(tmp_path, xml=text("one\ntwo\n"))
-    outcome = put(tmp_path, xml=text("one\nthree\n"))
+def test_diff_of_changed_file_shows_old_and_new_content(tmp_path: Path) -> None:
+    install(tmp_path, xml=plain_file("one\ntwo\n"))
+    outcome = install(tmp_path, xml=plain_file("one\nthree\n"))
     assert outcome.changed_files == ("conf/activemq.xml",)
     assert outcome.diff == (
         {
@@ -49,86 +49,88 @@ def test_a_changed_file_is_shown_before_and_after(tmp_path: Path) -> None:
     )
 
 
-def test_an_added_and_a_removed_file_are_shown_whole(tmp_path: Path) -> None:
-    put(tmp_path, xml=text("one\n"))
-    added, removed = put(tmp_path, env=text("A=1\n")).diff
+def test_diff_of_added_and_removed_files_shows_full_content(tmp_path: Path) -> None:
+    install(tmp_path, xml=plain_file("one\n"))
+    added, removed = install(tmp_path, env=plain_file("A=1\n")).diff
     assert (added["before_header"], added["before"], added["after"]) == ("/dev/null", "", "A=1\n")
     assert (removed["after_header"], removed["before"], removed["after"]) == ("/dev/null", "one\n", "")
 
 
-def test_a_change_of_only_a_password_is_one_line_without_a_value(tmp_path: Path) -> None:
-    put(tmp_path, credentials=secret("first-canary"))
-    outcome = put(tmp_path, credentials=secret("second-canary"))
+def test_diff_of_changed_password_is_single_line_without_value(tmp_path: Path) -> None:
+    install(tmp_path, credentials=credentials_file("first-canary"))
+    outcome = install(tmp_path, credentials=credentials_file("second-canary"))
     assert outcome.changed
     assert outcome.diff == ({"prepared": f"{CREDENTIALS}: secret changed\n"},)
 
 
-def test_a_file_with_secrets_is_shown_as_its_masked_text(tmp_path: Path) -> None:
-    put(tmp_path, credentials=secret("first-canary"))
+def test_diff_of_file_with_secrets_shows_masked_text(tmp_path: Path) -> None:
+    install(tmp_path, credentials=credentials_file("first-canary"))
     more = MASKED + "activemq.user.bob.password=@activemq_users@\n"
-    (shown,) = put(tmp_path, credentials=secret("second-canary", more)).diff
-    assert (shown["before"], shown["after"]) == (MASKED, more)
+    (diff,) = install(tmp_path, credentials=credentials_file("second-canary", more)).diff
+    assert (diff["before"], diff["after"]) == (MASKED, more)
 
 
-def test_a_file_that_holds_secrets_now_and_did_not_before_is_masked(tmp_path: Path) -> None:
-    put(tmp_path, credentials=text("nothing yet\n"))
-    (shown,) = put(tmp_path, credentials=secret("canary")).diff
-    assert (shown["before"], shown["after"]) == ("nothing yet\n", MASKED)
+def test_diff_masks_file_that_gains_secrets(tmp_path: Path) -> None:
+    install(tmp_path, credentials=plain_file("nothing yet\n"))
+    (diff,) = install(tmp_path, credentials=credentials_file("canary")).diff
+    assert (diff["before"], diff["after"]) == ("nothing yet\n", MASKED)
 
 
-def test_a_file_with_secrets_that_a_person_changed_is_not_shown(tmp_path: Path) -> None:
-    put(tmp_path, credentials=secret("canary"))
+def test_diff_hides_file_with_secrets_changed_by_hand(tmp_path: Path) -> None:
+    install(tmp_path, credentials=credentials_file("canary"))
     (tmp_path / "current" / CREDENTIALS).write_text("activemq.network.password=typed-canary\n")
-    assert put(tmp_path, credentials=secret("canary")).diff == (
+    assert install(tmp_path, credentials=credentials_file("canary")).diff == (
         {"prepared": f"{CREDENTIALS}: was changed by hand; its content is not shown\n"},
     )
 
 
-def test_a_file_that_a_person_added_is_not_shown(tmp_path: Path) -> None:
-    put(tmp_path, xml=text("one\n"))
+def test_diff_hides_file_added_by_hand(tmp_path: Path) -> None:
+    install(tmp_path, xml=plain_file("one\n"))
     (tmp_path / "current" / "conf" / "notes.txt").write_text("canary\n")
-    assert put(tmp_path, xml=text("one\n")).diff == (
+    assert install(tmp_path, xml=plain_file("one\n")).diff == (
         {"prepared": "conf/notes.txt: was added by hand; its content is not shown\n"},
     )
 
 
-def test_a_password_that_a_person_typed_into_a_plain_file_is_blotted_out(tmp_path: Path) -> None:
-    put(tmp_path, xml=text("<a/>\n"))
+def test_diff_masks_password_written_by_hand_into_plain_file(tmp_path: Path) -> None:
+    install(tmp_path, xml=plain_file("<a/>\n"))
     (tmp_path / "current" / "conf" / "activemq.xml").write_text('<a password="canary"/>\n')
-    (shown,) = put(tmp_path, xml=text("<a/>\n")).diff
-    assert shown["before"] == '<a password="********"/>\n'
+    (diff,) = install(tmp_path, xml=plain_file("<a/>\n")).diff
+    assert diff["before"] == '<a password="********"/>\n'
 
 
-def test_a_password_in_an_option_of_java_is_blotted_out(tmp_path: Path) -> None:
-    put(tmp_path, env=text("OPTS=-Djavax.net.ssl.keyStorePassword=canary1\n"))
-    assert put(tmp_path, env=text("OPTS=-Djavax.net.ssl.keyStorePassword=canary2\n")).diff == (
+def test_diff_hides_password_in_java_option(tmp_path: Path) -> None:
+    install(tmp_path, env=plain_file("OPTS=-Djavax.net.ssl.keyStorePassword=canary1\n"))
+    assert install(tmp_path, env=plain_file("OPTS=-Djavax.net.ssl.keyStorePassword=canary2\n")).diff == (
         {"prepared": "bin/env: secret changed\n"},
     )
 
 
-def test_bytes_that_are_no_text_are_named_and_not_shown(tmp_path: Path) -> None:
-    put(tmp_path, key=ConfigurationFile(b"\xff\x00", 0o644))
-    assert put(tmp_path, key=ConfigurationFile(b"\xff\x01", 0o644)).diff == (
+def test_diff_names_binary_file_without_content(tmp_path: Path) -> None:
+    install(tmp_path, key=ConfigurationFile(b"\xff\x00", 0o644))
+    assert install(tmp_path, key=ConfigurationFile(b"\xff\x01", 0o644)).diff == (
         {"prepared": "conf/key.bin: binary file changed\n"},
     )
 
 
-def test_nothing_that_an_installation_tells_holds_a_secret(tmp_path: Path) -> None:
-    told = []
-    for value in ("canary-1", "canary-2"):
-        outcome = put(tmp_path, credentials=secret(value), xml=text(f"<!-- {len(value)} -->\n"))
-        told.append(json.dumps([outcome.diff, outcome.drift, outcome.reasons, outcome.changed_files]))
-    assert "canary" not in "".join(told)
+def test_outcome_of_installation_contains_no_secret(tmp_path: Path) -> None:
+    outcomes = []
+    for password in ("canary-1", "canary-2"):
+        outcome = install(
+            tmp_path, credentials=credentials_file(password), xml=plain_file(f"<!-- {len(password)} -->\n")
+        )
+        outcomes.append(json.dumps([outcome.diff, outcome.drift, outcome.reasons, outcome.changed_files]))
+    assert "canary" not in "".join(outcomes)
 
 
-def test_what_a_version_says_of_itself_holds_no_secret(tmp_path: Path) -> None:
-    put(tmp_path, credentials=secret("canary"))
+def test_records_of_version_contain_no_secret(tmp_path: Path) -> None:
+    install(tmp_path, credentials=credentials_file("canary"))
     for name in (".fleet-manifest.json", ".fleet-install.json"):
         assert "canary" not in (tmp_path / "current" / name).read_text()
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"),
+    ("line", "expected"),
     [
         ('password="${activemq.network.password}"', 'password="${activemq.network.password}"'),
         ("password=@activemq_network_password@", "password=@activemq_network_password@"),
@@ -147,11 +149,11 @@ def test_what_a_version_says_of_itself_holds_no_secret(tmp_path: Path) -> None:
         ("<!-- password: and more -->", "<!-- password: ******** more -->"),
     ],
 )
-def test_only_what_is_called_a_password_is_blotted_out(line: str, shown: str) -> None:
-    assert hide_passwords(line) == shown
+def test_only_password_values_are_masked(line: str, expected: str) -> None:
+    assert hide_passwords(line) == expected
 
 
-def test_no_comment_of_a_rendered_file_is_masked() -> None:
+def test_comments_of_rendered_files_are_not_masked() -> None:
     golden = Path(__file__).resolve().parents[1] / "golden" / "examples"
     comments = [
         line

@@ -1,4 +1,4 @@
-"""A version that a program refuses is never in force, and does not stay."""
+"""Validation of a configuration version: a rejected version is not activated and is removed."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from activemq_fleet.node.config.configuration_archive import ConfigurationFile, 
 from activemq_fleet.node.errors import NodeError
 from activemq_fleet.node.install.configure import install_or_restore_configuration
 
-LOOK = (
+VALIDATION_COMMAND = (
     f'{sys.executable} -c \'import sys; sys.exit("good" not in open(sys.argv[1]).read() and "line 7: bad")\' %s/a.cfg'
 )
 
 
-def put(base: Path, text: str, *commands: str, check: bool = False) -> dict[str, Any]:
+def install(base: Path, text: str, *commands: str, check: bool = False) -> dict[str, Any]:
     archive = base.parent / "archive.tar"
     archive.write_bytes(pack_configuration({"a.cfg": ConfigurationFile(text.encode(), 0o640, None)}))
-    found: dict[str, Any] = install_or_restore_configuration(
+    outcome: dict[str, Any] = install_or_restore_configuration(
         {"archive": str(archive), "base": str(base), "data": "", "validate": list(commands)}, check
     )
-    return found
+    return outcome
 
 
-def in_force(base: Path) -> str:
+def active_text(base: Path) -> str:
     return (base / "current" / "a.cfg").read_text()
 
 
-def test_a_version_that_is_taken_comes_into_force(tmp_path: Path) -> None:
-    assert put(tmp_path / "base", "good", LOOK)["changed"]
-    assert in_force(tmp_path / "base") == "good"
+def test_accepted_version_becomes_active(tmp_path: Path) -> None:
+    assert install(tmp_path / "base", "good", VALIDATION_COMMAND)["changed"]
+    assert active_text(tmp_path / "base") == "good"
 
 
-def test_one_that_is_refused_leaves_all_as_it_was_and_says_why(tmp_path: Path) -> None:
+def test_rejected_version_changes_nothing_and_error_contains_reason(tmp_path: Path) -> None:
     base = tmp_path / "base"
-    version = put(base, "good", LOOK)["version"]
+    version = install(base, "good", VALIDATION_COMMAND)["version"]
     with pytest.raises(NodeError, match=r"nothing was changed, because .*python.* rejects the .* files .line 7: bad"):
-        put(base, "poor", LOOK)
-    assert in_force(base) == "good"
+        install(base, "poor", VALIDATION_COMMAND)
+    assert active_text(base) == "good"
     assert [path.name for path in (base / "versions").iterdir() if not path.name.startswith(".fleet")] == [version]
 
 
-def test_it_is_refused_again_by_the_next_run(tmp_path: Path) -> None:
+def test_rejected_version_is_rejected_again_by_next_run(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(NodeError):
-            put(tmp_path / "base", "poor", LOOK)
+            install(tmp_path / "base", "poor", VALIDATION_COMMAND)
     assert not (tmp_path / "base" / "current").exists()
 
 
-def test_every_command_must_agree(tmp_path: Path) -> None:
+def test_version_must_pass_every_command(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="rejects"):
-        put(tmp_path / "base", "good", LOOK, "false")
+        install(tmp_path / "base", "good", VALIDATION_COMMAND, "false")
 
 
-def test_a_program_that_is_not_there_refuses(tmp_path: Path) -> None:
+def test_missing_validation_program_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NodeError, match="no-such-program could not be run"):
-        put(tmp_path / "base", "good", "no-such-program %s")
+        install(tmp_path / "base", "good", "no-such-program %s")
 
 
-def test_check_mode_asks_nobody(tmp_path: Path) -> None:
-    assert put(tmp_path / "base", "poor", LOOK, check=True)["changed"]
+def test_check_mode_runs_no_validation_command(tmp_path: Path) -> None:
+    assert install(tmp_path / "base", "poor", VALIDATION_COMMAND, check=True)["changed"]
     assert not (tmp_path / "base").exists()

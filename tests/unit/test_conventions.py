@@ -1,4 +1,4 @@
-"""Fleets named by seven conventions: read, rendered, checked, drawn, explained and planned alike."""
+"""Fleets with the names of seven conventions, which every command must handle in the same way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.pictures import Picture
 from tests.unit.planning.components import computed, context_of, rows_of
 
 SETTINGS = {"release": "6.3.1", "ha": "shared-file", **{k.removeprefix("activemq_"): v for k, v in NETWORK.items()}}
-each_convention = pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda one: one.name)
+each_convention = pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda convention: convention.name)
 EXAMPLES = 10_000 if EVERY_SITUATION else 1_000
 
 
@@ -35,7 +35,7 @@ def fleet(convention: Convention, tmp_path: Path) -> Fleet:
 
 
 @each_convention
-def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Convention, fleet: Fleet) -> None:
+def test_inventory_defines_name_master_and_slave_of_every_pair(convention: Convention, fleet: Fleet) -> None:
     hosts_by_pair = {
         name: tuple(broker.host for broker in pair.brokers_in_dialling_order)
         for name, pair in fleet.pairs_by_name.items()
@@ -49,14 +49,14 @@ def test_an_inventory_gives_every_pair_its_name_master_and_slave(convention: Con
 
 
 @each_convention
-def test_the_core_reads_the_same_as_ansible(convention: Convention, fleet: Fleet) -> None:
+def test_core_reads_same_identities_as_ansible(convention: Convention, fleet: Fleet) -> None:
     built = build_fleet(convention.variables_by_host(**SETTINGS), {})
 
     assert [broker.identity for broker in built.brokers] == [broker.identity for broker in fleet.brokers]
 
 
 @each_convention
-def test_both_nodes_of_a_pair_share_broker_name_and_store(fleet: Fleet) -> None:
+def test_both_nodes_of_pair_share_broker_name_and_store(fleet: Fleet) -> None:
     for name, pair in fleet.pairs_by_name.items():
         assert {broker.broker_name for broker in pair.brokers} == {name}
         assert {broker.store_directory for broker in pair.brokers} == {f"/srv/activemq/{name}"}
@@ -83,12 +83,12 @@ def test_every_host_is_explained(fleet: Fleet) -> None:
 
 
 @each_convention
-def test_a_plan_has_the_brokers_of_the_fleet(convention: Convention, fleet: Fleet) -> None:
+def test_plan_contains_brokers_of_fleet(convention: Convention, fleet: Fleet) -> None:
     hosts = convention.variables_by_host(**SETTINGS)
-    found = computed(hosts, context_of(hosts))
+    components = computed(hosts, context_of(hosts))
 
-    assert [one.error for one in found.values()] == [None] * len(fleet.groups)
-    rows = sorted(rows_of([*found.values()], "brokers"), key=lambda row: row["host"])
+    assert [component.error for component in components.values()] == [None] * len(fleet.groups)
+    rows = sorted(rows_of([*components.values()], "brokers"), key=lambda row: row["host"])
     fields = ("host", "group", "pair", "node", "role")
     assert [[row[name] for name in fields] for row in rows] == [
         [broker.to_dict()[name] for name in fields] for broker in fleet.brokers
@@ -96,7 +96,7 @@ def test_a_plan_has_the_brokers_of_the_fleet(convention: Convention, fleet: Flee
 
 
 @each_convention
-def test_check_names_and_graph_accept_the_inventory(
+def test_check_names_and_graph_accept_inventory(
     convention: Convention, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory = str(convention.write(tmp_path / "inventory", **SETTINGS))
@@ -123,49 +123,55 @@ PATTERNS = (
 )
 
 
-def invented(chance: random.Random) -> dict[str, dict[str, Any]]:
-    """Some hosts of a convention, of which names and variables are changed here and there."""
-    convention = chance.choice(CONVENTIONS)
+def random_hosts(rng: random.Random) -> dict[str, dict[str, Any]]:
+    """Return some hosts of a convention with random changes of their names and variables."""
+    convention = rng.choice(CONVENTIONS)
     common: dict[str, Any] = {"activemq_release": "6.3.1", "activemq_topology": "none", **convention.variables}
-    if chance.random() < 0.2:
-        common["activemq_naming_pattern"] = chance.choice(PATTERNS)
-    if chance.random() < 0.1:
-        common["activemq_naming_parity"] = chance.choice(("odd-even", "even-odd"))
-    if chance.random() < 0.1:
-        common["activemq_master_node"] = chance.choice(("a", "b", "1", "primary", "even"))
+    if rng.random() < 0.2:
+        common["activemq_naming_pattern"] = rng.choice(PATTERNS)
+    if rng.random() < 0.1:
+        common["activemq_naming_parity"] = rng.choice(("odd-even", "even-odd"))
+    if rng.random() < 0.1:
+        common["activemq_master_node"] = rng.choice(("a", "b", "1", "primary", "even"))
     hosts = {}
-    for host in chance.sample(convention.hosts, chance.randint(2, 4)):
+    for host in rng.sample(convention.hosts, rng.randint(2, 4)):
         parts = re.split(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-zA-Z])|(?=[-.])", host)
-        if chance.random() < 0.2:
-            parts[chance.randrange(len(parts))] = chance.choice(PARTS)
-        own = dict(convention.stated.get(host, {}))
-        own |= {f"activemq_{part}": chance.choice(MARKS) for part in STATED_PARTS if chance.random() < 0.04}
-        hosts["".join(parts)] = {**common, **own}
+        if rng.random() < 0.2:
+            parts[rng.randrange(len(parts))] = rng.choice(PARTS)
+        host_variables = dict(convention.stated.get(host, {}))
+        host_variables |= {f"activemq_{part}": rng.choice(MARKS) for part in STATED_PARTS if rng.random() < 0.04}
+        hosts["".join(parts)] = {**common, **host_variables}
     return hosts
 
 
-def test_names_and_conventions_thrown_together_are_read_or_refused_by_name() -> None:
+def test_random_names_are_read_or_refused_with_host_or_pair() -> None:
     """Every broker is one node of one pair of two, or an error names its host or its pair."""
-    chance = random.Random(20261124)
-    brokers = refused = 0
+    rng = random.Random(20261124)
+    brokers = refusals = 0
     for _ in range(EXAMPLES):
-        hosts = invented(chance)
+        hosts = random_hosts(rng)
         try:
             fleet = build_fleet(hosts, {})
         except InputError as error:
             text = str(error)
             assert any(host in text for host in hosts) or "activemq_naming_" in text, text
-            refused += 1
+            refusals += 1
             continue
-        known = {broker.host for broker in fleet.brokers}
-        named = {finding.host for finding in fleet.findings if finding.severity == "error"}
+        read_hosts = {broker.host for broker in fleet.brokers}
+        hosts_with_errors = {finding.host for finding in fleet.findings if finding.severity == "error"}
         for pair in fleet.pairs_by_name.values():
             roles = sorted(broker.role for broker in pair.brokers)
-            whole = roles == ["master", "slave"] and len({broker.identity.node for broker in pair.brokers}) == 2
+            is_complete = roles == ["master", "slave"] and len({broker.identity.node for broker in pair.brokers}) == 2
             # An error about a host without an identity is the cause of a pair that lacks this host.
-            assert whole or named & {broker.host for broker in pair.brokers} or named - known, hosts
-        stating = {host for host, own in hosts.items() if own.keys() & {"activemq_pair", "activemq_node"}}
-        assert stating <= known | named, hosts
-        brokers += len(known)
+            assert (
+                is_complete
+                or hosts_with_errors & {broker.host for broker in pair.brokers}
+                or hosts_with_errors - read_hosts
+            ), hosts
+        hosts_with_identity = {
+            host for host, variables in hosts.items() if variables.keys() & {"activemq_pair", "activemq_node"}
+        }
+        assert hosts_with_identity <= read_hosts | hosts_with_errors, hosts
+        brokers += len(read_hosts)
     assert brokers > EXAMPLES
-    assert refused < EXAMPLES / 2
+    assert refusals < EXAMPLES / 2

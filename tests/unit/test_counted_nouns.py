@@ -1,4 +1,4 @@
-"""Sentences that count: one thing is singular, and the playbooks' own sentences are no exception."""
+"""Counted nouns: the number 1 has a singular noun, in the library and in the messages of the playbooks."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SWITCHOVER = REPOSITORY / "roles" / "broker" / "tasks" / "switchover_act.yml"
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "0 gaps"), (1, "1 gap"), (2, "2 gaps"), (1000, "1,000 gaps")])
-def test_a_noun_follows_its_number(number: int, said: str) -> None:
-    assert count_with_noun(number, "gap") == said
+@pytest.mark.parametrize(("number", "expected"), [(0, "0 gaps"), (1, "1 gap"), (2, "2 gaps"), (1000, "1,000 gaps")])
+def test_noun_agrees_with_its_number(number: int, expected: str) -> None:
+    assert count_with_noun(number, "gap") == expected
 
 
-def test_an_irregular_plural_is_named() -> None:
+def test_irregular_plural_is_used() -> None:
     assert [count_with_noun(number, "info", "info") for number in (1, 2)] == ["1 info", "2 info"]
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(1, "Clients were interrupted 1 time."), (2, "Clients were interrupted 2 times.")]
+    ("number", "sentence"), [(1, "Clients were interrupted 1 time."), (2, "Clients were interrupted 2 times.")]
 )
-def test_a_switchover_counts_the_gaps_of_its_clients(number: int, said: str) -> None:
+def test_switchover_message_counts_interruptions_of_clients(number: int, sentence: str) -> None:
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
-    rendered = environment.from_string(message_of(SWITCHOVER, "Show the downtime")).render(
+    rendered = environment.from_string(read_task_message(SWITCHOVER, "Show the downtime")).render(
         inventory_hostname="orders-mq01-a",
         __activemq_step={"peer": "orders-mq01-b"},
         __activemq_seen={"longest": 3.5, "gaps": [{}] * number},
         gaps=number,
     )
 
-    assert said in rendered
+    assert sentence in rendered
     assert rendered.endswith("The longest interruption lasted 3.5 s")
 
 
-def message_of(file: Path, name: str) -> str:
-    """What the task of a name says, in a file of tasks or of plays."""
-    found: list[dict[str, Any]] = yaml.safe_load(file.read_text())
-    tasks = [task for play in found for task in play.get("tasks", [play])]
+def read_task_message(file: Path, name: str) -> str:
+    """Return the message of the task with this name from a file of tasks or of plays."""
+    plays: list[dict[str, Any]] = yaml.safe_load(file.read_text())
+    tasks = [task for play in plays for task in play.get("tasks", [play])]
     (message,) = [task["ansible.builtin.debug"]["msg"] for task in tasks if task["name"] == name]
     return str(message)
 
 
-SENTENCES = [
+MESSAGES = [
     (
         REPOSITORY / "playbooks/check.yml",
         "Show what was checked",
@@ -60,12 +60,12 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "name", "said"), SENTENCES, ids=[file.name for file, _, _ in SENTENCES])
-def test_a_playbook_that_counts_one_thing_says_so(file: Path, name: str, said: str) -> None:
+@pytest.mark.parametrize(("file", "name", "phrase"), MESSAGES, ids=[file.name for file, _, _ in MESSAGES])
+def test_playbook_message_has_singular_noun_for_number_1(file: Path, name: str, phrase: str) -> None:
     environment = Environment(autoescape=False)  # noqa: S701 - a sentence for a terminal
-    environment.filters["difference"] = lambda these, those: [one for one in these if one not in those]
+    environment.filters["difference"] = lambda names, excluded: [name for name in names if name not in excluded]
     counts = dict.fromkeys(("brokers", "agents", "faults", "all_hosts"), 1)
-    rendered = environment.from_string(message_of(file, name)).render(
+    rendered = environment.from_string(read_task_message(file, name)).render(
         __activemq_begun={"order": ["x"], "seed": 7},
         __activemq_collection={"directory": "DIR"},
         __activemq_meant={"target": {"name": "", "since": "now"}},
@@ -74,4 +74,4 @@ def test_a_playbook_that_counts_one_thing_says_so(file: Path, name: str, said: s
         **counts,
     )
 
-    assert said in rendered
+    assert phrase in rendered

@@ -1,4 +1,4 @@
-"""A deadline socket ends an exchange with any peer at one deadline, and reads a limited number of bytes."""
+"""Deadline sockets: a time limit for an exchange with any peer, and a limit on the bytes that are read."""
 
 import contextlib
 import itertools
@@ -11,13 +11,13 @@ import pytest
 from activemq_fleet.node.probe.deadline_socket import DeadlineSocket
 
 PATIENCE = 30.0
-"""Seconds after which a read that hangs fails the test; a reader's own deadline is a fraction of it."""
+"""Seconds after which a read that hangs fails the test; the deadline of a reader is a fraction of it."""
 
 
 @contextlib.contextmanager
 def connected_peer(act: Callable[[socket.socket], object]) -> Iterator[socket.socket]:
     """Yield a socket whose peer runs ``act`` in a thread, until the socket is closed."""
-    ours, peer = socket.socketpair()
+    connection, peer = socket.socketpair()
 
     def serve() -> None:
         with contextlib.suppress(OSError), peer:
@@ -26,9 +26,9 @@ def connected_peer(act: Callable[[socket.socket], object]) -> Iterator[socket.so
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield ours
+        yield connection
     finally:
-        ours.close()
+        connection.close()
         thread.join(PATIENCE)
     assert not thread.is_alive(), "timed out"
 
@@ -72,16 +72,18 @@ def send_zeros(peer: socket.socket) -> None:
     ],
     ids=["read", "read_until_ending", "read_to_end", "many_reads"],
 )
-def test_peer_that_sends_byte_by_byte_does_not_outlast_the_deadline(read: Callable[[DeadlineSocket], object]) -> None:
+def test_peer_that_sends_byte_by_byte_does_not_exceed_deadline(read: Callable[[DeadlineSocket], object]) -> None:
     with connected_peer(send_slowly) as connection:
         reader = DeadlineSocket(connection, 0.5, 1 << 20)
         outcome = outcome_of(lambda: read(reader))
         assert isinstance(outcome, TimeoutError)
         assert "within 0.5 s" in str(outcome)
-        assert isinstance(outcome_of(lambda: reader.read(0)), TimeoutError), "the deadline is one for all reads"
+        assert isinstance(outcome_of(lambda: reader.read(0)), TimeoutError), (
+            "a second read got a new deadline: all reads must share the first deadline"
+        )
 
 
-def test_peer_that_reads_nothing_does_not_outlast_the_deadline() -> None:
+def test_peer_that_reads_nothing_does_not_exceed_deadline() -> None:
     stopped = threading.Event()
     with connected_peer(lambda _peer: stopped.wait(PATIENCE)) as connection:
         reader = DeadlineSocket(connection, 0.5, 1 << 20)
@@ -99,7 +101,7 @@ def test_all_reads_together_are_limited() -> None:
         )
 
 
-def test_closed_connection_is_an_error_unless_its_end_was_awaited() -> None:
+def test_closed_connection_is_error_unless_caller_reads_to_end() -> None:
     with connected_peer(lambda peer: peer.sendall(b"one\0two")) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 100)
         assert reader.read_until_ending(b"\0") == b"one\0"
@@ -108,7 +110,7 @@ def test_closed_connection_is_an_error_unless_its_end_was_awaited() -> None:
         assert isinstance(outcome_of(lambda: reader.read(1)), ConnectionResetError)
 
 
-def test_closing_waits_for_the_peer_a_limited_time() -> None:
+def test_close_waits_limited_time_for_peer() -> None:
     with connected_peer(send_slowly) as connection:
         reader = DeadlineSocket(connection, PATIENCE, 1 << 20)
         assert outcome_of(lambda: reader.close(parting=True)) is None

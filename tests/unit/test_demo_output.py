@@ -1,4 +1,4 @@
-"""What the demo prints: each figure with its meaning, and the result of the audit in words."""
+"""Output of the demo: each measurement with its meaning, and the result of the audit in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def audit(incidents: list[dict[str, Any]], **messages: int) -> dict[str, Any]:
     return {"verdict": "findings", "incidents": incidents, "counts": {"messages": messages}}
 
 
-def test_each_duration_of_the_takeover_has_its_meaning() -> None:
+def test_each_duration_of_takeover_is_printed_with_its_meaning() -> None:
     assert takeover_lines(TAKEOVER) == [
         "kill -9 of mq01-a (active, pid 4711) under load: mq01-b took over",
         "  1.2 s from the kill to the start record in the log of mq01-b",
@@ -22,7 +22,7 @@ def test_each_duration_of_the_takeover_has_its_meaning() -> None:
     ]
 
 
-def test_audit_of_the_killed_broker_is_reported_as_expected() -> None:
+def test_audit_of_killed_broker_is_reported_as_expected() -> None:
     assert audit_lines(audit([INCIDENT], delivered=600), TAKEOVER) == [
         "audit of the logs of brokers and the journals of agents: 1 takeover, as expected after the kill, and every "
         "event delivered",
@@ -33,8 +33,8 @@ def test_audit_of_the_killed_broker_is_reported_as_expected() -> None:
     ]
 
 
-def test_audit_with_another_incident_or_a_lost_event_is_not_reported_as_expected() -> None:
-    other = {**INCIDENT, "kind": "broker_crash", "seconds": None}
-    for content in (audit([INCIDENT, other], delivered=1), audit([INCIDENT], delivered=1, lost=1), audit([])):
-        assert "but 1 takeover with every event delivered was expected" in audit_lines(content, TAKEOVER)[0]
-        assert "'findings'" in audit_lines(content, TAKEOVER)[0]
+def test_audit_with_extra_incident_or_lost_event_is_reported_as_unexpected() -> None:
+    second_incident = {**INCIDENT, "kind": "broker_crash", "seconds": None}
+    for report in (audit([INCIDENT, second_incident], delivered=1), audit([INCIDENT], delivered=1, lost=1), audit([])):
+        assert "but 1 takeover with every event delivered was expected" in audit_lines(report, TAKEOVER)[0]
+        assert "'findings'" in audit_lines(report, TAKEOVER)[0]
