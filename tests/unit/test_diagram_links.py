@@ -1,4 +1,4 @@
-"""Links as lines: their kind, their ways, what they carry, and that one can follow them."""
+"""Links as lines: their kind, their direction, the destinations that they carry, and a readable course."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.pictures import Picture
 
 
 @pytest.mark.parametrize("discovery", ["masterslave", "failover", "static"])
-def test_a_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
+def test_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
     picture = Picture(to_svg(shop(discovery=discovery)))
 
     assert {link.kind for link in picture.links} == {discovery}
@@ -24,13 +24,13 @@ def test_a_link_is_drawn_by_its_kind_and_explained(discovery: str) -> None:
 
 
 @pytest.mark.parametrize(("count", "release", "ha"), [(2, "5.5.1", "pure"), (9, "6.3.1", "shared-file")])
-def test_a_multicast_group_is_one_bus_and_not_a_line_from_each_to_each(count: int, release: str, ha: str) -> None:
-    found = fleet(*pairs("orders", count), release=release, ha=ha, discovery="multicast")
-    picture = Picture(to_svg(found))
+def test_multicast_group_is_drawn_as_bus(count: int, release: str, ha: str) -> None:
+    multicast_fleet = fleet(*pairs("orders", count), release=release, ha=ha, discovery="multicast")
+    picture = Picture(to_svg(multicast_fleet))
 
-    ways = 1 if ha == "pure" else 2
+    links_per_pair = 1 if ha == "pure" else 2
     assert {link.kind for link in picture.links} == {"multicast"}
-    assert len(picture.links) == count * ways
+    assert len(picture.links) == count * links_per_pair
     assert "multicast://224.1.2.3:6255?group=orders" in picture.texts
 
 
@@ -38,14 +38,14 @@ def test_a_multicast_group_is_one_bus_and_not_a_line_from_each_to_each(count: in
     ("topology", "lines", "heads"),
     [("mesh", 12, 12), ("hub", 3, 6), ("ring", 4, 8), ("chain", 3, 6), ("none", 0, 0)],
 )
-def test_lines_and_arrows_show_who_links_to_whom(topology: str, lines: int, heads: int) -> None:
+def test_lines_and_arrowheads_follow_topology(topology: str, lines: int, heads: int) -> None:
     picture = Picture(to_svg(fleet(*pairs("orders", 4), topology=topology)))
 
     assert len(picture.links) == lines
     assert sum(link.heads for link in picture.links) == heads
 
 
-def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
+def test_mesh_of_many_pairs_is_drawn_as_labeled_frame() -> None:
     picture = Picture(to_svg(fleet(*pairs("orders", 8))))
 
     assert picture.links == []
@@ -55,47 +55,47 @@ def test_a_mesh_of_many_pairs_is_a_frame_that_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "said"),
+    ("link", "captions"),
     [
         ({"from": "orders", "to": "billing"}, ["each pair → each pair", "4 × masterslave"]),
         ({"from": "orders-mq01", "to": "billing-mq02", "duplex": True}, ["orders-mq01 ↔ billing-mq02"]),
         ({"from": "orders-mq01", "to": "billing", "include": ["a.>"]}, ["orders-mq01 → each pair", "only a.>"]),
     ],
 )
-def test_a_link_between_groups_says_which_pairs_and_what_it_carries(link: dict[str, Any], said: list[str]) -> None:
-    found = linked({"orders": 2, "billing": 2}, link)
-    texts, chart = Picture(to_svg(found)).texts, to_mermaid(found)
+def test_link_between_groups_shows_pairs_and_destinations(link: dict[str, Any], captions: list[str]) -> None:
+    linked_fleet = linked({"orders": 2, "billing": 2}, link)
+    texts, chart = Picture(to_svg(linked_fleet)).texts, to_mermaid(linked_fleet)
 
-    for words in said:
-        assert words in re.sub(r"\s+", " ", texts)
-        assert words.replace(">", "#62;") in chart
+    for caption in captions:
+        assert caption in re.sub(r"\s+", " ", texts)
+        assert caption.replace(">", "#62;") in chart
 
 
-def test_links_each_way_that_do_not_mirror_each_other_are_told_each() -> None:
-    found = linked(
+def test_asymmetric_links_between_groups_are_listed_by_direction() -> None:
+    linked_fleet = linked(
         {"billing": 3, "orders": 3}, {"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}
     )
-    shown = Picture(to_svg(found)).shown
+    shown = Picture(to_svg(linked_fleet)).shown
 
     assert "billing-mq01 → orders-mq01 · each pair → each pair · 10 × masterslave" in shown
 
 
-def test_a_long_caption_above_a_group_is_written_in_lines_and_not_cut() -> None:
+def test_long_caption_above_group_is_wrapped_and_not_truncated() -> None:
     picture = Picture(to_svg(star(6, include=["queue://a.rather.long.name.>", "topic://another.>"])))
 
     assert "only a.rather.long.name.> and another.>" in picture.shown
     assert "…" not in picture.shown
 
 
-def test_a_link_that_only_the_pure_master_has_duplex_is_shown_as_duplex() -> None:
+def test_link_that_only_pure_master_has_duplex_is_shown_as_duplex() -> None:
     link = {"from": "orders", "to": "billing", "duplex": True}
-    found = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
+    linked_fleet = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
 
-    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "failover"] == []
-    assert [line.heads for line in Picture(to_svg(found)).links if line.kind == "static"] == [2]
+    assert [line.heads for line in Picture(to_svg(linked_fleet)).links if line.kind == "failover"] == []
+    assert [line.heads for line in Picture(to_svg(linked_fleet)).links if line.kind == "static"] == [2]
 
 
-def test_more_links_between_groups_than_can_be_drawn_are_listed() -> None:
+def test_links_between_groups_are_listed_when_too_many_to_draw() -> None:
     picture = Picture(to_svg(FLEETS["more links between than lines"]))
 
     assert picture.links == []
@@ -103,7 +103,7 @@ def test_more_links_between_groups_than_can_be_drawn_are_listed() -> None:
     assert "a → h (masterslave)" in picture.texts
 
 
-def test_many_groups_around_one_are_joined_to_it_by_one_trunk_and_each_line_is_told() -> None:
+def test_many_groups_around_hub_share_trunk_and_each_link_is_listed() -> None:
     picture = Picture(to_svg(star(30)))
     hub = next(box for box in picture.boxes("group-box") if box.title == "group hub")
     ends = {link.points[-1] for link in picture.links}
@@ -121,14 +121,14 @@ def test_many_groups_around_one_are_joined_to_it_by_one_trunk_and_each_line_is_t
         [{"from": "hub", "to": "a"}],
     ],
 )
-def test_groups_around_one_whose_lines_differ_are_drawn_line_by_line(links: list[dict[str, Any]]) -> None:
-    others = [{"from": name, "to": "hub"} for name in "bcdef"]
-    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *others, *links)))
+def test_groups_around_hub_with_different_links_have_separate_lines(links: list[dict[str, Any]]) -> None:
+    equal_links = [{"from": name, "to": "hub"} for name in "bcdef"]
+    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *equal_links, *links)))
 
-    assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(others) + len(links)
+    assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(equal_links) + len(links)
 
 
-def test_lines_of_different_links_never_run_over_each_other() -> None:
+def test_lines_of_different_links_do_not_overlap() -> None:
     links = [link for link in Picture(to_svg(FLEETS["links between seven groups"])).links if link.group is None]
     segments = [
         (number, (x1, sorted((y1, y2))))
@@ -146,7 +146,7 @@ def test_lines_of_different_links_never_run_over_each_other() -> None:
     assert shared == []
 
 
-def test_groups_stand_in_the_order_in_which_messages_go() -> None:
+def test_groups_are_ordered_by_direction_of_messages() -> None:
     links = [{"from": "orders", "to": "billing"}, {"from": "billing", "to": "audit"}]
     picture = Picture(to_svg(linked({"audit": 1, "billing": 1, "orders": 1}, *links)))
     tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
@@ -159,14 +159,14 @@ FAR = ("links to groups far away", "links between seven groups", "groups around 
 CAPTIONED = {name: FLEETS[name] for name in FAR} | {
     "eight groups and six links": linked(
         dict.fromkeys(["payments", "eu-west", "x", "logistics-warehouse", "hr", "telemetry", "a", "b"], 2),
-        *({"from": f"{one}-mq01", "to": f"{other}-mq02"} for one, other in SPARSE),
+        *({"from": f"{source}-mq01", "to": f"{target}-mq02"} for source, target in SPARSE),
     ),
 }
 
 
-@pytest.mark.parametrize("found", CAPTIONED.values(), ids=CAPTIONED)
-def test_no_caption_hides_a_line_or_its_head(found: Fleet) -> None:
-    picture = Picture(to_svg(found))
+@pytest.mark.parametrize("drawn_fleet", CAPTIONED.values(), ids=CAPTIONED)
+def test_no_caption_covers_line_or_arrowhead(drawn_fleet: Fleet) -> None:
+    picture = Picture(to_svg(drawn_fleet))
     patches = [box for box in picture.boxes("paper") if box.x > 0]
     lines = [link for link in picture.links if link.group is None]
 
@@ -176,7 +176,7 @@ def test_no_caption_hides_a_line_or_its_head(found: Fleet) -> None:
     assert [(box, head) for box in patches for head in picture.heads if box.overlaps(head)] == []
 
 
-def test_a_caption_that_would_hide_lines_is_shortened_where_its_end_is_enough() -> None:
+def test_caption_that_would_cover_lines_is_shortened() -> None:
     picture = Picture(to_svg(linked(dict.fromkeys("abcdefg", 3), *between("abcdefg"))))
     patches = [box for box in picture.boxes("paper") if box.x > 0]
     hidden = [box for box in patches for link in picture.links if link.group is None and link.crosses(box)]

@@ -1,4 +1,4 @@
-"""The documentation keeps up with the code."""
+"""Completeness of the documentation compared with the code."""
 
 from __future__ import annotations
 
@@ -13,38 +13,40 @@ from activemq_fleet.validation import select_rules
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_every_topology_error_has_its_row_and_can_be_selected() -> None:
+def test_every_topology_error_has_row_and_can_be_selected() -> None:
     library = REPOSITORY / "src" / "activemq_fleet"
     sources = [*(library / "topology").glob("*.py"), *(library / "planning").glob("*.py")]
     sources += [*(library / "profiles").glob("*.py"), library / "site_refusals.py", library / "validation.py"]
     sources += [library / "inventory.py", library / "inventory_structure.py"]
-    fired = {rule for source in sources for rule in re.findall(r'"(T\d{3})"', source.read_text())}
-    told = set(re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE))
+    rules_in_code = {rule for source in sources for rule in re.findall(r'"(T\d{3})"', source.read_text())}
+    documented_rules = set(
+        re.findall(r"^\| (T\d{3}) \|", (REPOSITORY / "docs" / "topology-errors.md").read_text(), re.MULTILINE)
+    )
 
-    assert fired - {"T000"} == told
-    assert select_rules(sorted(told), []).select == tuple(sorted(told))
+    assert rules_in_code - {"T000"} == documented_rules
+    assert select_rules(sorted(documented_rules), []).select == tuple(sorted(documented_rules))
 
 
-def agent_keys() -> list[str]:
-    """How the rows of the table of docs/agent.md begin, by the agent's own keys."""
+def expected_agent_rows() -> list[str]:
+    """Return the expected beginnings of the rows of the table in docs/agent.md, from the keys of the agent."""
     rows = []
-    for entry in KEYS:
-        default = format_value(entry.default) if isinstance(entry.default, str | int | float | tuple) else ""
-        variable = f"`{VARIABLES[entry.name]}`" if entry.name in VARIABLES else ""
-        rows.append(f"| `{entry.name}` | {default} | {variable} |".replace("|  |", "| |").replace("|  |", "| |"))
+    for key in KEYS:
+        default = format_value(key.default) if isinstance(key.default, str | int | float | tuple) else ""
+        variable = f"`{VARIABLES[key.name]}`" if key.name in VARIABLES else ""
+        rows.append(f"| `{key.name}` | {default} | {variable} |".replace("|  |", "| |").replace("|  |", "| |"))
     return rows
 
 
-def test_every_key_of_the_agent_has_its_row() -> None:
+def test_every_agent_key_has_row_in_documentation() -> None:
     lines = (REPOSITORY / "docs" / "agent.md").read_text().splitlines()
     first = lines.index("| key | default | variable | |") + 2
-    told = [line[: line.rindex("|", 0, -2) + 1] for line in lines[first : first + len(KEYS)]]
+    documented_rows = [line[: line.rindex("|", 0, -2) + 1] for line in lines[first : first + len(KEYS)]]
 
-    assert told == agent_keys()
+    assert documented_rows == expected_agent_rows()
     assert not lines[first + len(KEYS)]
 
 
-def test_every_metric_of_the_agent_is_told_of() -> None:
+def test_every_agent_metric_is_documented() -> None:
     text = (REPOSITORY / "docs" / "agent.md").read_text()
     source = (REPOSITORY / "agent" / "src" / "activemq_agent" / "metrics.py").read_text()
     labelled = set(re.findall(r'MetricFamily\(\s*f"{PREFIX}_(\w+)"', source))
@@ -55,7 +57,7 @@ def test_every_metric_of_the_agent_is_told_of() -> None:
     assert {name for name in names if not re.search(rf"`{name}[{{`]", text)} == set()
 
 
-def test_every_test_that_the_page_on_reliability_names_exists() -> None:
+def test_every_test_linked_in_reliability_page_exists() -> None:
     text = (REPOSITORY / "docs" / "reliability.md").read_text()
     linked = re.findall(r"\[`(\w+)(?:\.py)?`\]\(\.\./(tests/[\w/]+\.py)\)", text)
 

@@ -1,4 +1,4 @@
-"""What became of every event, from journals as agents write them, whole and doctored."""
+"""Outcome of every event, from complete and altered journals in the format of agents."""
 
 from __future__ import annotations
 
@@ -23,193 +23,207 @@ EPOCHS = {"publisher": EPOCH, "subscriber": "subscriber-epoch"}
 Record = dict[str, Any]
 
 
-def event(seq: int) -> str:
+def event_id(seq: int) -> str:
     return f"shop:{EPOCH}:{seq}"
 
 
-def journal(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
-    """Entries are (kind, seq) with more fields; the last record says that the agent stopped."""
+def journal_records(owner: str, *entries: tuple[Any, ...]) -> list[Record]:
+    """Return a journal of entries (kind, seq) with more fields; the last record is the stop of the agent."""
     return [
         {"agent": AGENTS[owner], "epoch": EPOCHS[owner], "jseq": number, "kind": kind, "at": float(number)}
-        | ({"event_id": event(seq[0]), "topic": "a/b"} | (BARRIER if kind == "barrier" else {}) if seq else {})
+        | ({"event_id": event_id(seq[0]), "topic": "a/b"} | (BARRIER if kind == "barrier" else {}) if seq else {})
         | (seq[1] if len(seq) > 1 else {})
         for number, (kind, *seq) in enumerate([*entries, ("stopped",)], 1)
     ]
 
 
-def journal_of(owner: str, records: Sequence[Record]) -> AgentJournal:
-    """The journal that is read where these records are written; ``at`` is in seconds since the epoch."""
+def parse_journal(owner: str, records: Sequence[Record]) -> AgentJournal:
+    """Return the parsed journal of these records; ``at`` is in seconds since the epoch."""
     lines = [{**record, "ts": datetime.fromtimestamp(record["at"], UTC).isoformat()} for record in records]
     return AgentJournal.from_parsed_journal_lines(
         owner, [parse_event_journal_line(number, json.dumps(line)) for number, line in enumerate(lines, 1)]
     )
 
 
-def published(count: int) -> list[Record]:
-    """So many events accepted, sent and acknowledged, and a barrier behind them."""
+def publisher_records(count: int) -> list[Record]:
+    """Return the records of ``count`` accepted and acknowledged events and of a barrier after them."""
     kinds = [(kind, seq) for seq in range(1, count + 1) for kind in ("accepted", "acknowledged")]
-    return journal(
+    return journal_records(
         "publisher", *kinds, ("accepted", count + 1, BARRIER), ("barrier", count + 1), ("acknowledged", count + 1)
     )
 
 
-def consumed(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None) -> list[Record]:
+def subscriber_records(handled: Sequence[int], *more: tuple[Any, ...], barrier: int | None) -> list[Record]:
     kinds = [(kind, seq) for seq in handled for kind in ("received", "handled")]
-    return journal("subscriber", *kinds, *more, *([("barrier", barrier)] if barrier else []))
+    return journal_records("subscriber", *kinds, *more, *([("barrier", barrier)] if barrier else []))
 
 
-def settled(
-    publisher: list[Record], subscriber: list[Record], promised: Sequence[str] | None = None
+def count_outcomes(
+    publisher: list[Record], subscriber: list[Record], returned_ids: Sequence[str] | None = None
 ) -> PairEventCounts:
-    known = [r["event_id"] for r in publisher if r["kind"] == "accepted" and r["event_id"] != event(4)]
+    accepted_ids = [r["event_id"] for r in publisher if r["kind"] == "accepted" and r["event_id"] != event_id(4)]
     return count_event_outcomes(
         "orders-mq01",
         "MQTT",
-        journal_of("the publisher", publisher),
-        journal_of("the subscriber", subscriber),
-        known if promised is None else promised,
+        parse_journal("the publisher", publisher),
+        parse_journal("the subscriber", subscriber),
+        accepted_ids if returned_ids is None else returned_ids,
     )
 
 
-def verdicts(found: PairEventCounts) -> dict[str, str]:
-    return {unit.event_id.rpartition(":")[2]: unit.verdict for unit in found.units}
+def verdicts_by_number(counts: PairEventCounts) -> dict[str, str]:
+    return {delivery.event_id.rpartition(":")[2]: delivery.verdict for delivery in counts.units}
 
 
-def test_every_event_handled_once_is_delivered_and_the_barrier_is_no_event() -> None:
-    found = settled(published(3), consumed([1, 2, 3], barrier=4))
+def test_event_handled_once_is_delivered_and_barrier_is_not_counted() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([1, 2, 3], barrier=4))
 
-    assert (found.accepted, found.acknowledged, found.handled) == (3, 3, 3)
-    assert (found.lost, found.stuck, found.duplicate, found.indeterminate) == (0, 0, 0, 0)
-    assert found.units == ()
-
-
-def test_an_acknowledged_event_that_a_later_barrier_came_without_is_lost() -> None:
-    found = settled(published(3), consumed([1, 3], barrier=4))
-
-    assert found.lost == 1
-    assert verdicts(found) == {"2": "lost"}
+    assert (counts.accepted, counts.acknowledged, counts.handled) == (3, 3, 3)
+    assert (counts.lost, counts.stuck, counts.duplicate, counts.indeterminate) == (0, 0, 0, 0)
+    assert counts.units == ()
 
 
-def test_without_a_later_barrier_it_is_stuck_and_not_lost() -> None:
-    found = settled(published(3), consumed([1, 3], barrier=None))
+def test_acknowledged_event_not_received_before_later_barrier_is_lost() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([1, 3], barrier=4))
 
-    assert (found.lost, found.stuck) == (0, 1)
+    assert counts.lost == 1
+    assert verdicts_by_number(counts) == {"2": "lost"}
+
+
+def test_acknowledged_event_without_later_barrier_is_stuck() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([1, 3], barrier=None))
+
+    assert (counts.lost, counts.stuck) == (0, 1)
 
 
 def test_first_event_counts_as_lost_when_subscriber_existed_before_it() -> None:
-    assert verdicts(settled(published(3), consumed([2, 3], barrier=4))) == {"1": "lost"}
-    assert settled(published(3), consumed([], barrier=4)).lost == 3
+    assert verdicts_by_number(count_outcomes(publisher_records(3), subscriber_records([2, 3], barrier=4))) == {
+        "1": "lost"
+    }
+    assert count_outcomes(publisher_records(3), subscriber_records([], barrier=4)).lost == 3
 
 
-def test_events_of_which_nothing_came_at_all_are_stuck() -> None:
-    found = settled(published(3), consumed([], barrier=None))
+def test_events_are_stuck_when_subscriber_received_nothing() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([], barrier=None))
 
-    assert (found.lost, found.stuck, found.indeterminate) == (0, 3, 0)
-
-
-def test_an_event_that_was_received_and_not_handled_is_stuck() -> None:
-    found = settled(published(3), consumed([1, 3], ("received", 2), barrier=4))
-
-    assert verdicts(found) == {"2": "stuck"}
+    assert (counts.lost, counts.stuck, counts.indeterminate) == (0, 3, 0)
 
 
-def test_an_event_that_no_broker_acknowledged_is_stuck() -> None:
-    publisher = journal("publisher", ("accepted", 1), ("acknowledged", 1), ("accepted", 2))
+def test_received_but_unhandled_event_is_stuck() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([1, 3], ("received", 2), barrier=4))
 
-    assert verdicts(settled(publisher, consumed([1], barrier=None))) == {"2": "stuck"}
-
-
-def test_an_event_that_was_set_aside_is_delivered() -> None:
-    found = settled(published(3), consumed([1, 3], ("received", 2), ("quarantined", 2), barrier=4))
-
-    assert (found.lost, found.stuck) == (0, 0)
+    assert verdicts_by_number(counts) == {"2": "stuck"}
 
 
-def test_an_event_handled_twice_is_a_duplicate_and_a_copy_that_was_dropped_is_none() -> None:
-    found = settled(published(3), consumed([1, 2, 3], ("handled", 2), ("duplicate", 3), barrier=4))
+def test_unacknowledged_event_is_stuck() -> None:
+    publisher = journal_records("publisher", ("accepted", 1), ("acknowledged", 1), ("accepted", 2))
 
-    assert verdicts(found) == {"2": "duplicate"}
-    assert (found.duplicate, found.copies) == (1, 1)
-
-
-def test_an_id_that_the_agent_returned_and_does_not_know_is_lost() -> None:
-    found = settled(published(3), consumed([1, 2, 3], barrier=4), [event(1), event(2), event(3), event(77)])
-
-    assert verdicts(found) == {"77": "lost"}
+    assert verdicts_by_number(count_outcomes(publisher, subscriber_records([1], barrier=None))) == {"2": "stuck"}
 
 
-def doctored(records: list[Record], leave_out: Callable[[Record], bool], *, renumber: bool) -> list[Record]:
-    """The records without some; renumbered it is a journal of something else, not one with a hole."""
-    kept = [record for record in records if not leave_out(record)]
+def test_quarantined_event_is_delivered() -> None:
+    counts = count_outcomes(
+        publisher_records(3), subscriber_records([1, 3], ("received", 2), ("quarantined", 2), barrier=4)
+    )
+
+    assert (counts.lost, counts.stuck) == (0, 0)
+
+
+def test_event_handled_twice_is_duplicate_and_dropped_copy_is_not() -> None:
+    counts = count_outcomes(
+        publisher_records(3), subscriber_records([1, 2, 3], ("handled", 2), ("duplicate", 3), barrier=4)
+    )
+
+    assert verdicts_by_number(counts) == {"2": "duplicate"}
+    assert (counts.duplicate, counts.copies) == (1, 1)
+
+
+def test_returned_event_id_without_record_is_lost() -> None:
+    counts = count_outcomes(
+        publisher_records(3),
+        subscriber_records([1, 2, 3], barrier=4),
+        [event_id(1), event_id(2), event_id(3), event_id(77)],
+    )
+
+    assert verdicts_by_number(counts) == {"77": "lost"}
+
+
+def without_records(records: list[Record], is_removed: Callable[[Record], bool], *, renumber: bool) -> list[Record]:
+    """Return the records that remain; with ``renumber``, the journal is complete and has no missing numbers."""
+    kept = [record for record in records if not is_removed(record)]
     return [{**record, "jseq": number} for number, record in enumerate(kept, 1)] if renumber else kept
 
 
-def is_of(seq: int) -> Callable[[Record], bool]:
-    return lambda record: record.get("event_id") == event(seq)
+def is_record_of(seq: int) -> Callable[[Record], bool]:
+    return lambda record: record.get("event_id") == event_id(seq)
 
 
-def test_records_cut_out_of_a_journal_make_what_they_may_concern_indeterminate() -> None:
-    found = settled(published(3), doctored(consumed([1, 2, 3], barrier=4), is_of(2), renumber=False))
+def test_events_of_missing_journal_records_are_indeterminate() -> None:
+    counts = count_outcomes(
+        publisher_records(3), without_records(subscriber_records([1, 2, 3], barrier=4), is_record_of(2), renumber=False)
+    )
 
-    assert (found.lost, found.indeterminate) == (0, 1)
-    assert found.gaps == (
+    assert (counts.lost, counts.indeterminate) == (0, 1)
+    assert counts.gaps == (
         "the event journal of the subscriber lacks the records 3 to 4 of epoch subscriber-epoch (an epoch "
         "begins when the agent creates its store)",
     )
 
 
-def test_the_same_journal_written_without_them_is_a_loss() -> None:
-    found = settled(published(3), doctored(consumed([1, 2, 3], barrier=4), is_of(2), renumber=True))
+def test_event_without_records_in_complete_journal_is_lost() -> None:
+    counts = count_outcomes(
+        publisher_records(3), without_records(subscriber_records([1, 2, 3], barrier=4), is_record_of(2), renumber=True)
+    )
 
-    assert (found.lost, found.indeterminate, found.gaps) == (1, 0, ())
+    assert (counts.lost, counts.indeterminate, counts.gaps) == (1, 0, ())
 
 
-def test_a_journal_whose_end_is_missing_is_not_taken_for_a_whole_one() -> None:
-    found = settled(published(3), consumed([1, 2, 3], barrier=4)[:-4])
+def test_journal_without_last_records_is_reported_as_incomplete() -> None:
+    counts = count_outcomes(publisher_records(3), subscriber_records([1, 2, 3], barrier=4)[:-4])
 
-    assert found.gaps == (
+    assert counts.gaps == (
         "the event journal of the subscriber lacks the last records of epoch subscriber-epoch (an epoch "
         "begins when the agent creates its store)",
     )
-    assert found.indeterminate == 1
+    assert counts.indeterminate == 1
 
 
-def test_a_journal_that_is_not_there_is_a_gap() -> None:
-    found = settled(published(3), [])
+def test_missing_journal_makes_events_indeterminate() -> None:
+    counts = count_outcomes(publisher_records(3), [])
 
-    assert found.gaps == ("the event journal of the subscriber is missing",)
-    assert found.indeterminate == 3
-
-
-def test_records_that_were_exported_twice_count_once() -> None:
-    subscriber = consumed([1, 2, 3], barrier=4)
-
-    assert settled(published(3), [*subscriber[:3], *subscriber]).duplicate == 0
+    assert counts.gaps == ("the event journal of the subscriber is missing",)
+    assert counts.indeterminate == 3
 
 
-def test_the_silence_of_a_fault_is_the_longest_that_ends_after_it() -> None:
+def test_records_exported_twice_count_once() -> None:
+    subscriber = subscriber_records([1, 2, 3], barrier=4)
+
+    assert count_outcomes(publisher_records(3), [*subscriber[:3], *subscriber]).duplicate == 0
+
+
+def test_interruption_by_fault_is_longest_that_ends_after_it() -> None:
     moments = [0.0, 1.0, 9.0, 10.0, 13.5, 14.0]
 
     assert longest_gap_begin_and_length(moments, 10.2, 14.0) == (10.0, 3.5)
 
 
-def test_a_silence_that_began_long_after_the_fault_is_not_its() -> None:
+def test_interruption_by_fault_begins_before_end_of_its_window() -> None:
     moments = [0.0, 10.0, 11.0, 20.0, 29.0]
 
     assert longest_gap_begin_and_length(moments, 10.2, 15.0) == (11.0, 9.0)
     assert longest_gap_begin_and_length(moments, 10.2, 10.5) == (10.0, 1.0)
 
 
-def test_there_is_no_silence_to_measure_where_nothing_came_after_the_fault() -> None:
+def test_interruption_is_unknown_without_events_after_fault() -> None:
     assert longest_gap_begin_and_length([0.0, 1.0], 2.0, 10.0) is None
 
 
-def test_a_clock_that_is_off_does_not_hide_the_silence() -> None:
+def test_clock_skew_does_not_hide_interruption() -> None:
     assert longest_gap_begin_and_length([9.0, 9.5, 10.0, 13.5, 14.0], 14.5, 20.0, skew=5.0) == (10.0, 3.5)
 
 
-def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() -> None:
-    records = journal(
+def test_publishes_sent_again_on_later_connection_were_interrupted() -> None:
+    records = journal_records(
         "publisher",
         ("connected", 0, {"conn": 1}),
         ("sent", 1, {"conn": 1}),
@@ -219,5 +233,5 @@ def test_in_flight_are_publishes_that_were_sent_again_on_a_later_connection() ->
         ("sent", 3, {"conn": 2}),
     )
 
-    assert count_interrupted_publishes(journal_of("the publisher", records), 3.5) == 1
-    assert count_interrupted_publishes(journal_of("the publisher", records), 8.0) == 0
+    assert count_interrupted_publishes(parse_journal("the publisher", records), 3.5) == 1
+    assert count_interrupted_publishes(parse_journal("the publisher", records), 8.0) == 0

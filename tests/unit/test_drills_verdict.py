@@ -1,4 +1,4 @@
-"""The verdict of a drill: what it is, and which reason is told first."""
+"""The verdict of a drill and the order of its reasons."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from activemq_fleet.drills.model import Fault, FaultyEvent, PairEventCounts
 from tests.unit.drilled import ACCOUNT, FAULT, result_of
 
 
-def test_a_drill_with_nothing_to_say_is_clean() -> None:
+def test_drill_without_problems_is_clean() -> None:
     assert drill_verdict_and_reasons([FAULT], [ACCOUNT], 1) == ("clean", ())
 
 
 @pytest.mark.parametrize("name", ["lost", "stuck", "duplicate"])
-def test_one_event_that_was_not_handled_once_is_a_finding(name: str) -> None:
+def test_event_that_was_not_handled_once_is_finding(name: str) -> None:
     units = (FaultyEvent("shop:e:7", name, "because"),)  # type: ignore[arg-type]
 
-    changed: dict[str, Any] = {name: 1, "units": units}
-    verdict, reasons = drill_verdict_and_reasons([FAULT], [replace(ACCOUNT, **changed)], 1)
+    differences: dict[str, Any] = {name: 1, "units": units}
+    verdict, reasons = drill_verdict_and_reasons([FAULT], [replace(ACCOUNT, **differences)], 1)
 
     assert verdict == "findings"
     assert "1 of 1000 events of pair orders-mq01 was" in reasons[0]
     assert "shop:e:7: because" in reasons[0]
 
 
-def test_a_fault_that_went_wrong_is_a_finding() -> None:
+def test_fault_with_problem_is_finding() -> None:
     verdict, reasons = drill_verdict_and_reasons([replace(FAULT, problem="no node took over")], [ACCOUNT], 1)
 
     assert verdict == "findings"
     assert reasons == ("fault 1 at host orders-mq01-a.example.com: no node took over",)
 
 
-def test_a_journal_with_a_gap_is_never_clean() -> None:
+def test_drill_with_missing_journal_records_is_incomplete() -> None:
     verdict, reasons = drill_verdict_and_reasons(
         [FAULT], [replace(ACCOUNT, gaps=("the subscriber: records 3 to 4 are missing",))], 1
     )
@@ -50,24 +50,24 @@ def test_a_journal_with_a_gap_is_never_clean() -> None:
     assert reasons == ("incomplete: the subscriber: records 3 to 4 are missing",)
 
 
-def test_faults_under_too_little_load_do_not_count() -> None:
-    verdict, reasons = drill_verdict_and_reasons([replace(FAULT, void="31 events a second")], [ACCOUNT], 1)
+def test_fault_under_insufficient_load_does_not_count() -> None:
+    verdict, reasons = drill_verdict_and_reasons([replace(FAULT, void="31 events per second")], [ACCOUNT], 1)
 
     assert verdict == "void"
-    assert reasons == ("only 0 of 1 planned faults were measured: 31 events a second",)
+    assert reasons == ("only 0 of 1 planned faults were measured: 31 events per second",)
 
 
-def test_a_fault_that_was_repeated_and_then_counted_is_enough() -> None:
-    assert drill_verdict_and_reasons([replace(FAULT, void="31 events a second"), FAULT], [ACCOUNT], 1)[0] == "clean"
+def test_drill_is_clean_when_repeated_fault_counts() -> None:
+    assert drill_verdict_and_reasons([replace(FAULT, void="31 events per second"), FAULT], [ACCOUNT], 1)[0] == "clean"
 
 
-def test_a_drill_without_events_proves_nothing() -> None:
-    nothing = PairEventCounts(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
+def test_drill_without_events_is_void() -> None:
+    no_events = PairEventCounts(pair="orders-mq01", protocol="MQTT", accepted=0, acknowledged=0, handled=0)
 
-    assert drill_verdict_and_reasons([FAULT], [nothing], 1)[0] == "void"
+    assert drill_verdict_and_reasons([FAULT], [no_events], 1)[0] == "void"
 
 
-def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
+def test_loss_is_reported_before_incomplete_journal_and_low_load() -> None:
     verdict, reasons = drill_verdict_and_reasons(
         [replace(FAULT, void="31")], [replace(ACCOUNT, lost=1, gaps=("a hole",))], 1
     )
@@ -77,7 +77,7 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
 
 
 @pytest.mark.parametrize(
-    ("account", "fault", "said"),
+    ("account", "fault", "headline"),
     [
         (ACCOUNT, FAULT, "Nothing was lost: 1 fault, 1,000 events accepted, each event handled once."),
         (replace(ACCOUNT, lost=2), FAULT, "2 events lost: 1 fault, 1,000 events accepted."),
@@ -94,11 +94,11 @@ def test_a_loss_is_told_before_a_gap_and_before_too_little_load() -> None:
         ),
     ],
 )
-def test_the_headline_says_it_in_plain_words(account: PairEventCounts, fault: Fault, said: str) -> None:
-    assert drill_headline(result_of([fault], [account])) == said
+def test_headline_states_result_of_drill(account: PairEventCounts, fault: Fault, headline: str) -> None:
+    assert drill_headline(result_of([fault], [account])) == headline
 
 
-def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
+def test_minimum_rate_is_50_events_per_second_or_half_of_lower_rate() -> None:
     assert minimum_event_rate(1000) == minimum_event_rate(100) == 50
     assert minimum_event_rate(40) == 20
     assert fault_void_reason(51, 50, 100) is None
@@ -107,6 +107,6 @@ def test_a_fault_needs_fifty_events_a_second_or_half_of_a_lower_rate() -> None:
     )
 
 
-def test_twenty_faults_without_a_loss_leave_fourteen_percent() -> None:
+def test_loss_probability_bound_after_20_faults_is_14_percent() -> None:
     assert loss_probability_upper_bound(20) == pytest.approx(0.139, abs=0.001)
     assert loss_probability_upper_bound(0) == 1

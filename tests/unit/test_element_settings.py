@@ -1,4 +1,4 @@
-"""Policies, usage, virtual destinations, stores and plugins as variables: what is refused, and what is rendered."""
+"""Variables for policies, usage, virtual destinations, stores and plugins: validation and rendering."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ ROOT = Path(__file__).resolve().parents[2]
 REDELIVERY = {"policies": [{"destination": "a.>", "kind": "queue", "redelivery_delay": 2000}]}
 
 
-def rendered(release: str = "5.18.3", *pairs: str, **settings: Any) -> etree._Element:
-    """The broker element of the first node of some pairs, of one without links unless more are named."""
+def render_broker_element(release: str = "5.18.3", *pairs: str, **settings: Any) -> etree._Element:
+    """Render the broker element of the first node of pair a-mq1, which has links only if more pairs are given."""
     fleet = build_fleet(hosts("a-mq1", *pairs, release=release, **settings), {})
     return etree.fromstring(render_broker(fleet.brokers[0])[ACTIVEMQ_XML])[
         -2 if fleet.brokers[0].settings.console else -1
     ]
 
 
-def policy(root: etree._Element, **named: str) -> etree._Element:
+def find_policy(root: etree._Element, **named: str) -> etree._Element:
     [(kind, name)] = named.items()
-    [found] = [entry for entry in root.iter(f"{CORE}policyEntry") if entry.get(kind) == name]
-    return found
+    [policy_entry] = [element for element in root.iter(f"{CORE}policyEntry") if element.get(kind) == name]
+    return policy_entry
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         (
             {"destination_policies": [{"destination": "a", "kind": "queue", "queue_prefetc": 1}]},
@@ -142,41 +142,44 @@ def policy(root: etree._Element, **named: str) -> etree._Element:
         ),
     ],
 )
-def test_what_cannot_be_is_one_line_with_host_and_key(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+def test_invalid_setting_is_single_problem_with_host_and_key(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SettingsError) as error:
         read_settings("mq1", {f"activemq_{name}": value for name, value in settings.items()})
-    [problem] = refused.value.problems
+    [problem] = error.value.problems
     assert problem.startswith("mq1: ")
-    assert told in problem
+    assert expected in problem
 
 
-def test_what_a_release_lacks_is_a_finding_and_left_out_of_its_file() -> None:
-    asked = [{"destination": "a", "kind": "queue", "max_destinations": 3, "inactive_timeout_before_gc": 5}]
-    old = build_fleet(hosts("a-mq1", release="5.8.0", destination_policies=asked), {})
-    assert [finding.rule for finding in old.findings] == ["T011", "T011"]
-    assert old.findings[0].message == (
+def test_attribute_missing_in_release_is_finding_and_not_rendered() -> None:
+    policies = [{"destination": "a", "kind": "queue", "max_destinations": 3, "inactive_timeout_before_gc": 5}]
+    old_fleet = build_fleet(hosts("a-mq1", release="5.8.0", destination_policies=policies), {})
+    assert [finding.rule for finding in old_fleet.findings] == ["T011", "T011"]
+    assert old_fleet.findings[0].message == (
         "activemq_destination_policies[0].max_destinations sets maxDestinations of <policyEntry>, but release "
         "5.8.0 does "
         "not support it (only 5.11.2 and later do)"
     )
-    entry = policy(rendered("5.8.0", destination_policies=asked), queue="a")
-    # The release spells the other one wrong.
+    entry = find_policy(render_broker_element("5.8.0", destination_policies=policies), queue="a")
+    # This release misspells the attribute inactiveTimeoutBeforeGC.
     assert entry.items() == [("queue", "a"), ("inactiveTimoutBeforeGC", "5")]
-    assert policy(rendered(destination_policies=asked), queue="a").get("inactiveTimeoutBeforeGC") == "5"
+    assert (
+        find_policy(render_broker_element(destination_policies=policies), queue="a").get("inactiveTimeoutBeforeGC")
+        == "5"
+    )
 
 
-def test_what_every_broker_has_for_all_queues_goes_into_each_policy() -> None:
-    asked = [
+def test_replay_settings_of_all_queues_are_in_each_queue_policy() -> None:
+    policies = [
         {"destination": "a", "kind": "queue"},
         {"destination": "b", "kind": "queue", "network_bridge_filter_factory": {"replay_when_no_consumers": False}},
     ]
-    root = rendered("5.8.0", "a-mq2", destination_policies=asked)
+    root = render_broker_element("5.8.0", "a-mq2", destination_policies=policies)
     replays = {
         entry.get("queue"): (
             entry.get("enableAudit"),
             [
-                found.get("replayWhenNoConsumers")
-                for found in entry.iter(f"{CORE}conditionalNetworkBridgeFilterFactory")
+                factory.get("replayWhenNoConsumers")
+                for factory in entry.iter(f"{CORE}conditionalNetworkBridgeFilterFactory")
             ],
         )
         for entry in root.iter(f"{CORE}policyEntry")
@@ -185,34 +188,37 @@ def test_what_every_broker_has_for_all_queues_goes_into_each_policy() -> None:
     assert replays == {">": ("false", ["true"]), "a": ("false", ["true"]), "b": (None, ["false"])}
 
 
-def test_a_topics_policy_keeps_the_cursor_without_a_cache_unless_it_has_another() -> None:
-    asked = [
+def test_topic_policy_keeps_default_cursor_unless_it_sets_another() -> None:
+    policies = [
         {"destination": "a", "kind": "topic"},
         {"destination": "b", "kind": "topic", "pending_durable_subscriber_policy": "vm"},
     ]
-    root = rendered("6.3.1", destination_policies=asked)
+    root = render_broker_element("6.3.1", destination_policies=policies)
     cursors = [child[0].tag.rpartition("}")[2] for child in root.iter(f"{CORE}pendingDurableSubscriberPolicy")]
     assert cursors == ["storeDurableSubscriberCursor", "storeDurableSubscriberCursor", "vmDurableCursor"]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
-def test_each_topic_policy_limits_the_prefetch_unless_the_inventory_sets_it(release: str) -> None:
-    asked = [
+def test_topic_policies_limit_prefetch_unless_inventory_sets_it(release: str) -> None:
+    policies = [
         {"destination": "a", "kind": "topic", "producer_flow_control": True},
         {"destination": "b", "kind": "topic", "topic_prefetch": 5000},
         {"destination": "q", "kind": "queue"},
     ]
     prefetches = {
         entry.get("topic") or entry.get("queue"): entry.get("topicPrefetch")
-        for entry in rendered(release, destination_policies=asked).iter(f"{CORE}policyEntry")
+        for entry in render_broker_element(release, destination_policies=policies).iter(f"{CORE}policyEntry")
     }
     assert prefetches == {">": "100", "a": "100", "b": "5000", "q": None}
-    everywhere = [{"destination": ">", "kind": "topic", "topic_prefetch": 32766}]
-    assert policy(rendered(release, destination_policies=everywhere), topic=">").get("topicPrefetch") == "32766"
+    all_topics = [{"destination": ">", "kind": "topic", "topic_prefetch": 32766}]
+    assert (
+        find_policy(render_broker_element(release, destination_policies=all_topics), topic=">").get("topicPrefetch")
+        == "32766"
+    )
 
 
-def test_no_default_discards_events_or_aborts_subscriptions() -> None:
-    root = rendered("6.3.1", "a-mq2")
+def test_defaults_do_not_discard_events_or_abort_subscriptions() -> None:
+    root = render_broker_element("6.3.1", "a-mq2")
     discards = ("pendingMessageLimitStrategy", "slowConsumerStrategy", "messageEvictionStrategy")
     assert not [element.tag for name in discards for element in root.iter(f"{CORE}{name}")]
 
@@ -220,42 +226,51 @@ def test_no_default_discards_events_or_aborts_subscriptions() -> None:
 @pytest.mark.parametrize(
     ("wrapped", "element"), [({}, "no"), ({"wrapped": {"type": "fixed_count", "maximum_size": 3}}, "fixedCount")]
 )
-def test_retained_messages_are_kept_only_with_another_recovery_policy(wrapped: dict[str, Any], element: str) -> None:
-    said = {"destination": "a", "kind": "topic", "subscription_recovery_policy": {"type": "retained", **wrapped}}
-    [recovery] = policy(rendered(destination_policies=[said]), topic="a").iter(f"{CORE}wrapped")
+def test_retained_recovery_policy_contains_wrapped_policy(wrapped: dict[str, Any], element: str) -> None:
+    topic_policy = {
+        "destination": "a",
+        "kind": "topic",
+        "subscription_recovery_policy": {"type": "retained", **wrapped},
+    }
+    [recovery] = find_policy(render_broker_element(destination_policies=[topic_policy]), topic="a").iter(
+        f"{CORE}wrapped"
+    )
     assert [child.tag for child in recovery] == [f"{CORE}{element}SubscriptionRecoveryPolicy"]
 
 
-def test_removing_destinations_brings_the_period_in_which_the_broker_looks_for_them() -> None:
-    asked = [{"destination": "a", "kind": "queue", "gc_inactive_destinations": True}]
+def test_purge_period_is_set_when_policy_removes_inactive_destinations() -> None:
+    policies = [{"destination": "a", "kind": "queue", "gc_inactive_destinations": True}]
     period = "schedulePeriodForDestinationPurge"
-    assert rendered(destination_policies=asked).get(period) == "60000"
-    assert rendered(destination_policies=asked, broker_attributes={period: 5}).get(period) == "5"
-    assert rendered().get(period) is None
+    assert render_broker_element(destination_policies=policies).get(period) == "60000"
+    assert render_broker_element(destination_policies=policies, broker_attributes={period: 5}).get(period) == "5"
+    assert render_broker_element().get(period) is None
 
 
-def test_usage_that_says_less_is_as_without_it_elsewhere() -> None:
+def test_omitted_usage_limits_keep_defaults() -> None:
     def limits(release: str, **settings: Any) -> dict[str, dict[Any, Any]]:
-        usage = rendered(release, **settings).find(f"{CORE}systemUsage/{CORE}systemUsage")
+        usage = render_broker_element(release, **settings).find(f"{CORE}systemUsage/{CORE}systemUsage")
         assert usage is not None
         return {child[0].tag.rpartition("}")[2]: dict(child[0].items()) for child in usage}
 
-    today = limits("5.18.3")
-    assert limits("5.18.3", usage={"memory": "60 %"}) == {**today, "memoryUsage": {"percentOfJvmHeap": "60"}}
+    defaults = limits("5.18.3")
+    assert limits("5.18.3", usage={"memory": "60 %"}) == {**defaults, "memoryUsage": {"percentOfJvmHeap": "60"}}
     assert limits("5.18.3", usage={"store": "2 gb"})["storeUsage"] == {"percentLimit": "100", "total": "2 gb"}
     assert limits("5.18.3", usage={"store": "80%"})["storeUsage"] == {"percentLimit": "80"}
     assert limits("5.5.1", usage={"memory": "60 %"}) == limits("5.5.1")
 
 
-def test_other_virtual_destinations_do_not_take_the_brokers_own_away() -> None:
+def test_composite_destinations_keep_default_virtual_topics() -> None:
     composite = {"type": "composite_queue", "name": "all", "forward_to": ["one"]}
-    own = {"type": "virtual_topic", "name": "VirtualTopic.>", "selector_aware": True}
+    virtual_topic = {"type": "virtual_topic", "name": "VirtualTopic.>", "selector_aware": True}
 
     def topics(**settings: Any) -> list[str | None]:
-        return [found.get("selectorAware", "no") for found in rendered(**settings).iter(f"{CORE}virtualTopic")]
+        return [
+            element.get("selectorAware", "no")
+            for element in render_broker_element(**settings).iter(f"{CORE}virtualTopic")
+        ]
 
     assert topics(virtual_destinations=[composite]) == ["no"]
-    assert topics(virtual_destinations=[composite, own]) == ["true"]
+    assert topics(virtual_destinations=[composite, virtual_topic]) == ["true"]
     assert topics(virtual_destinations=[composite], broker_attributes={"useVirtualTopics": False}) == []
 
 
@@ -268,35 +283,43 @@ def test_stores_by_destination_inherit_attributes_of_all_stores() -> None:
             {"per_destination": True, "cleanup_interval": 9},
         ],
     }
-    [several] = rendered("6.3.1", ha="none", kahadb=kahadb).iter(f"{CORE}mKahaDB")
-    assert several.get("journalMaxFileLength") == "1 mb"
-    assert [dict(store.items()) for store in several.iter(f"{CORE}filteredKahaDB")] == [
+    [multi_store] = render_broker_element("6.3.1", ha="none", kahadb=kahadb).iter(f"{CORE}mKahaDB")
+    assert multi_store.get("journalMaxFileLength") == "1 mb"
+    assert [dict(store.items()) for store in multi_store.iter(f"{CORE}filteredKahaDB")] == [
         {"queue": "a.>"},
         {"perDestination": "true"},
     ]
-    assert [dict(store.items()) for store in several.iter(f"{CORE}kahaDB")] == [
+    assert [dict(store.items()) for store in multi_store.iter(f"{CORE}kahaDB")] == [
         {"indexCacheSize": "8"},
         {"indexCacheSize": "7", "cleanupInterval": "9"},
     ]
-    assert several.find(f"{CORE}locker") is None
+    assert multi_store.find(f"{CORE}locker") is None
 
 
-def test_a_pair_shares_several_stores_by_one_lock() -> None:
-    [several] = rendered("6.3.1", kahadb={"by_destination": [{}]}).iter(f"{CORE}mKahaDB")
-    assert (several.get("directory"), several.get("lockKeepAlivePeriod")) == ("/srv/activemq/a-mq1", "2000")
-    assert [child.tag.rpartition("}")[2] for child in several] == ["filteredPersistenceAdapters", "locker"]
+def test_stores_by_destination_of_pair_share_single_lock() -> None:
+    [multi_store] = render_broker_element("6.3.1", kahadb={"by_destination": [{}]}).iter(f"{CORE}mKahaDB")
+    assert (multi_store.get("directory"), multi_store.get("lockKeepAlivePeriod")) == ("/srv/activemq/a-mq1", "2000")
+    assert [child.tag.rpartition("}")[2] for child in multi_store] == ["filteredPersistenceAdapters", "locker"]
 
 
-def test_scheduler_is_off_by_default_and_uses_the_named_directory() -> None:
+def test_scheduler_is_rendered_when_enabled_and_with_its_directory() -> None:
     names = ("schedulerSupport", "schedulerDirectory")
-    assert [rendered(scheduler=True).get(name) for name in names] == ["true", None]
-    assert [rendered(scheduler={"directory": "/srv/later"}).get(name) for name in names] == ["true", "/srv/later"]
-    assert [rendered(scheduler=False).get(name) for name in names] == [None, None]
+    assert [render_broker_element(scheduler=True).get(name) for name in names] == ["true", None]
+    assert [render_broker_element(scheduler={"directory": "/srv/later"}).get(name) for name in names] == [
+        "true",
+        "/srv/later",
+    ]
+    assert [render_broker_element(scheduler=False).get(name) for name in names] == [None, None]
 
 
-def test_plugins_stand_before_logins_and_redelivery_after_what_discards() -> None:
-    asked = {"redelivery": REDELIVERY, "discarding_dlq": {"drop_all": False}, "statistics": True, "logging": False}
-    root = rendered(plugins=asked)
+def test_plugins_precede_authentication_and_redelivery_follows_discarding() -> None:
+    plugin_settings = {
+        "redelivery": REDELIVERY,
+        "discarding_dlq": {"drop_all": False},
+        "statistics": True,
+        "logging": False,
+    }
+    root = render_broker_element(plugins=plugin_settings)
     plugins = root.find(f"{CORE}plugins")
     assert plugins is not None
     assert [child.tag.rpartition("}")[2] for child in plugins] == [
@@ -306,7 +329,7 @@ def test_plugins_stand_before_logins_and_redelivery_after_what_discards() -> Non
         "simpleAuthenticationPlugin",
     ]
     assert root.get("schedulerSupport") == "true"
-    assert rendered("5.6.0", plugins=asked).get("schedulerSupport") is None
+    assert render_broker_element("5.6.0", plugins=plugin_settings).get("schedulerSupport") is None
 
 
 @pytest.mark.parametrize(
@@ -321,33 +344,33 @@ def test_plugins_stand_before_logins_and_redelivery_after_what_discards() -> Non
         ("scheduler", (True, {"directory": "/srv/later"})),
     ],
 )
-def test_the_nodes_of_a_pair_must_agree(variable: str, values: tuple[Any, Any]) -> None:
-    known = hosts("a-mq1")
-    for host, value in zip(known.values(), values, strict=True):
-        host[f"activemq_{variable}"] = value
-    [finding] = build_fleet(known, {}).findings
+def test_nodes_of_pair_must_have_same_settings(variable: str, values: tuple[Any, Any]) -> None:
+    variables_by_host = hosts("a-mq1")
+    for host_variables, value in zip(variables_by_host.values(), values, strict=True):
+        host_variables[f"activemq_{variable}"] = value
+    [finding] = build_fleet(variables_by_host, {}).findings
     assert (finding.rule, finding.message.split()[0]) == ("T009", f"activemq_{variable}")
 
 
-def test_memory_may_differ_between_the_nodes_of_a_pair() -> None:
-    known = hosts("a-mq1")
-    for host, memory in zip(known.values(), ("1 gb", "2 gb"), strict=True):
-        host["activemq_usage"] = {"memory": memory}
-    assert build_fleet(known, {}).findings == ()
+def test_memory_may_differ_between_nodes_of_pair() -> None:
+    variables_by_host = hosts("a-mq1")
+    for host_variables, memory in zip(variables_by_host.values(), ("1 gb", "2 gb"), strict=True):
+        host_variables["activemq_usage"] = {"memory": memory}
+    assert build_fleet(variables_by_host, {}).findings == ()
 
 
 @pytest.mark.parametrize("variable", sorted(HostXmlElementSettings.model_fields))
-def test_the_role_tells_of_every_key(variable: str) -> None:
+def test_argument_spec_of_role_documents_every_key(variable: str) -> None:
     spec = yaml.safe_load((ROOT / "roles/broker/meta/argument_specs.yml").read_text())
-    told = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
+    documented = spec["argument_specs"]["main"]["options"][f"activemq_{variable}"]
     model = model_of(HostXmlElementSettings.model_fields[variable].annotation)
     if model is None:
         return
-    if told["type"] == "raw":
-        assert all(f"C({key})" in told["description"] for key in model.model_fields)
+    if documented["type"] == "raw":
+        assert all(f"C({key})" in documented["description"] for key in model.model_fields)
         return
-    assert told["options"].keys() == model.model_fields.keys()
-    for name, option in told["options"].items():
+    assert documented["options"].keys() == model.model_fields.keys()
+    for name, option in documented["options"].items():
         field = model.model_fields[name]
         assert option.get("required", False) == field.is_required(), name
         inner = model_of(field.annotation)

@@ -1,4 +1,4 @@
-"""The example's handlers do what its README says, and may all run twice."""
+"""The example handlers: they do what the README documents, and every handler can run twice."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from activemq_agent.store import Store, StoreLimits
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent-handlers"
 HANDLERS = EXAMPLE / "handlers.d"
 NAMES = sorted(path.name for path in HANDLERS.iterdir() if path.is_file())
-OWN = {"MEMBER_ID": "web-1", "CLUSTER_ID": "web"}
+MEMBER = {"MEMBER_ID": "web-1", "CLUSTER_ID": "web"}
 
 
-def handle(known: Path, name: str, payload: dict[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
+def run_handler(
+    directory: Path, name: str, payload: dict[str, Any], **environment: str
+) -> subprocess.CompletedProcess[str]:
     event = {"event_id": "t:1", "rx_id": "r1", "topic": f"x/{name}", "attempt": 1, "payload": json.dumps(payload)}
     return subprocess.run(
         [HANDLERS / name],
         input=json.dumps(event),
-        env=os.environ | OWN | {"KNOWN": str(known), "EVENT_ID": "t:1", "RX_ID": "r1"} | environment,
+        env=os.environ | MEMBER | {"KNOWN": str(directory), "EVENT_ID": "t:1", "RX_ID": "r1"} | environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -37,80 +39,80 @@ def handle(known: Path, name: str, payload: dict[str, Any], **environment: str) 
     )
 
 
-def twice(known: Path, name: str, payload: dict[str, Any], **environment: str) -> None:
-    """As after a kill of the agent: the second run ends well too."""
+def run_handler_twice(directory: Path, name: str, payload: dict[str, Any], **environment: str) -> None:
+    """Run a handler twice, as after a kill of the agent; both runs must succeed."""
     for _ in range(2):
-        done = handle(known, name, payload, **environment)
-        assert (done.returncode, done.stderr) == (0, "")
+        process = run_handler(directory, name, payload, **environment)
+        assert (process.returncode, process.stderr) == (0, "")
 
 
-def content(known: Path, name: str) -> Any:
-    return json.loads((known / f"{name}.json").read_text())
+def read_state(directory: Path, name: str) -> Any:
+    return json.loads((directory / f"{name}.json").read_text())
 
 
-def test_every_handler_is_told_of_and_can_be_executed() -> None:
-    told = re.findall(r"`(\w+Event)`", (EXAMPLE / "README.md").read_text())
-    assert set(NAMES) | {"InstanceReadyToShutdownEvent"} == set(told)
+def test_every_handler_is_documented_and_executable() -> None:
+    documented_names = re.findall(r"`(\w+Event)`", (EXAMPLE / "README.md").read_text())
+    assert set(NAMES) | {"InstanceReadyToShutdownEvent"} == set(documented_names)
     assert all(os.access(HANDLERS / name, os.X_OK) for name in NAMES)
 
 
-def test_members_are_those_of_the_last_topology_and_of_what_came_after(tmp_path: Path) -> None:
+def test_members_follow_last_topology_and_later_events(tmp_path: Path) -> None:
     members = {"web-1": {"clusterId": "web", "serviceName": "php"}, "web-2": {"clusterId": "web"}}
     topology = {"serviceMap": {"php": {"clusterIdClusterMap": {"web": {"memberMap": members}}}}}
-    twice(tmp_path, "MemberActivatedEvent", {"memberId": "old-1", "clusterId": "old"})
-    twice(tmp_path, "CompleteTopologyEvent", {"topology": topology})
-    twice(tmp_path, "MemberActivatedEvent", {"memberId": "web-3", "clusterId": "web", "serviceName": "php"})
-    twice(tmp_path, "MemberTerminatedEvent", {"memberId": "web-2"})
+    run_handler_twice(tmp_path, "MemberActivatedEvent", {"memberId": "old-1", "clusterId": "old"})
+    run_handler_twice(tmp_path, "CompleteTopologyEvent", {"topology": topology})
+    run_handler_twice(tmp_path, "MemberActivatedEvent", {"memberId": "web-3", "clusterId": "web", "serviceName": "php"})
+    run_handler_twice(tmp_path, "MemberTerminatedEvent", {"memberId": "web-2"})
 
-    assert content(tmp_path, "members") == {
+    assert read_state(tmp_path, "members") == {
         name: {"clusterId": "web", "serviceName": "php"} for name in ("web-1", "web-3")
     }
 
 
-def test_a_tenant_that_left_is_forgotten_with_its_domains(tmp_path: Path) -> None:
+def test_removed_tenant_is_deleted_with_its_domains(tmp_path: Path) -> None:
     tenants = [{"tenantId": number, "tenantDomain": f"t{number}.example.com"} for number in (1, 2)]
-    twice(tmp_path, "CompleteTenantEvent", {"tenants": tenants})
-    twice(tmp_path, "TenantSubscribedEvent", {"tenantId": 2, "serviceName": "php"})
+    run_handler_twice(tmp_path, "CompleteTenantEvent", {"tenants": tenants})
+    run_handler_twice(tmp_path, "TenantSubscribedEvent", {"tenantId": 2, "serviceName": "php"})
     for number, domain in ((1, "a.example.com"), (2, "b.example.com"), (2, "c.example.com")):
-        twice(tmp_path, "DomainMappingAddedEvent", {"tenantId": number, "domainName": domain})
-    twice(tmp_path, "DomainsMappingRemovedEvent", {"tenantId": 2, "domainName": "c.example.com"})
-    twice(tmp_path, "ApplicationSignUpRemovedEvent", {"applicationId": "shop", "tenantId": 1})
+        run_handler_twice(tmp_path, "DomainMappingAddedEvent", {"tenantId": number, "domainName": domain})
+    run_handler_twice(tmp_path, "DomainsMappingRemovedEvent", {"tenantId": 2, "domainName": "c.example.com"})
+    run_handler_twice(tmp_path, "ApplicationSignUpRemovedEvent", {"applicationId": "shop", "tenantId": 1})
 
-    assert content(tmp_path, "tenants") == {"2": {"domain": "t2.example.com", "services": ["php"]}}
-    assert content(tmp_path, "domains") == {"b.example.com": {"tenantId": 2, "contextPath": "/"}}
+    assert read_state(tmp_path, "tenants") == {"2": {"domain": "t2.example.com", "services": ["php"]}}
+    assert read_state(tmp_path, "domains") == {"b.example.com": {"tenantId": 2, "contextPath": "/"}}
 
 
-def test_a_member_answers_its_own_cleanup_under_one_id(tmp_path: Path) -> None:
+def test_ready_event_is_published_with_same_id_for_cleanup_of_this_member(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.write_text(f'#!/bin/sh\necho "$@" "$(cat)" >> {tmp_path}/published\n')
     agent.chmod(0o755)
-    twice(tmp_path, "InstanceCleanupMemberEvent", {"memberId": "web-2"}, ACTIVEMQ_AGENT=str(agent))
-    twice(tmp_path, "InstanceCleanupMemberEvent", {"memberId": "web-1"}, ACTIVEMQ_AGENT=str(agent))
+    run_handler_twice(tmp_path, "InstanceCleanupMemberEvent", {"memberId": "web-2"}, ACTIVEMQ_AGENT=str(agent))
+    run_handler_twice(tmp_path, "InstanceCleanupMemberEvent", {"memberId": "web-1"}, ACTIVEMQ_AGENT=str(agent))
 
     line = 'publish --id ready-t:1 instance/status/InstanceReadyToShutdownEvent {"memberId": "web-1"}\n'
     assert (tmp_path / "published").read_text() == 2 * line
 
 
-def test_artifacts_of_the_own_cluster_are_fetched(tmp_path: Path) -> None:
-    upstream, own = tmp_path / "upstream", tmp_path / "own"
+def test_only_artifacts_of_this_cluster_are_fetched(tmp_path: Path) -> None:
+    upstream, clone = tmp_path / "upstream", tmp_path / "own"
     git = ("git", "-c", "user.name=x", "-c", "user.email=x@example.com", "-C")
-    for command in (("git", "init", "-q", upstream), ("git", "clone", "-q", upstream, own),
+    for command in (("git", "init", "-q", upstream), ("git", "clone", "-q", upstream, clone),
                     (*git, upstream, "commit", "-q", "--allow-empty", "-m", "new")):  # fmt: skip
         subprocess.run(command, check=True, capture_output=True)
-    twice(tmp_path, "ArtifactUpdatedEvent", {"clusterId": "other"}, ARTIFACTS="/nowhere")
-    twice(tmp_path, "ArtifactUpdatedEvent", {"clusterId": "web"}, ARTIFACTS=str(own))
+    run_handler_twice(tmp_path, "ArtifactUpdatedEvent", {"clusterId": "other"}, ARTIFACTS="/nowhere")
+    run_handler_twice(tmp_path, "ArtifactUpdatedEvent", {"clusterId": "web"}, ARTIFACTS=str(clone))
 
-    log = subprocess.run((*git, own, "log", "--format=%s"), check=True, capture_output=True, text=True).stdout
+    log = subprocess.run((*git, clone, "log", "--format=%s"), check=True, capture_output=True, text=True).stdout
     assert log == "new\n"
 
 
-# An empty topology, or no tenant, is what it says.
+# The Complete… events are excluded, because an empty topology and an empty list of tenants are valid.
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("Complete")])
-def test_an_event_that_makes_no_sense_is_a_failure(name: str, tmp_path: Path) -> None:
-    assert handle(tmp_path, name, {}).returncode != 0
+def test_event_without_required_fields_fails(name: str, tmp_path: Path) -> None:
+    assert run_handler(tmp_path, name, {}).returncode != 0
 
 
-def package() -> ModuleType:
+def load_package() -> ModuleType:
     spec = importlib.util.spec_from_file_location("fleet_handlers", EXAMPLE / "package/src/fleet_handlers/__init__.py")
     assert spec is not None
     assert spec.loader is not None
@@ -119,13 +121,13 @@ def package() -> ModuleType:
     return module
 
 
-def test_the_packages_entry_points_are_there() -> None:
+def test_entry_points_of_package_exist() -> None:
     points = tomllib.loads((EXAMPLE / "package/pyproject.toml").read_text())["project"]["entry-points"][GROUP]
-    assert all(hasattr(package(), value.partition(":")[2]) and name in NAMES for name, value in points.items())
+    assert all(hasattr(load_package(), value.partition(":")[2]) and name in NAMES for name, value in points.items())
 
 
-def test_a_count_is_committed_with_its_event(tmp_path: Path) -> None:
-    handlers = package()
+def test_member_count_is_committed_with_its_event(tmp_path: Path) -> None:
+    handlers = load_package()
     store = Store.open(tmp_path, agent="kiosk", limits=StoreLimits(filters=("#",)))
     try:
         for handler in (handlers.count_member, handlers.count_member, handlers.discount_member):

@@ -1,4 +1,4 @@
-"""The example inventories: each is what its README says, and its files are looked at in every diff."""
+"""The example inventories: each matches its README, and golden files show every change of its rendered files."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ Load = Callable[..., Fleet]
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Callable[[str], Path]:
-    """Copies an example without the secrets that somebody's run may have left in it."""
+def copy_example(tmp_path: Path) -> Callable[[str], Path]:
+    """Return a function that copies an example without the secrets of earlier runs."""
 
-    def copy(name: str) -> Path:
+    def copy_example(name: str) -> Path:
         shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
         return tmp_path / name
 
-    return copy
+    return copy_example
 
 
 @pytest.fixture
-def load(copy: Callable[[str], Path]) -> Load:
-    return lambda name, *extra_vars: load_fleet([str(copy(name))], extra_vars=extra_vars)
+def load(copy_example: Callable[[str], Path]) -> Load:
+    return lambda name, *extra_vars: load_fleet([str(copy_example(name))], extra_vars=extra_vars)
 
 
-def document(fleet: Fleet, broker: Broker) -> etree._Element:
+def render_document(fleet: Fleet, broker: Broker) -> etree._Element:
     return etree.fromstring(render_fleet(fleet)[f"hosts/{broker.host}/conf/activemq.xml"])
 
 
-def uris(root: etree._Element, element: str) -> dict[str, str]:
+def uris_by_name(root: etree._Element, element: str) -> dict[str, str]:
     return {node.get("name", ""): node.get("uri", "") for node in root.iterfind(f".//c:{element}", CORE)}
 
 
-def test_inventories_of_the_examples_are_those_of_the_readme() -> None:
+def test_readme_links_every_example_inventory() -> None:
     readme = (EXAMPLES.parent / "README.md").read_text()
     assert len(NAMES) == 7
     assert [name for name in NAMES if f"(examples/{name}/README.md)" not in readme] == []
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "shared-store"])
-def test_picture_of_an_example_is_the_one_that_graph_draws(
-    copy: Callable[[str], Path], tmp_path: Path, golden: Golden, name: str
+def test_picture_of_example_matches_output_of_graph(
+    copy_example: Callable[[str], Path], tmp_path: Path, golden: Golden, name: str
 ) -> None:
-    assert main(["graph", "-i", str(copy(name)), "-o", str(tmp_path / "fleet.svg")]) == 0
+    assert main(["graph", "-i", str(copy_example(name)), "-o", str(tmp_path / "fleet.svg")]) == 0
     replace(golden, directory=PICTURES).file(f"{name}.svg", (tmp_path / "fleet.svg").read_bytes())
 
 
-def test_hand_written_fleet_is_adopted_as_its_picture_shows(
+def test_adopted_fleet_has_no_errors_and_matches_its_picture(
     tmp_path: Path, golden: Golden, capsys: pytest.CaptureFixture[str]
 ) -> None:
     inventory, picture = tmp_path / "inventory", tmp_path / "fleet.svg"
@@ -79,7 +79,7 @@ def test_hand_written_fleet_is_adopted_as_its_picture_shows(
     replace(golden, directory=PICTURES).file("adopt-fleet.svg", picture.read_bytes())
 
 
-def test_file_of_the_ci_example_has_the_error_that_its_page_names(
+def test_file_of_ci_example_has_documented_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(EXAMPLES / "ci-lint")
@@ -92,14 +92,14 @@ def test_file_of_the_ci_example_has_the_error_that_its_page_names(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_has_no_findings(load: Load, name: str) -> None:
+def test_example_has_no_findings(load: Load, name: str) -> None:
     fleet = load(name)
     assert fleet.findings == ()
     assert fleet.warnings == ()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_example_holds_no_secret(name: str) -> None:
+def test_example_contains_no_secret(name: str) -> None:
     for path in EXAMPLES.joinpath(name).rglob("*.yml"):
         for line in path.read_text().splitlines():
             key, _, value = line.partition("password:")
@@ -109,25 +109,25 @@ def test_an_example_holds_no_secret(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_broker_and_its_clients_read_is_golden(load: Load, golden: Golden, name: str) -> None:
+def test_files_of_brokers_and_clients_match_golden_files(load: Load, golden: Golden, name: str) -> None:
     files = render_fleet(load(name))
-    shown = ("/conf/activemq.xml", "/agent.conf", "/jndi.properties")
-    golden.tree(f"examples/{name}", {path: content for path, content in files.items() if path.endswith(shown)})
+    suffixes = ("/conf/activemq.xml", "/agent.conf", "/jndi.properties")
+    golden.tree(f"examples/{name}", {path: content for path, content in files.items() if path.endswith(suffixes)})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_secrets_are_made_once_and_are_the_same_for_all(copy: Callable[[str], Path], name: str) -> None:
-    path = copy(name)
+def test_secrets_are_generated_once_and_shared_by_all_brokers(copy_example: Callable[[str], Path], name: str) -> None:
+    path = copy_example(name)
     first, second = load_fleet([str(path)]), load_fleet([str(path)])
     assert first.brokers == second.brokers
     assert len({broker.settings.network_password for broker in first.brokers}) == 1
 
 
 class TestHaNetwork:
-    def test_masters_wait_for_their_slaves_and_hand_on_by_multicast(self, load: Load) -> None:
+    def test_masters_wait_for_slaves_and_forward_by_multicast(self, load: Load) -> None:
         fleet = load("ha-network-5.5")
         for pair in fleet.pairs_by_name.values():
-            root = document(fleet, pair.preferred_master)
+            root = render_document(fleet, pair.preferred_master)
             broker, link = root.find("c:broker", CORE), root.find(".//c:networkConnector", CORE)
             assert broker is not None
             assert link is not None
@@ -140,7 +140,7 @@ class TestHaNetwork:
             assert link.get("name") == f"{pair.preferred_master.identity.short_host_name}-clustername"
             assert link.get("uri") == "multicast://224.1.2.3:6255?group=clustername"
             assert (link.get("duplex"), link.get("networkTTL")) == ("true", "3")
-            listening = {name: uri.partition("?")[0] for name, uri in uris(root, "transportConnector").items()}
+            listening = {name: uri.partition("?")[0] for name, uri in uris_by_name(root, "transportConnector").items()}
             assert listening == {
                 "openwire": "nio://0.0.0.0:61616",
                 "replication": "nio://0.0.0.0:61618",
@@ -149,31 +149,33 @@ class TestHaNetwork:
             announced = root.findall(".//c:transportConnector[@discoveryUri]", CORE)
             assert [node.get("name") for node in announced] == ["openwire"]
 
-    def test_slaves_open_no_port_and_dial_their_master(self, load: Load) -> None:
+    def test_slaves_open_no_port_and_connect_to_their_master(self, load: Load) -> None:
         fleet = load("ha-network-5.5")
         for broker in fleet.brokers:
             if broker.role == "slave":
-                root = document(fleet, broker)
+                root = render_document(fleet, broker)
                 master = root.find(".//c:masterConnector", CORE)
                 assert master is not None
                 assert master.get("remoteURI") == f"nio://{broker.pair}-a.example.com:61618"
-                assert uris(root, "transportConnector") == {}
+                assert uris_by_name(root, "transportConnector") == {}
                 assert [node.get("duplex") for node in root.iterfind(".//c:networkConnector", CORE)] == ["false"]
 
-    def test_all_follows_the_names_of_the_hosts(self, copy: Callable[[str], Path]) -> None:
-        path = copy("ha-network-5.5")
+    def test_settings_follow_host_names(self, copy_example: Callable[[str], Path]) -> None:
+        path = copy_example("ha-network-5.5")
         hosts = path / "hosts.yml"
         hosts.write_text(hosts.read_text().replace("clustername", "tills").replace(".example.com", ".shop.test"))
         fleet = load_fleet([str(path)])
-        root = document(fleet, fleet.broker("tills-mq02-b"))
-        assert uris(root, "networkConnector") == {"tills-mq02-b-tills": "multicast://224.1.2.3:6255?group=tills"}
+        root = render_document(fleet, fleet.broker("tills-mq02-b"))
+        assert uris_by_name(root, "networkConnector") == {
+            "tills-mq02-b-tills": "multicast://224.1.2.3:6255?group=tills"
+        }
         assert [node.get("remoteURI") for node in root.iterfind(".//c:masterConnector", CORE)] == [
             "nio://tills-mq02-a.shop.test:61618"
         ]
 
 
 class TestSingleMachine:
-    def test_the_second_node_listens_ten_ports_higher(self, load: Load) -> None:
+    def test_second_node_listens_ten_ports_higher(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert dict(first.ports) == {
             "openwire": 61616, "amqp": 5672, "stomp": 61613, "mqtt": 1883, "ws": 61614, "console": 8161,
@@ -181,17 +183,17 @@ class TestSingleMachine:
         assert dict(second.ports) == {name: port + 10 for name, port in first.ports.items()}
         assert first.address == second.address
 
-    def test_the_nodes_share_one_store_and_nothing_else(self, load: Load) -> None:
+    def test_nodes_share_store_but_not_instance(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert first.store_directory == second.store_directory
         assert first.settings.instance != second.settings.instance
 
-    def test_each_node_links_to_the_other(self, load: Load) -> None:
+    def test_each_node_links_to_peer(self, load: Load) -> None:
         first, second = load("single-machine").brokers
         assert [(link.kind, link.addresses) for link in first.links] == [("static", (("office.example.com", 61626),))]
         assert [(link.kind, link.addresses) for link in second.links] == [("static", (("office.example.com", 61616),))]
 
-    def test_clients_know_both(self, load: Load) -> None:
+    def test_client_properties_list_both_nodes(self, load: Load) -> None:
         clients = render_fleet(load("single-machine"))["clients/office/jndi.properties"].decode()
         assert "office.example.com" in clients
         assert clients.index("61616") < clients.index("61626")
@@ -199,7 +201,7 @@ class TestSingleMachine:
 
 class TestBridgedPairs:
     @pytest.mark.parametrize(("release", "scheme"), BRIDGED_RELEASES.items())
-    def test_each_shop_has_one_duplex_bridge_to_the_hub(self, load: Load, release: str, scheme: str) -> None:
+    def test_each_shop_has_single_duplex_bridge_to_hub(self, load: Load, release: str, scheme: str) -> None:
         fleet = load("bridged-pairs", f"activemq_release={release}")
         for pair in fleet.pairs_by_name.values():
             links = [(link.name, link.duplex, link.uri) for link in pair.brokers[0].links]
@@ -211,19 +213,19 @@ class TestBridgedPairs:
                 assert (name, duplex) == (f"{pair.name}-to-hub-mq01", True)
                 assert uri.startswith(scheme)
 
-    def test_5_5_gives_up_after_one_attempt_so_that_discovery_goes_on(self, load: Load) -> None:
+    def test_link_of_5_5_has_single_reconnect_attempt(self, load: Load) -> None:
         uri = load("bridged-pairs").broker("shop-mq01-a").links[0].uri
         assert "maxReconnectAttempts=1" in uri
 
     @pytest.mark.parametrize("kind", ["failover", "static"])
-    def test_other_ways_of_discovery_are_one_variable_away(self, load: Load, kind: str) -> None:
+    def test_variable_selects_other_kind_of_discovery(self, load: Load, kind: str) -> None:
         fleet = load("bridged-pairs", "activemq_release=6.3.1", f"activemq_discovery={kind}")
         assert fleet.findings == ()
         assert fleet.broker("shop-mq01-a").links[0].kind == kind
 
 
 class TestSharedStore:
-    def test_it_has_two_groups_of_two_pairs_and_an_agent_each(self, load: Load) -> None:
+    def test_fleet_has_two_groups_each_with_two_pairs_and_agent(self, load: Load) -> None:
         fleet = load("shared-store")
         assert [(group.name, len(group.pairs)) for group in fleet.groups] == [("billing", 2), ("orders", 2)]
         assert [(agent.host, agent.group) for agent in fleet.agents] == [
@@ -231,36 +233,36 @@ class TestSharedStore:
             ("shop01.example.com", "orders"),
         ]
 
-    def test_an_agent_lists_the_nodes_of_its_home_pair_master_first(self, load: Load) -> None:
+    def test_agent_lists_nodes_of_home_pair_with_master_first(self, load: Load) -> None:
         fleet = load("shared-store")
         for agent in fleet.agents:
             assert agent.urls == ((f"{agent.pair}-a.example.com", 1883), (f"{agent.pair}-b.example.com", 1883))
             assert fleet.pairs_by_name[agent.pair].group == agent.group
 
-    def test_one_bridge_joins_the_groups(self, load: Load) -> None:
+    def test_single_bridge_connects_groups(self, load: Load) -> None:
         fleet = load("shared-store")
-        across = {
+        links_between_groups = {
             (broker.pair, link.target)
             for broker in fleet.brokers
             for link in broker.links
             if fleet.pairs_by_name[link.target].group != broker.group
         }
-        assert across == {("orders-mq01", "billing-mq01")}
+        assert links_between_groups == {("orders-mq01", "billing-mq01")}
 
 
 class TestHubAndSites:
-    def test_message_of_one_site_reaches_another_through_the_hub(self, load: Load) -> None:
+    def test_message_reaches_other_site_through_hub(self, load: Load) -> None:
         fleet = load("hub-and-sites")
         berlin = fleet.broker("berlin-mq01-a")
         assert [(link.target, link.duplex) for link in berlin.links] == [("hub-mq01", True)]
-        answer = find_routes(fleet).reaches(berlin.host, fleet.broker("lisbon-mq01-a").host)
-        assert (answer.outcome, len(answer.path)) == ("reaches", 2)
+        route = find_routes(fleet).reaches(berlin.host, fleet.broker("lisbon-mq01-a").host)
+        assert (route.outcome, len(route.path)) == ("reaches", 2)
 
 
 class TestMoveToSix:
     @pytest.mark.parametrize("release", ["5.18.3", "6.3.1"])
-    def test_files_are_valid_before_and_after_the_move(
-        self, copy: Callable[[str], Path], capsys: pytest.CaptureFixture[str], release: str
+    def test_files_are_valid_before_and_after_upgrade(
+        self, copy_example: Callable[[str], Path], capsys: pytest.CaptureFixture[str], release: str
     ) -> None:
-        assert main(["check", "-i", str(copy("move-to-6")), "-e", f"activemq_release={release}"]) == 0
+        assert main(["check", "-i", str(copy_example("move-to-6")), "-e", f"activemq_release={release}"]) == 0
         assert "4 hosts: 0 errors, " in capsys.readouterr().out

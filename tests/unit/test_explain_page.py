@@ -1,4 +1,4 @@
-"""How a page reads: golden pages, width, secrets, colours, JSON."""
+"""Format of the pages of explain: golden pages, width, secrets, colors, JSON."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ FLEETS = {
 
 class TestGolden:
     @pytest.mark.parametrize(("example", "host"), GOLDEN.items(), ids=GOLDEN)
-    def test_the_page_of_a_host_of_each_example_is_golden(
+    def test_page_of_host_of_each_example_matches_golden_file(
         self, example: str, host: str, golden: Golden, tmp_path: Path
     ) -> None:
         copy = tmp_path / example
         shutil.copytree(REPOSITORY / "examples" / example, copy, ignore=shutil.ignore_patterns(".secrets"))
-        found = load_fleet([str(copy)])
+        example_fleet = load_fleet([str(copy)])
         golden.file(
             f"explain/{host}.txt",
-            explanation_to_text(explain_host_by_name(found, host, routes_without_refused_links(found))) + "\n",
+            explanation_to_text(explain_host_by_name(example_fleet, host, routes_without_refused_links(example_fleet)))
+            + "\n",
         )
 
-    def test_the_page_of_an_agent_is_golden(self, golden: Golden, tmp_path: Path) -> None:
+    def test_page_of_agent_matches_golden_file(self, golden: Golden, tmp_path: Path) -> None:
         copy = tmp_path / "shared-store"
         shutil.copytree(REPOSITORY / "examples" / copy.name, copy, ignore=shutil.ignore_patterns(".secrets"))
         golden.file(
@@ -56,38 +57,40 @@ class TestGolden:
         )
 
 
-class TestHowItReads:
-    @pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
+class TestFormat:
+    @pytest.mark.parametrize("explained_fleet", FLEETS.values(), ids=FLEETS)
     @pytest.mark.parametrize("width", [80, 100])
-    def test_no_line_is_too_long_but_for_a_word_that_is_whole(self, found: Fleet, width: int) -> None:
-        for broker in found.brokers:
-            for line in explanation_to_text(explain_host_by_name(found, broker.host), width=width).splitlines():
+    def test_lines_fit_width_unless_they_are_single_word(self, explained_fleet: Fleet, width: int) -> None:
+        for broker in explained_fleet.brokers:
+            for line in explanation_to_text(
+                explain_host_by_name(explained_fleet, broker.host), width=width
+            ).splitlines():
                 assert len(line) <= width or " " not in line.strip(), line
 
-    @pytest.mark.parametrize("found", FLEETS.values(), ids=FLEETS)
-    def test_no_secret_is_told(self, found: Fleet) -> None:
-        for host in [*(b.host for b in found.brokers), *(a.host for a in found.agents)]:
-            story = explain_host_by_name(found, host)
-            told = explanation_to_text(story) + json.dumps(story.to_dict())
-            assert [secret for secret in ("a secret", "an agent's secret", "topsecret") if secret in told] == []
+    @pytest.mark.parametrize("explained_fleet", FLEETS.values(), ids=FLEETS)
+    def test_page_contains_no_secret(self, explained_fleet: Fleet) -> None:
+        for host in [*(b.host for b in explained_fleet.brokers), *(a.host for a in explained_fleet.agents)]:
+            explanation = explain_host_by_name(explained_fleet, host)
+            texts = explanation_to_text(explanation) + json.dumps(explanation.to_dict())
+            assert [secret for secret in ("a secret", "an agent's secret", "topsecret") if secret in texts] == []
 
-    def test_emphasis_adds_nothing_that_the_plain_page_does_not_say(self) -> None:
-        story = explain_host_by_name(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
+    def test_emphasis_does_not_change_text(self) -> None:
+        explanation = explain_host_by_name(fleet("orders-mq01", nodes="a"), "orders-mq01-a")
         kinds = set()
 
         def mark(text: str, kind: str) -> str:
             kinds.add(kind)
             return f"\x1b[1m{text}\x1b[0m"
 
-        styled = explanation_to_text(story, emphasis=mark)
-        assert re.sub(r"\x1b\[\d+m", "", styled) == explanation_to_text(story)
+        styled = explanation_to_text(explanation, emphasis=mark)
+        assert re.sub(r"\x1b\[\d+m", "", styled) == explanation_to_text(explanation)
         assert kinds >= {"title", "heading", "label", "variable", "error"}
 
-    def test_nothing_that_a_terminal_would_obey_is_printed(self) -> None:
-        found = fleet("orders-mq01", nodes="a")
-        (finding,) = found.findings
-        odd = replace(found, findings=(replace(finding, waived="\x1b[2J", message="\x07"),))
-        assert not set(explanation_to_text(explain_host_by_name(odd, "orders-mq01-a"))) & set("\x1b\x07")
+    def test_control_characters_of_terminals_are_not_printed(self) -> None:
+        plain_fleet = fleet("orders-mq01", nodes="a")
+        (finding,) = plain_fleet.findings
+        hostile_fleet = replace(plain_fleet, findings=(replace(finding, waived="\x1b[2J", message="\x07"),))
+        assert not set(explanation_to_text(explain_host_by_name(hostile_fleet, "orders-mq01-a"))) & set("\x1b\x07")
 
     @pytest.mark.parametrize(
         "variables",
@@ -102,15 +105,17 @@ class TestHowItReads:
         ],
         ids=str,
     )
-    def test_a_fleet_with_errors_has_pages_too(self, variables: dict[str, Any]) -> None:
-        found = shop(**variables)
-        for broker in found.brokers:
-            assert explanation_to_text(explain_host_by_name(found, broker.host)).startswith(broker.host)
+    def test_fleet_with_errors_has_pages(self, variables: dict[str, Any]) -> None:
+        explained_fleet = shop(**variables)
+        for broker in explained_fleet.brokers:
+            assert explanation_to_text(explain_host_by_name(explained_fleet, broker.host)).startswith(broker.host)
 
-    def test_json_holds_every_entry_of_the_page(self) -> None:
-        story = explain_host_by_name(shop(), "orders-mq01-a")
-        told = json.loads(json.dumps(story.to_dict()))
-        assert [section["name"] for section in told["sections"]] == [section.name for section in story.sections]
-        assert told["kinds"] == ["broker"]
-        ports = next(section for section in told["sections"] if section["name"] == "ports")
+    def test_json_contains_every_section_of_page(self) -> None:
+        explanation = explain_host_by_name(shop(), "orders-mq01-a")
+        document = json.loads(json.dumps(explanation.to_dict()))
+        assert [section["name"] for section in document["sections"]] == [
+            section.name for section in explanation.sections
+        ]
+        assert document["kinds"] == ["broker"]
+        ports = next(section for section in document["sections"] if section["name"] == "ports")
         assert {entry["label"]: entry["data"].get("port") for entry in ports["entries"]}["stomp"] == 61613

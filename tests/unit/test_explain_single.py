@@ -1,4 +1,4 @@
-"""explain of single brokers: pairs are not mentioned where none exists, and every link is listed."""
+"""Explanations of single brokers, which mention no pairs if none exists and list every link."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def test_page_of_single_broker_mentions_no_pair_in_its_sections() -> None:
 
 def test_group_of_single_brokers_is_counted_as_brokers() -> None:
     assert entries(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "role")["group"] == "a, with no other broker"
-    two = fleet("a-mq01-a", "a-mq02-a", "a-mq01-b")
-    assert entries(explain_host(two, "a-mq01-a"), "role")["group"] == "a, 3 single brokers with no links between them"
+    brokers = fleet("a-mq01-a", "a-mq02-a", "a-mq01-b")
+    assert (
+        entries(explain_host(brokers, "a-mq01-a"), "role")["group"] == "a, 3 single brokers with no links between them"
+    )
 
 
 def test_group_of_pairs_and_single_brokers_counts_both() -> None:
@@ -87,11 +89,11 @@ def test_link_of_xml_fragment_to_unknown_broker_is_listed() -> None:
     assert [(e.label, e.details) for e in outgoing] == [("by-hand", ("static:(tcp://elsewhere:61616)",))]
 
 
-def test_broker_without_links_has_no_links_that_are_retried() -> None:
+def test_links_are_retried_after_failure_only_if_broker_has_links() -> None:
     assert "links" not in entries(explain_host(fleet("a-mq01-a"), "a-mq01-a"), "dies")
-    linked = fleet("a-mq01-a", "a-mq02-a", links=[{"from": "a-mq01", "to": "a-mq02"}])
+    linked_brokers = fleet("a-mq01-a", "a-mq02-a", links=[{"from": "a-mq01", "to": "a-mq02"}])
     assert (
-        entries(explain_host(linked, "a-mq01-a"), "dies")["links"]
+        entries(explain_host(linked_brokers, "a-mq01-a"), "dies")["links"]
         == "other brokers retry their links to a-mq01-a until it runs again"
     )
 

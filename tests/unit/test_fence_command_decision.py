@@ -1,7 +1,7 @@
 """Two guards of a store without generations, in every order of their steps, with crashes, freezes and a stolen lock.
 
-The real ``FenceCommandGuardState`` decides; store, locks, brokers and the operator's command are a model of a few
-lines. A freeze needs no step of its own: a guard or a broker is frozen while only others take steps.
+The tests run the real ``FenceCommandGuardState``. A small model replaces the store, the locks, the brokers and the
+command of the operator. A freeze requires no separate step: a guard or a broker is frozen while only others take steps.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_CLAIMS, MOST_THEFTS, MOST_CRASHES = 4, 3, 3
 
 @dataclass(frozen=True)
 class Host:
-    """A host: its guard (None while none runs), what that decided and has not done yet, whether its broker writes."""
+    """A host: its guard (None while none runs), the pending step of the guard, and whether its broker writes."""
 
     fence: FenceCommandGuardState | None = None
     step: GuardStep | None = None
@@ -34,7 +34,7 @@ class Host:
 
 @dataclass(frozen=True)
 class World:
-    """The store and both hosts. ``claims`` holds the host of each claim and whether its broker is noted as dead."""
+    """The store and both hosts. ``claims``: the host of each claim, and whether its broker is recorded as dead."""
 
     hosts: tuple[Host, Host] = (Host(), Host())
     lock: int | None = None
@@ -42,19 +42,19 @@ class World:
     thefts: int = 0
     crashes: int = 0
 
-    def at(self, index: int, host: Host) -> World:
+    def with_host(self, index: int, host: Host) -> World:
         hosts = list(self.hosts)
         hosts[index] = host
         return replace(self, hosts=(hosts[0], hosts[1]))
 
-    def look(self, index: int) -> FenceEvidence:
+    def evidence_of(self, index: int) -> FenceEvidence:
         if not self.claims:
             return FenceEvidence(self.lock == index, None)
         host, ended = self.claims[-1]
         return FenceEvidence(self.lock == index, claim_without_store_copy(len(self.claims), str(host)), ended)
 
-    def with_ends(self, index: int, numbers: range) -> World:
-        """The claims of a host among ``numbers`` are noted as ended."""
+    def with_ended_claims(self, index: int, numbers: range) -> World:
+        """Return the world in which the claims of a host among ``numbers`` are recorded as ended."""
         claims = (
             (host, ended or (host == index and number in numbers))
             for number, (host, ended) in enumerate(self.claims, 1)
@@ -62,88 +62,90 @@ class World:
         return replace(self, claims=tuple(claims))
 
 
-def following(world: World, decide: type[FenceCommandGuardState], *, fences: bool) -> Iterator[World]:
-    """Every world that one step of one process, or one fault, makes of this one."""
+def next_worlds(world: World, decide: type[FenceCommandGuardState], *, fences: bool) -> Iterator[World]:
+    """Yield every world that results from one step of one process or from one fault."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
-    everything = range(1, len(world.claims) + 1)
+    all_claims = range(1, len(world.claims) + 1)
     for index, host in enumerate(world.hosts):
         freed = replace(world, lock=None if world.lock == index else world.lock)
         if host.fence is None:
-            if host.writes:  # Its guard is dead, and the kernel has not killed it yet.
-                yield world.at(index, Host())
+            if host.writes:  # The guard is dead, and the kernel has not killed its broker yet.
+                yield world.with_host(index, Host())
             else:
-                started = world.at(index, Host(decide(str(index))))
-                yield started.with_ends(index, everything)
+                started = world.with_host(index, Host(decide(str(index))))
+                yield started.with_ended_claims(index, all_claims)
             continue
         if world.crashes < MOST_CRASHES:
-            yield replace(freed.at(index, replace(host, fence=None, step=None)), crashes=world.crashes + 1)
+            yield replace(freed.with_host(index, replace(host, fence=None, step=None)), crashes=world.crashes + 1)
         if host.step is None:
-            yield world.at(index, replace(host, step=host.fence.next_guard_step(world.look(index))))
+            yield world.with_host(index, replace(host, step=host.fence.next_guard_step(world.evidence_of(index))))
         else:
-            yield from carried_out(world, freed, index, host, host.fence, host.step, fences=fences)
+            yield from worlds_after_step(world, freed, index, host, host.fence, host.step, fences=fences)
 
 
-def carried_out(
+def worlds_after_step(
     world: World, freed: World, index: int, host: Host, fence: FenceCommandGuardState, step: GuardStep, *, fences: bool
 ) -> Iterator[World]:
-    done, everything = replace(host, step=None), range(1, len(world.claims) + 1)
+    idle, all_claims = replace(host, step=None), range(1, len(world.claims) + 1)
     if step.action is GuardAction.WAIT:
-        yield replace(world.at(index, done), lock=index if world.lock is None else world.lock)
+        yield replace(world.with_host(index, idle), lock=index if world.lock is None else world.lock)
     elif step.action is GuardAction.FENCE:
-        yield world.at(index, done)  # the command fails
-        dead = world.at(1 - index, Host()) if fences else world
-        yield dead.at(index, done).with_ends(1 - index, range(step.number, step.number + 1))
+        yield world.with_host(index, idle)  # the command fails
+        fenced = world.with_host(1 - index, Host()) if fences else world
+        yield fenced.with_host(index, idle).with_ended_claims(1 - index, range(step.number, step.number + 1))
     elif step.action is GuardAction.CLAIM and len(world.claims) == step.number - 1:
         if len(world.claims) < MOST_CLAIMS:
-            claimed = replace(done, fence=fence.guard_state_after_claim_attempt(step.number))
-            yield replace(world.at(index, claimed), claims=(*world.claims, (index, False)))
+            claimed = replace(idle, fence=fence.guard_state_after_claim_attempt(step.number))
+            yield replace(world.with_host(index, claimed), claims=(*world.claims, (index, False)))
     elif step.action is GuardAction.CLAIM:
-        yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_attempt()))
+        yield freed.with_host(index, replace(idle, fence=fence.guard_state_after_claim_attempt()))
     elif step.action is GuardAction.ADMIT:
-        yield world.at(index, replace(done, fence=fence.guard_state_after_granting_access(step.number), writes=True))
+        yield world.with_host(
+            index, replace(idle, fence=fence.guard_state_after_granting_access(step.number), writes=True)
+        )
     elif step.action is GuardAction.END:
-        yield freed.at(index, Host()).with_ends(index, everything)
+        yield freed.with_host(index, Host()).with_ended_claims(index, all_claims)
     else:
-        yield world.at(index, done)
+        yield world.with_host(index, idle)
 
 
-def two_writers(
+def find_two_writers(
     decide: type[FenceCommandGuardState] = FenceCommandGuardState, *, fences: bool = True
 ) -> tuple[bool, int]:
-    """Whether a world can come about in which both brokers write, and how many worlds were seen."""
-    seen, waiting = {World()}, deque([World()])
-    while waiting:
-        world = waiting.popleft()
+    """Return whether both brokers write in a reachable world, and the number of worlds that were explored."""
+    explored, pending = {World()}, deque([World()])
+    while pending:
+        world = pending.popleft()
         if all(host.writes for host in world.hosts):
-            return True, len(seen)
-        for after in following(world, decide, fences=fences):
-            if after not in seen:
-                seen.add(after)
-                waiting.append(after)
-    return False, len(seen)
+            return True, len(explored)
+        for after in next_worlds(world, decide, fences=fences):
+            if after not in explored:
+                explored.add(after)
+                pending.append(after)
+    return False, len(explored)
 
 
 def test_store_without_generations_never_has_two_writers_in_any_interleaving() -> None:
-    found, worlds = two_writers()
-    assert not found
+    has_two_writers, worlds = find_two_writers()
+    assert not has_two_writers
     assert worlds > 10_000
 
 
-def test_a_command_that_says_it_fenced_a_host_and_did_not_is_found_out() -> None:
-    assert two_writers(fences=False)[0]
+def test_two_writers_are_detected_when_fence_command_has_no_effect() -> None:
+    assert find_two_writers(fences=False)[0]
 
 
-class TrustsItsLock(FenceCommandGuardState):
-    """Claims once it has the lock, whoever wrote before."""
+class ClaimsWithoutFencing(FenceCommandGuardState):
+    """Guard that claims as soon as it holds the lock, without fencing the previous writer."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         step = super().next_guard_step(evidence)
         return GuardStep(GuardAction.CLAIM, step.number + 1) if step.action is GuardAction.FENCE else step
 
 
-class GoesOnWithItsClaim(FenceCommandGuardState):
-    """Serves by an earlier claim of its node, as a guard with generations does."""
+class ReusesEarlierClaim(FenceCommandGuardState):
+    """Guard that serves under an earlier claim of its node, as a guard with generations does."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest and evidence.highest.node == self.node:
@@ -151,6 +153,6 @@ class GoesOnWithItsClaim(FenceCommandGuardState):
         return super().next_guard_step(evidence)
 
 
-@pytest.mark.parametrize("wrong", [TrustsItsLock, GoesOnWithItsClaim])
-def test_a_guard_that_does_not_make_sure_is_found_out(wrong: type[FenceCommandGuardState]) -> None:
-    assert two_writers(wrong)[0]
+@pytest.mark.parametrize("guard", [ClaimsWithoutFencing, ReusesEarlierClaim])
+def test_two_writers_are_detected_when_guard_skips_check(guard: type[FenceCommandGuardState]) -> None:
+    assert find_two_writers(guard)[0]

@@ -1,8 +1,8 @@
-"""Two guards of one store, in every order of their steps, with crashes, freezes and a lock that is given away.
+"""Two guards of one store, in every order of their steps, with crashes, freezes and a stolen lock.
 
-The real ``StoreCopyingGuardState`` decides; the store, the locks and the brokers around it are a model of a few lines.
-A freeze needs no step of its own: a guard or a broker is frozen while only others take steps, as often and as long as
-it may be.
+The tests run the real ``StoreCopyingGuardState``. A small model replaces the store, the locks and the brokers. A freeze
+requires no separate step: a guard or a broker is frozen while only others take steps. A generation is a numbered copy
+of the store, which a guard creates and claims at a takeover.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ NODES = ("a", "b")
 
 @dataclass(frozen=True)
 class Host:
-    """A host: its guard (None while it does not run), what that decided and has not done yet, and its broker.
+    """A host: its guard (None while it does not run), the pending step of the guard, and its broker.
 
-    ``broker`` is None without one, 0 at the gate, else the number of the generation that it was let into. ``copied`` is
-    the number of brokers that had got leave to write into the newest generation when this guard copied it.
+    ``broker`` is None without a broker, 0 while the broker waits for access, and then the number of the generation that
+    it may write. ``copied_accesses``: how many brokers had access to the newest generation when this guard copied it.
     """
 
     fence: StoreCopyingGuardState | None = None
     step: GuardStep | None = None
     broker: int | None = None
-    copied: int = 0
+    copied_accesses: int = 0
 
 
 @dataclass(frozen=True)
 class World:
-    """The store and both hosts: ``claims`` are the makers of the generations, ``lock`` is the host that has it.
+    """The store and both hosts: ``claims`` are the creators of the generations, ``lock`` is the host that holds it.
 
-    ``ended``: the generations whose brokers are recorded as dead. ``linked``: those of which the next was made
-    without copies. ``leaves``: the number of decisions to let a broker into the newest generation. ``mistake``: the
-    promise that a decision breaks.
+    ``ended``: the generations whose brokers are recorded as dead. ``linked``: the generations whose successor was made
+    of hard links instead of copies. ``accesses``: the number of decisions to grant access to the newest generation.
+    ``mistake``: the promise that a decision breaks.
     """
 
     hosts: tuple[Host, Host] = (Host(), Host())
@@ -48,12 +48,12 @@ class World:
     claims: tuple[int, ...] = ()
     ended: frozenset[int] = frozenset()
     linked: frozenset[int] = frozenset()
-    leaves: int = 0
+    accesses: int = 0
     mistake: str = ""
     thefts: int = 0
     crashes: int = 0
 
-    def at(self, index: int, host: Host) -> World:
+    def with_host(self, index: int, host: Host) -> World:
         hosts = list(self.hosts)
         hosts[index] = host
         return replace(self, hosts=(hosts[0], hosts[1]))
@@ -62,80 +62,86 @@ class World:
     def highest(self) -> StoreClaim | None:
         return StoreClaim(len(self.claims), NODES[self.claims[-1]], "") if self.claims else None
 
-    def noted(self, index: int) -> World:
-        """The world after the guard of a host has recorded that the brokers of the host's claims are dead."""
-        own = {number for number, maker in enumerate(self.claims, 1) if maker == index}
-        return replace(self, ended=self.ended | own)
+    def with_recorded_ends(self, index: int) -> World:
+        """Return the world in which the guard of a host recorded that the brokers of its claims are dead."""
+        claims_of_host = {number for number, maker in enumerate(self.claims, 1) if maker == index}
+        return replace(self, ended=self.ended | claims_of_host)
 
 
-def following(world: World, decide: type[StoreCopyingGuardState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
-    """Every world that one step of one process, or one fault, makes of this one."""
+def next_worlds(world: World, decide: type[StoreCopyingGuardState], most_claims: int = MOST_CLAIMS) -> Iterator[World]:
+    """Yield every world that results from one step of one process or from one fault."""
     if world.lock is not None and world.thefts < MOST_THEFTS:
         yield replace(world, lock=None, thefts=world.thefts + 1)
     for index, host in enumerate(world.hosts):
         freed = replace(world, lock=None if world.lock == index else world.lock)
         if host.fence is None:
             if host.broker is not None:
-                yield world.at(index, replace(host, broker=None))
+                yield world.with_host(index, replace(host, broker=None))
             else:
-                yield world.at(index, replace(host, fence=decide(NODES[index]), broker=0))
+                yield world.with_host(index, replace(host, fence=decide(NODES[index]), broker=0))
             continue
         if world.crashes < MOST_CRASHES:
-            # The guard dies; its broker does a moment later, which may be long.
+            # The guard dies first. Its broker dies after any delay.
             crashed = replace(host, fence=None, step=None)
-            yield replace(freed.at(index, crashed), crashes=world.crashes + 1)
+            yield replace(freed.with_host(index, crashed), crashes=world.crashes + 1)
         if host.step is None:
             step = host.fence.next_guard_step(
                 FenceEvidence(world.lock == index, world.highest, len(world.claims) in world.ended)
             )
-            decided = world.at(index, replace(host, step=step))
+            decided = world.with_host(index, replace(host, step=step))
             if step.action is GuardAction.ADMIT:
-                decided = replace(decided, leaves=world.leaves + 1)
-            elif step.action is GuardAction.CLAIM and host.copied < world.leaves:
-                decided = replace(decided, mistake=f"host {index} claims with a copy from before another got leave")
+                decided = replace(decided, accesses=world.accesses + 1)
+            elif step.action is GuardAction.CLAIM and host.copied_accesses < world.accesses:
+                decided = replace(
+                    decided, mistake=f"host {index} claims with a copy that is older than the last access"
+                )
             yield decided
         else:
-            after = carried_out(world, freed, index, host, host.fence, host.step)
+            after = worlds_after_step(world, freed, index, host, host.fence, host.step)
             yield from (world for world in after if len(world.claims) <= most_claims)
 
 
-def carried_out(
+def worlds_after_step(
     world: World, freed: World, index: int, host: Host, fence: StoreCopyingGuardState, step: GuardStep
 ) -> Iterator[World]:
-    """The decision may be old: the guard may have been frozen since its look."""
-    done = replace(host, step=None)
+    """Yield the worlds after a step, whose decision is old if the guard was frozen in the meantime."""
+    idle = replace(host, step=None)
     match step.action:
         case GuardAction.WAIT:
-            dropped = world.at(index, replace(done, fence=fence.guard_state_after_claim_attempt())).noted(index)
-            yield replace(dropped, lock=index if world.lock is None else world.lock)
+            waiting_world = world.with_host(
+                index, replace(idle, fence=fence.guard_state_after_claim_attempt())
+            ).with_recorded_ends(index)
+            yield replace(waiting_world, lock=index if world.lock is None else world.lock)
         case GuardAction.BUILD:
-            copied = replace(done, fence=fence.guard_state_after_copying_generation(step.number), copied=world.leaves)
+            copy_complete = replace(
+                idle, fence=fence.guard_state_after_copying_generation(step.number), copied_accesses=world.accesses
+            )
             by_links = world.ended & {step.number}
-            yield replace(world.at(index, copied), linked=world.linked | by_links)
+            yield replace(world.with_host(index, copy_complete), linked=world.linked | by_links)
         case GuardAction.CLAIM:
             if len(world.claims) != step.number - 1:
-                yield freed.at(index, replace(done, fence=fence.guard_state_after_claim_attempt()))
+                yield freed.with_host(index, replace(idle, fence=fence.guard_state_after_claim_attempt()))
             else:
                 claimed = replace(
-                    world.at(index, replace(done, fence=fence.guard_state_after_claim_attempt())), leaves=0
+                    world.with_host(index, replace(idle, fence=fence.guard_state_after_claim_attempt())), accesses=0
                 )
                 yield replace(claimed, claims=(*world.claims, index))
         case GuardAction.ADMIT:
-            yield world.at(
-                index, replace(done, fence=fence.guard_state_after_granting_access(step.number), broker=step.number)
+            yield world.with_host(
+                index, replace(idle, fence=fence.guard_state_after_granting_access(step.number), broker=step.number)
             )
         case GuardAction.END:
-            yield freed.at(index, replace(done, fence=None, broker=None)).noted(index)
+            yield freed.with_host(index, replace(idle, fence=None, broker=None)).with_recorded_ends(index)
         case GuardAction.STAY:
-            yield world.at(index, done)
+            yield world.with_host(index, idle)
 
 
-def broken(world: World) -> str:
-    """Which promise a world breaks; empty for none."""
+def find_broken_promise(world: World) -> str:
+    """Return the promise that a world breaks, or an empty text."""
     brokers = [(index, host.broker) for index, host in enumerate(world.hosts) if host.broker]
     for index, number in brokers:
         if world.claims[number - 1] != index:
-            return f"host {index} writes into generation {number}, which the other one claimed"
+            return f"host {index} writes into generation {number}, which the other host claimed"
         if number in world.linked:
             return f"host {index} writes into files that have a second name in a later generation"
     if len({number for _, number in brokers}) < len(brokers):
@@ -143,37 +149,37 @@ def broken(world: World) -> str:
     return world.mistake
 
 
-def explored(decide: type[StoreCopyingGuardState], wanted: str = "") -> tuple[str, set[World]]:
-    """The first broken promise of which the text holds ``wanted``, and all worlds that came about until then."""
+def explore(decide: type[StoreCopyingGuardState], wanted: str = "") -> tuple[str, set[World]]:
+    """Return the first broken promise whose text contains ``wanted``, and all worlds that were explored until then."""
     start = World()
-    seen, waiting = {start}, deque([start])
-    while waiting:
-        world = waiting.popleft()
-        promise = broken(world)
+    known, pending = {start}, deque([start])
+    while pending:
+        world = pending.popleft()
+        promise = find_broken_promise(world)
         if promise and wanted in promise:
-            return promise, seen
-        for after in following(world, decide):
-            if after not in seen:
-                seen.add(after)
-                waiting.append(after)
-    return "", seen
+            return promise, known
+        for after in next_worlds(world, decide):
+            if after not in known:
+                known.add(after)
+                pending.append(after)
+    return "", known
 
 
 @pytest.fixture(scope="module")
 def worlds() -> set[World]:
-    promise, worlds = explored(StoreCopyingGuardState)
+    promise, worlds = explore(StoreCopyingGuardState)
     assert not promise
     return worlds
 
 
-def test_generation_in_force_never_has_two_writers_in_any_interleaving(worlds: set[World]) -> None:
+def test_current_generation_never_has_two_writers_in_any_interleaving(worlds: set[World]) -> None:
     assert len(worlds) > 10_000, len(worlds)
-    # They do meet: both brokers write, one of them into a generation that the other has replaced.
+    # The worlds include conflicts: both brokers write, and one writes a generation that the other has replaced.
     assert any(all(host.broker for host in world.hosts) for world in worlds)
 
 
-class TrustsItsLock(StoreCopyingGuardState):
-    """Goes on with the generation in force, whoever claimed it, once it has the lock: as a broker without a guard."""
+class IgnoresClaims(StoreCopyingGuardState):
+    """Guard that serves the current generation as soon as it holds the lock, as a broker without a guard does."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         if self.serves is None and evidence.holds_lock and evidence.highest:
@@ -181,15 +187,15 @@ class TrustsItsLock(StoreCopyingGuardState):
         return super().next_guard_step(evidence)
 
 
-class TrustsItsNode(StoreCopyingGuardState):
-    """Goes on with the generation that its node claimed, though its end is recorded."""
+class IgnoresRecordedEnd(StoreCopyingGuardState):
+    """Guard that serves a generation of its node although the end of its broker is recorded."""
 
     def next_guard_step(self, evidence: FenceEvidence) -> GuardStep:
         return super().next_guard_step(replace(evidence, has_ended=False))
 
 
-class TrustsItsCopy(TrustsItsNode):
-    """Claims with what it built before it lost the lock, and has it again."""
+class ReusesOldCopy(IgnoresRecordedEnd):
+    """Guard that claims with a copy that it built before it lost and regained the lock."""
 
     def guard_state_after_claim_attempt(self, number: int | None = None) -> StoreCopyingGuardState:
         return self
@@ -198,33 +204,33 @@ class TrustsItsCopy(TrustsItsNode):
 @pytest.mark.parametrize(
     ("guard", "promise"),
     [
-        (TrustsItsNode, "files that have a second name"),
-        (TrustsItsLock, "which the other one claimed"),
-        (TrustsItsCopy, "claims with a copy from before another got leave"),
+        (IgnoresRecordedEnd, "files that have a second name"),
+        (IgnoresClaims, "which the other host claimed"),
+        (ReusesOldCopy, "claims with a copy that is older than the last access"),
     ],
 )
-def test_a_guard_with_a_mistake_in_it_is_found_out(guard: type[StoreCopyingGuardState], promise: str) -> None:
-    assert explored(guard, promise)[0]
+def test_broken_promise_of_faulty_guard_is_detected(guard: type[StoreCopyingGuardState], promise: str) -> None:
+    assert explore(guard, promise)[0]
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_guard_that_is_left_alone_comes_to_serve_whatever_came_before(index: int, worlds: set[World]) -> None:
+def test_guard_without_peer_eventually_serves_from_any_world(index: int, worlds: set[World]) -> None:
     open_worlds = sorted((world for world in worlds if len(world.claims) < MOST_CLAIMS), key=repr)
     for world in open_worlds[:: max(1, len(open_worlds) // 500)]:
-        assert serves_in_the_end(world, index), world
+        assert eventually_serves(world, index), world
 
 
-def serves_in_the_end(world: World, index: int) -> bool:
-    """Whether the host serves from what is in force, after some steps of its own, the other host being off."""
-    world = replace(world.at(1 - index, Host()), lock=index if world.lock == index else None)
+def eventually_serves(world: World, index: int) -> bool:
+    """Return whether the host serves the current generation after some steps while the other host is off."""
+    world = replace(world.with_host(1 - index, Host()), lock=index if world.lock == index else None)
     for _ in range(30):
         host = world.hosts[index]
         if host.fence and host.broker and host.broker == host.fence.serves == len(world.claims):
             return True
-        calm = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
+        faultless = replace(world, thefts=MOST_THEFTS, crashes=MOST_CRASHES)
         world = next(
             after
-            for after in following(calm, StoreCopyingGuardState, 2 * MOST_CLAIMS)
+            for after in next_worlds(faultless, StoreCopyingGuardState, 2 * MOST_CLAIMS)
             if after.hosts[1 - index] == Host()
         )
     return False
