@@ -397,7 +397,7 @@ class TestFilesAndFindings:
     def test_waived_finding_and_unused_waiver_are_shown(self) -> None:
         waivers = [
             {"rule": "T002", "reason": "b comes in May", "hosts": ["orders-*"]},
-            {"rule": "S001", "reason": "behind a wall", "until": "2999-12-31"},
+            {"rule": "S001", "reason": "protected by a firewall", "until": "2999-12-31"},
             {"rule": "S002", "reason": "of others", "hosts": ["billing-*"]},
         ]
         explanation = explain_host_by_name(fleet("orders-mq01", nodes="a", waivers=waivers), "orders-mq01-a")

@@ -106,7 +106,7 @@ def test_accounts_of_broker_without_authentication_accept_any_client() -> None:
     }
 
 
-def test_accounts_of_broker_with_login_plugin_name_the_plugin() -> None:
+def test_accounts_of_broker_with_login_plugin_name_plugin() -> None:
     accounts = entries(explain_host(fleet("a-mq01-a", authentication="custom"), "a-mq01-a"), "accounts")
     assert accounts["login"] == "a plugin of activemq_xml_fragments decides which clients can log in"
     assert "none" not in accounts
