@@ -1,4 +1,4 @@
-"""The pictures of fleets, looked at in a real browser: what stands where, in light and in dark."""
+"""Tests of the pictures of fleets in a real browser: position, overlap and contrast of texts in both color schemes."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from tests.unit.fleets import fleet, hosts
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (REPOSITORY / "examples").glob("*/hosts.yml"))
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
-# WCAG 2.1, success criterion 1.4.3, for text of ordinary size.
+# WCAG 2.1, success criterion 1.4.3, for text of normal size.
 LEAST_CONTRAST = 4.5
-# Glyphs begin a little outside their box in some fonts.
+# Some fonts draw glyphs slightly outside their box.
 SLACK = 1.0
 
 
 def regions(count: int, size: int) -> Fleet:
-    """Groups of pairs around one, with findings and a release that differs."""
+    """Return groups of pairs that are linked to the first group, with findings and a release that differs."""
     names = [f"region{number:02}" for number in range(count)]
     links = [{"from": f"{name}-mq01", "to": f"{names[0]}-mq01", "duplex": True} for name in names[1:]]
-    found = hosts(*(pair for name in names for pair in pairs(name, size)), links=links)
-    found["region03-mq02-b.example.com"]["activemq_store_directory"] = "/elsewhere"
-    found["region04-mq01-b.example.com"]["activemq_release"] = "5.17.6"
-    del found["region05-mq03-b.example.com"]
-    return build_fleet(found, {})
+    host_variables = hosts(*(pair for name in names for pair in pairs(name, size)), links=links)
+    host_variables["region03-mq02-b.example.com"]["activemq_store_directory"] = "/elsewhere"
+    host_variables["region04-mq01-b.example.com"]["activemq_release"] = "5.17.6"
+    del host_variables["region05-mq03-b.example.com"]
+    return build_fleet(host_variables, {})
 
 
 def tree() -> Fleet:
+    """Return groups of pairs whose links form a tree."""
     names = [f"region{number:02}" for number in range(14)]
     links = [{"from": names[i], "to": names[(i - 1) // 3], "include": ["queue://orders.>"]} for i in range(1, 14)]
     return fleet(*(pair for name in names for pair in pairs(name, 2)), links=links)
@@ -69,128 +70,127 @@ FLEETS: dict[str, Fleet] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What the browser found in one scheme: by picture, as ``pictures.js`` tells it."""
+class MeasuredPictures:
+    """The measurements of ``pictures.js`` in one scheme, by picture."""
 
     scheme: Scheme
-    pictures: dict[str, dict[str, Any]]
+    by_name: dict[str, dict[str, Any]]
 
     def texts(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        for name, picture in self.pictures.items():
+        for name, picture in self.by_name.items():
             for text in picture["texts"]:
                 yield name, text
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
-    """Chromium, or a skip that says what is missing; ``ACTIVEMQ_FLEET_BROWSER=required`` allows none."""
+    """Return Chromium, or skip with the reason; ``ACTIVEMQ_FLEET_BROWSER=required`` fails the test instead."""
     try:
         return Browser.find(tmp_path_factory.mktemp("chromium"))
     except BrowserError as error:
         if os.environ.get("ACTIVEMQ_FLEET_BROWSER") == "required":
-            pytest.fail(f"a browser is required here: {error}")
-        pytest.skip(f"no browser checks the pictures: {error}")
+            pytest.fail(f"Chromium is required and cannot be used: {error}")
+        pytest.skip(f"Chromium, which checks the pictures, cannot be used: {error}")
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, str]:
-    """SVG by name: the examples, and fleets that are hard to draw."""
+def drawings() -> dict[str, str]:
+    """Return the SVG files by name: the examples, and fleets that are difficult to draw."""
     return {path.name: to_svg(load_fleet([str(path)])) for path in EXAMPLES} | {
-        name: to_svg(found) for name, found in FLEETS.items()
+        name: to_svg(drawn_fleet) for name, drawn_fleet in FLEETS.items()
     }
 
 
 @pytest.fixture(scope="module", params=[SCHEMES[0], *further(*SCHEMES[1:])])
-def seen(
-    request: pytest.FixtureRequest, browser: Browser, drawn: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Seen:
-    """All pictures on one page, asked by a script, so that the browser starts once a scheme."""
+def pictures(
+    request: pytest.FixtureRequest, browser: Browser, drawings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> MeasuredPictures:
+    """Measure all pictures on one page, so that the browser starts once per scheme."""
     page = tmp_path_factory.mktemp("page") / "page.html"
     script = (Path(__file__).parent / "pictures.js").read_text()
-    pictures = "".join(f'<div id="{html.escape(name)}">{svg}</div>' for name, svg in drawn.items())
-    page.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{pictures}<script>{script}</script></body>')
-    found = Seen(request.param, browser.ask(page, request.param))
-    assert set(found.pictures) == set(drawn)
-    return found
+    divisions = "".join(f'<div id="{html.escape(name)}">{svg}</div>' for name, svg in drawings.items())
+    page.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{divisions}<script>{script}</script></body>')
+    measured = MeasuredPictures(request.param, browser.ask(page, request.param))
+    assert set(measured.by_name) == set(drawings)
+    return measured
 
 
-def test_every_text_stands_within_the_box_that_it_is_on(seen: Seen) -> None:
+def test_each_text_is_inside_its_box(pictures: MeasuredPictures) -> None:
     outside = [
         (name, text["content"])
-        for name, text in seen.texts()
+        for name, text in pictures.texts()
         if not _contains(text["within"], text["box"])
     ]  # fmt: skip
     assert outside == []
 
 
-def test_no_two_texts_overlap(seen: Seen) -> None:
+def test_texts_do_not_overlap(pictures: MeasuredPictures) -> None:
     overlapping = [
-        (name, one["content"], other["content"])
-        for name, picture in seen.pictures.items()
-        for one, other in _neighbours(picture["texts"])
-        if _overlaps(one["box"], other["box"])
+        (name, text["content"], neighbor["content"])
+        for name, picture in pictures.by_name.items()
+        for text, neighbor in _neighboring_texts(picture["texts"])
+        if _overlaps(text["box"], neighbor["box"])
     ]
     assert overlapping == []
 
 
-def test_no_line_runs_through_a_text(seen: Seen) -> None:
-    assert {name: picture["crossed"] for name, picture in seen.pictures.items() if picture["crossed"]} == {}
+def test_lines_do_not_cross_texts(pictures: MeasuredPictures) -> None:
+    assert {name: picture["crossed"] for name, picture in pictures.by_name.items() if picture["crossed"]} == {}
 
 
-def test_every_text_has_enough_contrast_to_what_it_stands_on(seen: Seen) -> None:
+def test_each_text_has_enough_contrast_to_its_background(pictures: MeasuredPictures) -> None:
     faint = {
         (text["content"], round(contrast, 2))
-        for _, text in seen.texts()
-        if (contrast := contrast_of(_colour(text["fill"]), _colour(text["ground"]))) < LEAST_CONTRAST
+        for _, text in pictures.texts()
+        if (contrast := contrast_ratio(_color(text["fill"]), _color(text["ground"]))) < LEAST_CONTRAST
     }
     assert faint == set()
 
 
-def test_the_ground_is_light_or_dark_as_the_reader_wants_it(seen: Seen) -> None:
-    grounds = {
-        _luminance(_colour(text["ground"])) < 0.18 for _, text in seen.texts() if text["content"] == "ActiveMQ fleet"
+def test_background_is_dark_only_in_dark_scheme(pictures: MeasuredPictures) -> None:
+    is_dark_background = {
+        _luminance(_color(text["ground"])) < 0.18 for _, text in pictures.texts() if text["content"] == "ActiveMQ fleet"
     }
-    assert grounds == {seen.scheme == "dark"}
+    assert is_dark_background == {pictures.scheme == "dark"}
 
 
 @pytest.mark.parametrize("name", ["mesh of 100", "hub of 100", "25 groups of 4 pairs"])
-def test_a_hundred_pairs_can_be_read_on_a_sheet(drawn: dict[str, str], name: str) -> None:
-    """Its smallest letters are 11 pixels high: at least 1.2 mm on a sheet of A3 that lies on its side."""
-    width, height = size_of(drawn[name])
+def test_drawing_of_100_pairs_is_legible_on_a3_sheet(drawings: dict[str, str], name: str) -> None:
+    """The smallest letters are 11 pixels high: at least 1.2 mm on an A3 sheet in landscape format."""
+    width, height = size_of(drawings[name])
     assert 11 * min(400 / width, 277 / height) >= 1.2
 
 
 @in_every_situation
-def test_a_photograph_shows_the_picture_in_both_schemes(
-    browser: Browser, drawn: dict[str, str], tmp_path: Path
-) -> None:
+def test_screenshot_shows_drawing_in_each_scheme(browser: Browser, drawings: dict[str, str], tmp_path: Path) -> None:
     svg = tmp_path / "fleet.svg"
-    svg.write_text(drawn["shared-store"])
-    colours = {}
+    svg.write_text(drawings["shared-store"])
+    colors = {}
     for scheme in SCHEMES:
         screenshot_svg(browser, svg, tmp_path / "fleet.png", scheme)
-        colours[scheme] = _colours(tmp_path / "fleet.png")
+        colors[scheme] = _colors_of_png(tmp_path / "fleet.png")
 
-    assert colours["light"][0] == (255, 255, 255)
-    assert colours["dark"][0] == (13, 17, 23)
-    # The master's blue is there, and each scheme has a blue of its own.
-    assert (232, 241, 253) in colours["light"]
-    assert (22, 48, 79) in colours["dark"]
-    assert (232, 241, 253) not in colours["dark"]
+    assert colors["light"][0] == (255, 255, 255)
+    assert colors["dark"][0] == (13, 17, 23)
+    # The master is blue in both schemes, and the blue differs.
+    assert (232, 241, 253) in colors["light"]
+    assert (22, 48, 79) in colors["dark"]
+    assert (232, 241, 253) not in colors["dark"]
 
 
-def test_the_pictures_of_the_documentation_are_photographs_of_its_drawings() -> None:
-    """Each is there twice, and in the proportions of its drawing."""
+def test_documentation_has_two_screenshots_of_each_drawing_in_its_proportions() -> None:
     drawings = sorted((REPOSITORY / "docs" / "pictures").glob("*.svg"))
     assert drawings != []
     for svg in drawings:
         width, height = size_of(svg.read_text())
         for picture in (svg.with_suffix(".png"), svg.with_name(f"{svg.stem}-dark.png")):
-            dots = struct.unpack(">II", picture.read_bytes()[16:24])
-            assert dots[0] / dots[1] == pytest.approx(width / height, rel=0.01), f"{picture.name}: run `make pictures`"
+            pixels = struct.unpack(">II", picture.read_bytes()[16:24])
+            assert pixels[0] / pixels[1] == pytest.approx(width / height, rel=0.01), (
+                f"{picture.name}: run `make pictures`"
+            )
 
 
-def test_pages_of_the_documentation_have_screenshots_of_their_first_screen() -> None:
+def test_html_pages_of_documentation_have_screenshots_of_first_screen() -> None:
     pages = sorted((REPOSITORY / "docs" / "pictures").glob("*.html"))
     assert pages != []
     for page in pages:
@@ -199,12 +199,10 @@ def test_pages_of_the_documentation_have_screenshots_of_their_first_screen() -> 
             assert size == tuple(side * PAGE_SCALE for side in FIRST_SCREEN), f"{picture.name}: run `make pictures`"
 
 
-class TestTheseTests:
-    """What looks for mistakes finds them."""
+class TestChecks:
+    """Tests of the checks in this module."""
 
-    def test_a_text_that_is_too_long_one_that_is_covered_and_one_that_is_faint_are_found(
-        self, browser: Browser, tmp_path: Path
-    ) -> None:
+    def test_checks_detect_long_covered_faint_and_crossed_texts(self, browser: Browser, tmp_path: Path) -> None:
         svg = (
             '<svg width="200" height="100"><rect width="200" height="100" fill="#fff"/><rect x="10" y="10" width="40"'
             ' height="20" fill="#ccc"/><text x="12" y="24">far too long for it</text><text x="20" y="26" fill="#bbb">'
@@ -213,63 +211,63 @@ class TestTheseTests:
         script = (Path(__file__).parent / "pictures.js").read_text()
         page = tmp_path / "page.html"
         page.write_text(f'<!DOCTYPE html><body><div id="bad">{svg}</div><script>{script}</script></body>')
-        found = browser.ask(page, "light")["bad"]
-        long, faint, _ = found["texts"]
+        picture = browser.ask(page, "light")["bad"]
+        long, faint, _ = picture["texts"]
         assert not _contains(long["within"], long["box"])
-        assert contrast_of(_colour(faint["fill"]), _colour(faint["ground"])) < LEAST_CONTRAST
+        assert contrast_ratio(_color(faint["fill"]), _color(faint["ground"])) < LEAST_CONTRAST
         assert _overlaps(long["box"], faint["box"])
-        assert found["crossed"] == ["crossed"]
+        assert picture["crossed"] == ["crossed"]
 
-    def test_contrast_is_that_of_the_guideline(self) -> None:
-        assert contrast_of((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-        assert contrast_of((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
-
-
-Colour = tuple[int, int, int]
+    def test_contrast_ratio_matches_wcag_definition(self) -> None:
+        assert contrast_ratio((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
+        assert contrast_ratio((119, 119, 119), (255, 255, 255)) == pytest.approx(4.48, abs=0.01)
 
 
-def contrast_of(one: Colour, other: Colour) -> float:
-    """1 to 21, as WCAG 2.1 defines it."""
-    dark, light = sorted((_luminance(one), _luminance(other)))
+Color = tuple[int, int, int]
+
+
+def contrast_ratio(first: Color, second: Color) -> float:
+    """Return the contrast ratio of two colors, from 1 to 21, as WCAG 2.1 defines it."""
+    dark, light = sorted((_luminance(first), _luminance(second)))
     return (light + 0.05) / (dark + 0.05)
 
 
-def _luminance(colour: Colour) -> float:
+def _luminance(color: Color) -> float:
     linear = [
-        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in (c / 255 for c in colour)
+        share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in (c / 255 for c in color)
     ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _colour(css: str) -> Colour:
+def _color(css: str) -> Color:
     red, green, blue = (int(number) for number in re.findall(r"\d+", css)[:3])
     return red, green, blue
 
 
 def _contains(outer: dict[str, float], inner: dict[str, float]) -> bool:
     across = outer["left"] - SLACK <= inner["left"] and inner["right"] <= outer["right"] + SLACK
-    # Above and below its letters a line of text has room that may hang over.
+    # A line of text is higher than its letters, and the empty part may be outside the box.
     return across and outer["top"] - 3 <= inner["top"] and inner["bottom"] <= outer["bottom"] + 3
 
 
-def _overlaps(one: dict[str, float], other: dict[str, float]) -> bool:
-    across = min(one["right"], other["right"]) - max(one["left"], other["left"])
-    down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+def _overlaps(first: dict[str, float], second: dict[str, float]) -> bool:
+    across = min(first["right"], second["right"]) - max(first["left"], second["left"])
+    down = min(first["bottom"], second["bottom"]) - max(first["top"], second["top"])
     return across > SLACK and down > 3
 
 
-def _neighbours(texts: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Pairs of texts that might overlap: those that begin above the end of the other."""
-    ordered = sorted(texts, key=lambda text: text["box"]["top"])
-    for position, one in enumerate(ordered):
-        for other in ordered[position + 1 :]:
-            if other["box"]["top"] > one["box"]["bottom"]:
+def _neighboring_texts(texts: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield pairs of texts that may overlap: the second text begins above the end of the first one."""
+    ordered = sorted(texts, key=lambda unordered: unordered["box"]["top"])
+    for position, text in enumerate(ordered):
+        for neighbor in ordered[position + 1 :]:
+            if neighbor["box"]["top"] > text["box"]["bottom"]:
                 break
-            yield one, other
+            yield text, neighbor
 
 
-def _colours(picture: Path) -> list[Colour]:
-    """The colours of a PNG as Chromium writes it (8 bits, no interlacing), in the order of appearance."""
+def _colors_of_png(picture: Path) -> list[Color]:
+    """Return the colors of a PNG that Chromium wrote (8 bits, no interlacing), in the order of appearance."""
     data = picture.read_bytes()
     width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
     assert depth == 8
@@ -280,16 +278,16 @@ def _colours(picture: Path) -> list[Colour]:
         packed += data[at + 8 : at + 8 + length] if data[at + 4 : at + 8] == b"IDAT" else b""
         at += 12 + length
     rows, stride = zlib.decompress(packed), width * size + 1
-    before, found = bytearray(width * size), dict[Colour, None]()
+    previous_row, colors = bytearray(width * size), dict[Color, None]()
     for start in range(0, height * stride, stride):
-        row = _unfiltered(rows[start], bytearray(rows[start + 1 : start + stride]), before, size)
-        found |= dict.fromkeys((row[x], row[x + 1], row[x + 2]) for x in range(0, len(row), size))
-        before = row
-    return list(found)
+        row = _unfilter_row(rows[start], bytearray(rows[start + 1 : start + stride]), previous_row, size)
+        colors |= dict.fromkeys((row[x], row[x + 1], row[x + 2]) for x in range(0, len(row), size))
+        previous_row = row
+    return list(colors)
 
 
-def _unfiltered(filtering: int, row: bytearray, above: bytearray, size: int) -> bytearray:
-    """One row of a PNG as it was before it was filtered (source: the PNG specification, chapter 9)."""
+def _unfilter_row(filtering: int, row: bytearray, above: bytearray, size: int) -> bytearray:
+    """Return a row of a PNG without its filter (source: the PNG specification, chapter 9)."""
     for x in range(len(row)):
         left, corner = (row[x - size], above[x - size]) if x >= size else (0, 0)
         up = above[x]

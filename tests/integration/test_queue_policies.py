@@ -1,4 +1,4 @@
-"""Destination policies of queues: what a real broker does that has an entry for each key."""
+"""Tests of destination policies of queues on a real broker that has a policy for each key."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ POLICIES: list[dict[str, Any]] = [
         },
     },
     {
-        "destination": "told",
+        "destination": "advised",
         "kind": "queue",
         "memory_limit": "64 kb",
         "pending_queue_policy": "vm",
@@ -106,19 +106,21 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
-def test_expired_messages_of_several_queues_come_to_the_one_that_they_share(client: Client) -> None:
+def test_expired_messages_of_queues_arrive_in_shared_dead_letter_queue(client: Client) -> None:
     for name in ("a", "b"):
         client.send(f"/queue/shared.{name}", name, expiry_header())
     client.follow("/queue/graves")
     assert sorted(client.bodies(2)) == ["a", "b"]
 
 
-def test_dead_letters_are_discarded_where_the_policy_says_so(lab: Lab, client: Client) -> None:
+def test_policy_discards_expired_messages_without_dead_letter_queue(lab: Lab, client: Client) -> None:
     skip_without(lab, "discarding")
     client.send("/queue/gone.x", "x", expiry_header())
     client.send("/queue/late.x", "x", expiry_header())
     wait_until(
-        lambda: {queues(lab, HOST)[name] for name in ("gone.x", "late.x")} == {0}, "both have expired", patience=60
+        lambda: {queues(lab, HOST)[name] for name in ("gone.x", "late.x")} == {0},
+        "both messages have expired",
+        patience=60,
     )
     assert not [name for name in queues(lab, HOST) if "DLQ" in name]
 
@@ -133,7 +135,7 @@ def test_nonpersistent_dead_letters_follow_name_and_expiration_of_policy(lab: La
     client.answer(message)
 
 
-def test_a_consumer_is_given_no_more_than_its_prefetch(client: Client) -> None:
+def test_consumer_receives_no_more_unacknowledged_messages_than_prefetch(client: Client) -> None:
     for number in range(5):
         client.send("/queue/few", str(number))
     client.follow("/queue/few")
@@ -149,7 +151,7 @@ def test_dispatch_waits_for_number_of_consumers_of_policy(lab: Lab, client: Clie
         assert client.bodies(1, timeout=2) + second.bodies(1, timeout=1) == ["x"]
 
 
-def test_a_queue_whose_consumers_are_exclusive_has_one_at_a_time(lab: Lab, client: Client) -> None:
+def test_exclusive_queue_delivers_to_one_consumer_at_a_time(lab: Lab, client: Client) -> None:
     client.follow("/queue/exclusive")
     with connect_client(lab) as second:
         second.follow("/queue/exclusive")
@@ -159,7 +161,7 @@ def test_a_queue_whose_consumers_are_exclusive_has_one_at_a_time(lab: Lab, clien
         assert second.bodies(1, timeout=1) == []
 
 
-def test_messages_of_a_higher_priority_come_first(lab: Lab, client: Client) -> None:
+def test_messages_with_higher_priority_arrive_first(lab: Lab, client: Client) -> None:
     for priority in ("1", "9", "5"):
         client.send("/queue/ranked", priority, {"priority": priority})
     client.follow("/queue/ranked")
@@ -168,54 +170,54 @@ def test_messages_of_a_higher_priority_come_first(lab: Lab, client: Client) -> N
         assert destinations(lab, HOST)["ranked"]["MessageGroupType"] == "bucket"
 
 
-def test_no_more_destinations_are_made_than_the_policy_allows(lab: Lab, client: Client) -> None:
+def test_broker_rejects_queue_above_maximum_number_of_policy(lab: Lab, client: Client) -> None:
     skip_without(lab, "policyEntry", "maxDestinations")
     client.send("/queue/capped.a", "x")
     with pytest.raises(StompError, match="number of destinations allowed"):
         client.send("/queue/capped.b", "x")
 
 
-def test_advisories_tell_what_the_policy_asks_for_and_nothing_of_other_queues(lab: Lab, client: Client) -> None:
-    client.send("/queue/told", "x", {"persistent": "false"})
-    client.send("/queue/untold", "x", {"persistent": "false"})
-    for queue in ("told", "untold"):
+def test_queue_has_advisories_of_its_policy_and_other_queue_has_none(lab: Lab, client: Client) -> None:
+    client.send("/queue/advised", "x", {"persistent": "false"})
+    client.send("/queue/unadvised", "x", {"persistent": "false"})
+    for queue in ("advised", "unadvised"):
         client.follow(f"/queue/{queue}")
     assert len(client.bodies(2)) == 2
-    with connect_client(lab) as greedy:
-        assert fill(greedy, "/queue/full-of-other", "x" * 100)[0] == 200
+    with connect_client(lab) as producer:
+        assert fill(producer, "/queue/full-of-other", "x" * 100)[0] == 200
     kinds = ["MessageConsumed", "MessageDelivered", "NoConsumer"]
     if release_of(lab).supports("policyEntry", "advisoryForDispatched"):
         kinds.append("MessageDispatched")
-    wanted = [f"{kind}.Queue.told" for kind in kinds]
+    expected = [f"{kind}.Queue.advised" for kind in kinds]
     wait_until(
-        lambda: min(advisories(lab, *wanted).values()) >= 1,
-        "all are told",
-        seen=lambda: advisories(lab, *wanted),
+        lambda: min(advisories(lab, *expected).values()) >= 1,
+        "each advisory of the policy was sent",
+        seen=lambda: advisories(lab, *expected),
         patience=60,
     )
-    others = [f"{kind}.Queue.untold" for kind in kinds]
-    assert set(advisories(lab, *others).values()) == {0}
+    unexpected = [f"{kind}.Queue.unadvised" for kind in kinds]
+    assert set(advisories(lab, *unexpected).values()) == {0}
 
 
-def test_a_full_queue_is_told(lab: Lab, client: Client) -> None:
-    taken, why = fill(client, "/queue/told", "x" * 10_000)
-    assert taken < 20
-    assert "memory" in why.lower()
-    assert advisories(lab, "FULL.Queue.told")["FULL.Queue.told"] >= 1
+def test_full_queue_rejects_messages_and_sends_advisory(lab: Lab, client: Client) -> None:
+    accepted, error = fill(client, "/queue/advised", "x" * 10_000)
+    assert accepted < 20
+    assert "memory" in error.lower()
+    assert advisories(lab, "FULL.Queue.advised")["FULL.Queue.advised"] >= 1
 
 
-def test_the_sizes_of_a_policy_are_those_of_its_queue(lab: Lab, client: Client) -> None:
+def test_queue_has_sizes_and_options_of_its_policy(lab: Lab, client: Client) -> None:
     client.send("/queue/sized", "x")
-    found = destinations(lab, HOST)["sized"]
-    wanted = {
+    attributes = destinations(lab, HOST)["sized"]
+    expected = {
         "MaxPageSize": 77, "MaxAuditDepth": 78, "MaxProducersToAudit": 79,
         "BlockedProducerWarningInterval": 81, "UseCache": False, "ProducerFlowControl": False,
         "AlwaysRetroactive": True,
     }  # fmt: skip
-    assert {name: found[name] for name in wanted} == wanted
+    assert {name: attributes[name] for name in expected} == expected
 
 
-def test_a_consumer_that_acknowledges_nothing_is_thrown_out(lab: Lab, client: Client) -> None:
+def test_broker_disconnects_consumer_that_acknowledges_nothing(lab: Lab, client: Client) -> None:
     skip_without(lab, "abortSlowAckConsumerStrategy")
     with connect_client(lab) as slow:
         slow.follow("/queue/mute", **{"activemq.prefetchSize": "2"})

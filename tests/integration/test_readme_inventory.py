@@ -1,4 +1,4 @@
-"""The commands and the inventory of the README work unedited."""
+"""Test of the commands and the inventory of the README without edits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.documentation_pages import copy_collected_files
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 NEED_HOSTS = ("ansible-playbook ", "activemq-fleet status ")
-"""Commands that need two hosts, on which the pages run them that README links."""
+"""Commands that require two hosts. The pages to which README links run them."""
 
 
 def without_host_commands(page: Page) -> Page:
@@ -28,7 +28,7 @@ def without_host_commands(page: Page) -> Page:
 
 
 @pytest.mark.timeout(3000)
-def test_commands_of_the_readme_work_as_written(tmp_path: Path) -> None:
+def test_readme_commands_and_inventory_work_unedited(tmp_path: Path) -> None:
     page = read_page(README)
     copy_collected_files(tmp_path)
 

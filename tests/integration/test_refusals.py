@@ -1,4 +1,7 @@
-"""Rules that say a broker will not start: it does not, and says why; with what the rule shows instead it does."""
+"""Tests of rules that predict a failed start, with the failing and the passing example of each rule.
+
+A broker does not start with the failing example, and it logs the cause. It starts with the passing example.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.rule_examples import complete
 from tests.situations import fact_of_activemq, further, in_every_situation
 
 _SCHEMA = "cvc-complex-type"
-# What the log must say, lest a broker that fails for another reason speaks for the rule.
+# The log must match the cause. Otherwise, a broker that fails for another reason would confirm the rule.
 CAUSES = {
     "L013": r"NullPointerException: .*(Statements|persistenceAdapter)",
     "N001": "masterSlave requires at least 2 URIs",
@@ -51,50 +54,50 @@ CAUSES = {
     "V057": "Address already in use",
     "V016": "Bean name '[^']+' is already used",
 }
-SHOWN = [rule for rule in rules_of_scope("file") if rule.refuses]
+REFUSAL_RULES = [rule for rule in rules_of_scope("file") if rule.refuses]
 
 
 def examples(kind: str) -> list[object]:
-    """The first example of every rule, and the others where every situation is wanted."""
+    """Return the first example of each rule, and with ``SITUATIONS=all`` the further examples."""
     return [
         pytest.param(
-            one, example, id=f"{one.id}-{example.release}-{number}", marks=[in_every_situation] if number else []
+            rule, example, id=f"{rule.id}-{example.release}-{number}", marks=[in_every_situation] if number else []
         )
-        for one in SHOWN
-        for number, example in enumerate(getattr(one, kind))
+        for rule in REFUSAL_RULES
+        for number, example in enumerate(getattr(rule, kind))
     ]
 
 
-ENDS = 20.0
-"""Seconds after which a broker that is to refuse its document, and says that it has started, has not refused it."""
+REFUSAL_DEADLINE = 20.0
+"""Seconds: a broker that reports its start and still runs after them has not refused its document."""
 
 
-def started(ground: Ground, example: RuleExample, fate: Fate) -> Outcome:
-    """What a broker of the example's release makes of it."""
+def start_example(ground: Ground, example: RuleExample, fate: Fate) -> Outcome:
+    """Return the outcome of the start of a broker with an example, on the release of the example."""
     return outcome_of(ground, example.release, complete(example.text, Release.of(example.release)).decode(), fate)
 
 
 def outcome_of(
-    ground: Ground, release: str, whole: str, fate: Fate, *, java: Path | None = None, under: Sequence[str] = ()
+    ground: Ground, release: str, text: str, fate: Fate, *, java: Path | None = None, under: Sequence[str] = ()
 ) -> Outcome:
-    """What a broker makes of a document, on an address of its own; ``fate`` is what is expected."""
-    mine = whole.replace("0.0.0.0", ground.address(1))
-    broker = ground.plant("broker", release, mine, java=java, under=under)
-    return broker.boot(stays=ENDS) if fate == "refused" else broker.boot()
+    """Return the outcome of the start of a broker with a document; ``fate`` is the expected outcome."""
+    document = text.replace("0.0.0.0", ground.address(1))
+    broker = ground.plant("broker", release, document, java=java, under=under)
+    return broker.boot(stays=REFUSAL_DEADLINE) if fate == "refused" else broker.boot()
 
 
 @fact_of_activemq
 @pytest.mark.parametrize(("rule", "example"), examples("failing_examples"))
-def test_a_broker_refuses_what_the_rule_says_it_refuses(ground: Ground, rule: Rule, example: RuleExample) -> None:
-    outcome = started(ground, example, "refused")
+def test_broker_refuses_failing_example_of_rule(ground: Ground, rule: Rule, example: RuleExample) -> None:
+    outcome = start_example(ground, example, "refused")
     assert outcome.fate == "refused", outcome.output
     assert re.search(CAUSES[rule.id], outcome.output), outcome.output
 
 
 @in_every_situation
 @pytest.mark.parametrize(("rule", "example"), examples("passing_examples"))
-def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, rule: Rule, example: RuleExample) -> None:
-    outcome = started(ground, example, "started")
+def test_broker_starts_with_passing_example_of_rule(ground: Ground, rule: Rule, example: RuleExample) -> None:
+    outcome = start_example(ground, example, "started")
     assert outcome.fate == "started", outcome.output
 
 
@@ -102,18 +105,18 @@ def test_a_broker_starts_with_what_the_rule_is_silent_on(ground: Ground, rule: R
     ("release", "fate"),
     [("5.18.3", "started"), ("6.3.1", "refused"), *further(("5.5.1", "refused"), ("5.17.6", "refused"))],
 )
-def test_v010_a_versioned_schema_is_found_only_by_releases_that_bring_it(
+def test_v010_broker_starts_with_versioned_schema_only_if_release_contains_it(
     ground: Ground, release: str, fate: Fate
 ) -> None:
-    """Without the Internet, which these brokers do not have: their hosts file is all they resolve."""
-    whole = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
-    outcome = outcome_of(ground, release, whole, fate)
+    """The brokers have no Internet access: they resolve only the names in their hosts file."""
+    text = complete("", Release.of(release)).decode().replace("activemq-core.xsd", "activemq-core-5.16.5.xsd")
+    outcome = outcome_of(ground, release, text, fate)
     assert outcome.fate == fate, outcome.output
     assert ("no declaration can be found for element 'broker'" in outcome.output) == (fate == "refused")
 
 
 @pytest.mark.parametrize(("release", "fate"), [("5.18.3", "started"), ("6.3.1", "refused")])
-def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground, release: str, fate: Fate) -> None:
+def test_v012_java_older_than_release_requires_prevents_start(ground: Ground, release: str, fate: Fate) -> None:
     outcome = outcome_of(ground, release, complete("", Release.of(release)).decode(), fate, java=java_11())
     assert outcome.fate == fate, outcome.output
     assert ("UnsupportedClassVersionError" in outcome.output) == (fate == "refused")
@@ -121,7 +124,7 @@ def test_v012_a_java_older_than_the_release_needs_ends_the_start(ground: Ground,
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
 @pytest.mark.parametrize(("location", "fate"), [(f"{CORE} {CORE}/activemq-core.xsd", "started"), ("", "refused")])
-def test_broker_as_root_starts_where_it_names_its_schema(
+def test_broker_element_as_root_starts_only_with_schema_location(
     ground: Ground, release: str, location: str, fate: Fate
 ) -> None:
     hint = f' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{location}"'
@@ -129,25 +132,25 @@ def test_broker_as_root_starts_where_it_names_its_schema(
     assert outcome_of(ground, release, root, fate).fate == fate
 
 
-LONELY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-"""Runs a command where there is no interface but the loopback one."""
+LOOPBACK_ONLY = ("unshare", "--net", "--map-root-user", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+"""The beginning of a command line that runs a command with no interface but the loopback interface."""
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "6.3.1"])
 @pytest.mark.parametrize(
     ("options", "fate"), [("", "refused"), ("&amp;networkInterface=lo&amp;joinNetworkInterface=lo", "started")]
 )
-def test_m005_multicast_without_an_interface_ends_the_start(
+def test_m005_multicast_without_interface_prevents_start(
     ground: Ground, release: str, options: str, fate: Fate
 ) -> None:
-    if subprocess.run([*LONELY, "true"], check=False, capture_output=True).returncode:
-        pytest.skip("this account may not make network namespaces")
+    if subprocess.run([*LOOPBACK_ONLY, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this account cannot create network namespaces: run this test as root")
     link = f'<networkConnector name="all" uri="multicast://224.1.2.3:26255?group=lonely{options}"/>'
-    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), fate, under=LONELY)
+    outcome = outcome_of(ground, release, complete(link, Release.of(release)).decode(), fate, under=LOOPBACK_ONLY)
     assert outcome.fate == fate, outcome.output
     assert bool(re.search(r"Invalid value 'null'|setsockopt failed", outcome.output)) == (fate == "refused")
 
 
-def test_every_rule_about_a_refusal_is_shown_with_its_cause() -> None:
-    by_hand = {"M005", "V010", "V012"}
-    assert {rule.id for rule in rules_of_scope() if rule.refuses} <= CAUSES.keys() | by_hand
+def test_each_rule_about_refusals_has_cause_or_separate_test() -> None:
+    separately_tested = {"M005", "V010", "V012"}
+    assert {rule.id for rule in rules_of_scope() if rule.refuses} <= CAUSES.keys() | separately_tested

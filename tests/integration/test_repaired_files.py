@@ -1,4 +1,4 @@
-"""Files with which a broker does not start: after ``check --fix`` it starts, and names of other releases stay."""
+"""Tests of ``check --fix`` on files that prevent the start of a broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RENAMED = {
 
 
 @pytest.mark.parametrize("release", ["5.5.1", *further("5.8.0", "5.15.16"), "5.18.3", "6.3.1"])
-def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: str, tmp_path: Path) -> None:
+def test_broker_starts_with_file_that_check_fix_repaired(ground: Ground, release: str, tmp_path: Path) -> None:
     bridge = link(f"static:(tcp://{ground.address(9)}:61616?soTimeout=0&amp;soWriteTimeout=0)", networkTTL="2")
     faultless = document("repaired", ground.address(1), bridge, POLICY)
     faulty = (
@@ -39,7 +39,7 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
         .replace("&amp;", "&")
         .replace("activemq-core.xsd", "activemq-core-4.1.xsd")
     )
-    if release == "5.5.1":  # whose schema requires an order
+    if release == "5.5.1":  # its schema requires an order of the elements
         faulty = faulty.replace(f"{POLICY}\n", "").replace("</networkConectors>\n", f"</networkConectors>\n{POLICY}\n")
     broken = ground.plant("broken", release, faulty)
     assert broken.boot().fate == "refused", broken.output
@@ -55,40 +55,44 @@ def test_broker_starts_with_the_file_that_fix_repaired(ground: Ground, release: 
 
 
 @in_every_situation
-def test_name_of_another_release_is_never_taken_for_a_misspelt_one() -> None:
+def test_names_of_other_releases_are_not_corrected_as_misspellings() -> None:
     models = [load_schema(Release.of(release)).model for release in SCHEMA_RELEASES]
     elements = frozenset().union(*(model.global_element_declarations for model in models))
     attributes = {name: {key for model in models for key in model.attribute_types(name)} for name in elements}
     children = {name: {key for model in models for key in model.child_names(name)} for name in elements}
-    wrong = set()
+    corrections = set()
     for model in models:
-        for of_all, of_release in ((attributes, model.attribute_types), (children, model.child_names)):
+        for names_of_all, names_of_release in ((attributes, model.attribute_types), (children, model.child_names)):
             for element in model.global_element_declarations:
-                known = list(of_release(element))
-                for name in of_all[element].difference(known):
-                    meant = sole_similar_name(name, known, model.words_in_declared_names)
-                    if meant and frozenset({name, meant}) not in RENAMED:
-                        wrong.add((element, name, meant))
-        wrong |= {
-            ("", name, meant)
+                declared_names = list(names_of_release(element))
+                for name in names_of_all[element].difference(declared_names):
+                    similar_name = sole_similar_name(name, declared_names, model.words_in_declared_names)
+                    if similar_name and frozenset({name, similar_name}) not in RENAMED:
+                        corrections.add((element, name, similar_name))
+        corrections |= {
+            ("", name, similar_name)
             for name in elements.difference(model.global_element_declarations)
-            if (meant := sole_similar_name(name, model.global_element_declarations, model.words_in_declared_names))
+            if (
+                similar_name := sole_similar_name(
+                    name, model.global_element_declarations, model.words_in_declared_names
+                )
+            )
         }
-    assert wrong == set()
+    assert corrections == set()
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.18.3", "6.3.1"])
-def test_every_name_of_a_file_is_restored_after_a_doubled_letter(release: str) -> None:
+def test_repair_restores_each_name_of_file_after_doubled_letter(release: str) -> None:
     faultless = document("north", "127.0.0.1", link("static:(tcp://south:61616)", networkTTL="2"), POLICY).encode()
     names = [*re.finditer(rb' (\w+)="(?!http)', faultless), *re.finditer(rb"<([a-z]\w+)[ >/](?!xmlns)", faultless)]
     not_restored = set()
     for match in names:
         name = match[1]
-        wrong = name[:1] + name[1:2] * 2 + name[2:]
+        misspelled = name[:1] + name[1:2] * 2 + name[2:]
         if match[0].startswith(b"<"):
-            faulty = re.sub(rb"(</?)" + name + rb"\b", rb"\g<1>" + wrong, faultless)
+            faulty = re.sub(rb"(</?)" + name + rb"\b", rb"\g<1>" + misspelled, faultless)
         else:
-            faulty = faultless[: match.start(1)] + wrong + faultless[match.end(1) :]
+            faulty = faultless[: match.start(1)] + misspelled + faultless[match.end(1) :]
         if repair_file(faulty, Release.of(release), select=["V"]).content != faultless:
             not_restored.add(name)
     assert len(names) >= 20

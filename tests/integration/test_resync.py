@@ -1,10 +1,10 @@
-"""Which of two stores is the newer one, on real 5.5.1 pairs that died in every order: right or refused.
+"""Tests of the selection of the newer store on real 5.5.1 pairs that stopped in many orders: correct, or refused.
 
-The truth is counted: every message that a broker receipted, and every one whose acknowledgement it
-has processed. ``ORDERINGS=20`` goes through all orderings, each from a pair whose clocks are ten
-minutes apart, one time this way and one time the other; ``CUTS=10`` kills the controller after every
-act of every one of them. The log and the journal name times by their host's clock, so a time zone of ten minutes
-is a clock that is wrong, and the files' own times are moved too.
+The tests count each message for which a broker sent a receipt, and each message whose acknowledgement a broker
+processed. ``ORDERINGS=20`` runs all orderings, each from a pair whose clocks differ by ten minutes, once in each
+direction. ``CUTS=10`` kills the controller after each action of each ordering. The log and the journal record the time
+of the host's clock, so that a time zone of ten minutes is the same as a wrong clock. The times of the files are moved,
+too.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ QUEUE = "/queue/work"
 SKEW = 600.0
 NODES = {"m": MASTER, "s": SLAVE}
 
-# What happens to an attached pair, and whose store is the one to go on with: m, s, = (they hold the same, or one
-# of them a message more that nobody was told is stored) or ! (both hold what the other does not know: refused).
+# The events of an attached pair, and the node with the store to continue with: m, s, = (the stores are equal, or one
+# has a message more, whose sender received no receipt) or ! (each has messages that the other lacks: resync refuses).
 ORDERINGS = {
     "send m, kill m, send s, kill s, start m": "s",
     "send m, kill s, send m, take m, kill m": "m",
@@ -62,81 +62,83 @@ ORDERINGS = {
 }
 COUNT = int(os.environ.get("ORDERINGS", "2"))
 ACTS = ("stop m", "stop s", "manifest", "staged", "piece 1", "piece 2", "piece 3", "switched", "start m", "start s")
-EVERYWHERE = int(os.environ.get("CUTS", "3")) >= len(ACTS)
-CUTS = [ACTS] * len(ORDERINGS) if EVERYWHERE else [("stop m",), ("piece 2",), ("start m",)]
+CUTS_AFTER_EACH_ACT = int(os.environ.get("CUTS", "3")) >= len(ACTS)
+CUTS = [ACTS] * len(ORDERINGS) if CUTS_AFTER_EACH_ACT else [("stop m",), ("piece 2",), ("start m",)]
 
 
 class Pair:
-    """A pair, what was sent to it, and what was taken from it."""
+    """A pair, the messages that were sent to it, and the messages that were consumed from it."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
         self.controller = Controller(lab, MASTER, SLAVE)
         self.sent: set[str] = set()
-        self.taken: set[str] = set()
+        self.consumed: set[str] = set()
         self._number = 0
-        self._over = threading.Event()
+        self._load_ended = threading.Event()
         self._load_thread: threading.Thread | None = None
 
-    def live(self, story: str) -> None:
-        """Let all this happen."""
-        for event in story.split(", "):
-            what, who = event.split()
-            getattr(self, f"_{what}")(who)
+    def run_events(self, events: str) -> None:
+        """Run a list of events, such as ``send m, kill s``, in its order."""
+        for event in events.split(", "):
+            action, node = event.split()
+            getattr(self, f"_{action}")(node)
 
-    def _send(self, who: str, count: int = 10) -> None:
-        with self._connect(who) as connection:
+    def _send(self, node: str, count: int = 10) -> None:
+        with self._connect(node) as connection:
             for _ in range(count):
-                self._send_one(connection, who)
+                self._send_message(connection, node)
 
-    def _send_one(self, connection: StompConnection, who: str) -> None:
+    def _send_message(self, connection: StompConnection, node: str) -> None:
         self._number += 1
-        body = f"{who}{self._number}"
+        body = f"{node}{self._number}"
         connection.send(QUEUE, body)
         self.sent.add(body)
 
-    def _take(self, who: str, count: int = 4) -> None:
-        """Take messages one by one; each counts once the broker has processed what followed its ACK."""
-        with self._connect(who) as connection:
+    def _take(self, node: str, count: int = 4) -> None:
+        """Consume messages one by one; each counts after the broker has processed the frame after its ACK."""
+        with self._connect(node) as connection:
             connection.subscribe(QUEUE, headers={"activemq.prefetchSize": "1"})
             for _ in range(count):
                 message = connection.receive(120)
-                assert message is not None, f"{count} messages are to come of {who}: {self.sent - self.taken}"
+                remaining = self.sent - self.consumed
+                assert message is not None, f"timed out: {node} did not deliver {count} messages of {remaining}"
                 connection.acknowledge(message)
                 connection.send("/topic/nobody", "", {"persistent": "false"})
-                self.taken.add(message.body)
+                self.consumed.add(message.body)
 
-    def _load(self, who: str) -> None:
-        """Send without a pause from now on, until the next death is over."""
+    def _load(self, node: str) -> None:
+        """Send without pauses in a thread, until the next kill."""
         running = threading.Event()
-        self._over.clear()
-        self._load_thread = threading.Thread(target=self._send_on, args=(who, running))
+        self._load_ended.clear()
+        self._load_thread = threading.Thread(target=self._send_until_kill, args=(node, running))
         self._load_thread.start()
-        assert running.wait(120), f"nothing was sent to {who} in 120 s"
+        assert running.wait(120), f"timed out: no message was sent to {node} in 120 s"
 
-    def _send_on(self, who: str, running: threading.Event) -> None:
-        with suppress(LabError, OSError), self._connect(who) as connection:
-            while not self._over.is_set():
-                self._send_one(connection, who)
+    def _send_until_kill(self, node: str, running: threading.Event) -> None:
+        with suppress(LabError, OSError), self._connect(node) as connection:
+            while not self._load_ended.is_set():
+                self._send_message(connection, node)
                 running.set()
 
-    def _kill(self, who: str) -> None:
-        victims = [NODES[node] for node in (("m", "s") if who == "both" else (who,))]
+    def _kill(self, node: str) -> None:
+        names = ("m", "s") if node == "both" else (node,)
+        victims = [NODES[name] for name in names]
         for host in victims:
-            self.lab.pause(host)  # so that none of them sees the other one die
+            self.lab.pause(host)  # so that neither node detects the failure of the other one
         for host in victims:
             self.lab.kill(host)
-        self._over.set()
+        self._load_ended.set()
         if self._load_thread:
             self._load_thread.join()
 
-    def _start(self, who: str) -> None:
-        """By hand, as somebody does who knows no better."""
+    def _start(self, node: str) -> None:
+        """Start a broker by hand, without a resync."""
         hosts = self.lab._hosts
-        broker = self.lab.fleet.broker(NODES[who])
-        alone = not hosts.is_alive(self.lab.fleet.broker(NODES["s" if who == "m" else "m"]))
+        broker = self.lab.fleet.broker(NODES[node])
+        alone = not hosts.is_alive(self.lab.fleet.broker(NODES["s" if node == "m" else "m"]))
         hosts.launch_process(broker)
-        if who == "m":
+        if node == "m":
             until(
                 lambda: hosts.listens_on_port(broker, broker.ports["replication"]),
                 PATIENCE,
@@ -150,57 +152,60 @@ class Pair:
                 lambda: f"{state}: {hosts.failure_reason(broker)}",
             )
 
-    def _lose(self, who: str) -> None:
-        """The disk was replaced."""
-        host = NODES[who]
+    def _lose(self, node: str) -> None:
+        """Remove the store of a node, as a replacement of its disk does."""
+        host = NODES[node]
         store = Path(self.controller.store(host))
         store.rename(f"{store}.lost-{self._number}")
 
-    def _connect(self, who: str) -> StompConnection:
-        """Both nodes have this connector here: what came to a slave alone is to be counted too."""
+    def _connect(self, node: str) -> StompConnection:
+        """Connect to a node. Both nodes have this connector, so that messages of the slave alone are counted, too."""
         address = (self.lab.addresses(MASTER, "stomp")[0][0], 61613)
-        if who == "s":
+        if node == "s":
             address = (self.lab.client_fleet.broker(SLAVE).address, 61613)
-        found: list[StompConnection] = []
+        connections: list[StompConnection] = []
 
-        def dial() -> bool:
+        def connect() -> bool:
             with suppress(LabError, OSError):
-                found.append(StompConnection(address, self.lab.credentials(MASTER), timeout=60))
-            return bool(found)
+                connections.append(StompConnection(address, self.lab.credentials(MASTER), timeout=60))
+            return bool(connections)
 
-        until(dial, PATIENCE, f"{address} takes a client")
-        return found[0]
+        until(connect, PATIENCE, f"{address} accepts a client")
+        return connections[0]
 
-    def held(self) -> set[str]:
-        """What the master of the pair holds; it is left there."""
+    def stored_bodies(self) -> set[str]:
+        """Return the bodies of the messages that the master of the pair has; the messages stay there."""
         bodies: set[str] = set()
         with self._connect("m") as connection:
             connection.subscribe(QUEUE, headers={"activemq.prefetchSize": "10000"})
-            # What must come is waited for; what must not has a second to come after it.
-            while message := connection.receive(120 if self.sent - self.taken - bodies else 1):
+            # Expected messages are waited for. Unexpected messages have one second to arrive after them.
+            while message := connection.receive(120 if self.sent - self.consumed - bodies else 1):
                 bodies.add(message.body)
         return bodies
 
     def check(self) -> None:
-        """Nothing that was receipted is gone, and nothing that was taken comes back."""
-        held = self.held()
-        assert sorted(self.sent - self.taken - held) == []
-        assert sorted(self.taken & held) == []
+        """Verify that no message with a receipt is lost, and that no consumed message is delivered again."""
+        stored = self.stored_bodies()
+        assert sorted(self.sent - self.consumed - stored) == []
+        assert sorted(self.consumed & stored) == []
 
     def empty(self) -> None:
-        """Take all that is left, so that the next ordering begins with nothing."""
-        self._take("m", len(self.held()))
+        """Consume all remaining messages, so that the next ordering begins with empty stores."""
+        self._take("m", len(self.stored_bodies()))
         self.sent.clear()
-        self.taken.clear()
+        self.consumed.clear()
 
-    def shift(self) -> None:
-        """Move the times of the files, as far as the clocks are apart."""
+    def shift_file_times(self) -> None:
+        """Move the times of the files by the difference of the clocks."""
         for host, seconds in ((MASTER, SKEW), (SLAVE, -SKEW)):
             self.controller.shift(host, seconds)
 
 
 def inventory(directory: Path, ahead: str) -> Path:
-    """One pair; the clock of one node is ten minutes ahead. The slave has a connector, to be counted by."""
+    """Write the inventory of a pair in which the clock of one node is ten minutes ahead.
+
+    The slave has a connector, so that its messages can be counted.
+    """
     path = write_inventory(
         directory,
         [MASTER, SLAVE],
@@ -225,15 +230,15 @@ def inventory(directory: Path, ahead: str) -> Path:
 
 
 @pytest.fixture(params=["m", "s"] if COUNT > 4 else ["m"])
-def twins(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
-    """A pair that is attached, and whose clocks are apart."""
+def skewed_pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+    """Yield an attached pair whose clocks differ."""
     with Lab.open(inventory(tmp_path / "inventory", request.param), tmp_path / "lab") as lab:
         lab.up()
         yield Pair(lab)
 
 
 def resync(pair: Pair, cuts: Sequence[str]) -> None:
-    """Run it; the controller is killed after each of these acts, and the next run goes on."""
+    """Run resync. Kill the controller after each of the cuts, and continue with the next run."""
     for cut in cuts:
         try:
             pair.controller.run(cut=cut)
@@ -244,70 +249,71 @@ def resync(pair: Pair, cuts: Sequence[str]) -> None:
 
 
 @pytest.mark.timeout(300 + 240 * COUNT)
-def test_whoever_died_and_wherever_resync_was_killed_it_is_right_or_refuses(twins: Pair) -> None:
-    for number, (story, expected) in enumerate(list(ORDERINGS.items())[:COUNT]):
-        twins.live(story)
-        twins.shift()
-        twins.controller.winner, twins.controller.messages = "", []
+def test_resync_selects_newer_store_or_refuses_after_each_order_of_kills(skewed_pair: Pair) -> None:
+    for number, (events, expected) in enumerate(list(ORDERINGS.items())[:COUNT]):
+        skewed_pair.run_events(events)
+        skewed_pair.shift_file_times()
+        skewed_pair.controller.winner, skewed_pair.controller.messages = "", []
         cuts = CUTS[number] if number < len(CUTS) else ()
         if expected == "!":
             with pytest.raises(ResyncRefusedError) as refused:
-                resync(twins, cuts)
-            print(f"{story}: refused: {refused.value}")
-            assert twins.controller.acts == []
-            if "lose m" in story:
+                resync(skewed_pair, cuts)
+            print(f"{events}: refused: {refused.value}")
+            assert skewed_pair.controller.acts == []
+            if "lose m" in events:
                 with pytest.raises(ResyncRefusedError, match="is missing or empty"):
-                    twins.controller.run(chosen=MASTER)
-                twins.controller.run(chosen=SLAVE)
-                twins.check()
+                    skewed_pair.controller.run(chosen=MASTER)
+                skewed_pair.controller.run(chosen=SLAVE)
+                skewed_pair.check()
             else:
-                resync_from(twins, MASTER)
+                resync_from(skewed_pair, MASTER)
         else:
-            resync(twins, cuts)
-            print(f"{story}: {twins.controller.winner or 'equal'}")
-            said = (story, twins.controller.messages)
-            assert expected == "=" or twins.controller.winner == NODES[expected], said
-            twins.check()
-        twins.empty()
+            resync(skewed_pair, cuts)
+            print(f"{events}: {skewed_pair.controller.winner or 'equal'}")
+            details = (events, skewed_pair.controller.messages)
+            assert expected == "=" or skewed_pair.controller.winner == NODES[expected], details
+            skewed_pair.check()
+        skewed_pair.empty()
 
 
 def resync_from(pair: Pair, host: str) -> None:
-    """As an operator decides it; what the other node held stays in its backup."""
+    """Run resync from the node that an operator chooses; the store of the other node stays in its backup."""
     store = pair.controller.store(SLAVE if host == MASTER else MASTER)
-    held = pair.controller.inspect_node(SLAVE if host == MASTER else MASTER, host, "slave").store.state
+    replaced_state = pair.controller.inspect_node(SLAVE if host == MASTER else MASTER, host, "slave").store.state
     pair.controller.run(chosen=host)
     assert pair.controller.backup.startswith(f"{store}.before-")
-    assert pair.controller.contents(pair.controller.backup)["state"] == held
+    assert pair.controller.contents(pair.controller.backup)["state"] == replaced_state
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("twins", further("m"), indirect=True)
-def test_split_pair_is_repaired_by_documented_procedure(twins: Pair) -> None:
-    """docs/resync.md: let the messages of one node be consumed, then go on from the other one."""
-    lab, broker = twins.lab, twins.lab.client_fleet.broker(MASTER)
+@pytest.mark.parametrize("skewed_pair", further("m"), indirect=True)
+def test_split_pair_is_repaired_by_documented_procedure(skewed_pair: Pair) -> None:
+    """docs/resync.md: consume the messages of one node, then continue with the other node."""
+    lab, broker = skewed_pair.lab, skewed_pair.lab.client_fleet.broker(MASTER)
     target = (broker.address, broker.ports["replication"])
     for host in (SLAVE, MASTER):
         lab.kill(host)
     with Relay(target) as relay:
         file = lab.directory / "hosts" / SLAVE / "activemq/current/conf/activemq.xml"
-        text, named = file.read_text(), f"nio://{MASTER}:{target[1]}"
-        assert text.count(named) == 1
-        file.write_text(text.replace(named, f"nio://{target[0]}:{relay.address[1]}"))
-        twins.controller.run()
-        twins.live("send m")
+        text, master_uri = file.read_text(), f"nio://{MASTER}:{target[1]}"
+        assert text.count(master_uri) == 1
+        file.write_text(text.replace(master_uri, f"nio://{target[0]}:{relay.address[1]}"))
+        skewed_pair.controller.run()
+        skewed_pair.run_events("send m")
         relay.reset()
-        until(lambda: lab.state(SLAVE) == "active", PATIENCE, "the slave serves, too")
+        until(lambda: lab.state(SLAVE) == "active", PATIENCE, "the slave is active, too")
         assert lab.state(MASTER) == "active"
-        twins.live("send m, send s")
+        skewed_pair.run_events("send m, send s")
         time.sleep(2)
-        assert {lab.state(host) for host in (MASTER, SLAVE)} == {"active"}  # for good, though the network is well again
+        # Both stay active, although the network works again.
+        assert {lab.state(host) for host in (MASTER, SLAVE)} == {"active"}
         with pytest.raises(ResyncRefusedError, match="activemq_resync_from"):
-            twins.controller.run()
+            skewed_pair.controller.run()
 
-        twins._take("s", 20)
-        copies = set(twins.taken)
-        twins.controller.run(chosen=MASTER)
-        held = twins.held()
-    assert twins.sent == held | copies
-    print(f"{len(twins.sent)} sent, {len(held & copies)} twice")
-    assert len(held & copies) == 10  # what both held before the cut
+        skewed_pair._take("s", 20)
+        copies = set(skewed_pair.consumed)
+        skewed_pair.controller.run(chosen=MASTER)
+        stored = skewed_pair.stored_bodies()
+    assert skewed_pair.sent == stored | copies
+    print(f"{len(skewed_pair.sent)} sent, {len(stored & copies)} twice")
+    assert len(stored & copies) == 10  # the messages that both nodes had before the cut

@@ -1,4 +1,4 @@
-"""``activemq_kahadb`` of one store: files in the archive, and what the store itself says of what shows nowhere else."""
+"""Tests of ``activemq_kahadb`` on one running store: files in the archive, and settings that only the store reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KAHADB: dict[str, Any] = {
     "checkpoint_interval": 200,
     "cleanup_interval": 400,
     "archive_data_logs": True,
-    # With it what is consumed at once is never written, and there are no files to be done with.
+    # Otherwise, messages that are consumed at once are never written, and no file becomes obsolete.
     "concurrent_store_and_dispatch_queues": False,
     "enable_index_recovery_file": False,
     "journal_max_write_batch_size": "64 kb",
@@ -35,7 +35,7 @@ KAHADB: dict[str, Any] = {
     "enable_subscription_statistics": True,
     "purge_recovered_xa_transaction_strategy": "commit",
 }
-ASKED = {
+STORE_PROPERTIES = {
     "journalMaxWriteBatchSize": ("store.journal.writeBatchSize", "65536"),
     "indexCacheSize": ("store.pageFile.pageCacheSize", "2000"),
     "indexWriteBatchSize": ("store.pageFile.writeBatchSize", "77"),
@@ -49,7 +49,7 @@ ASKED = {
     "enableSubscriptionStatistics": ("store.enableSubscriptionStatistics", "true"),
     "purgeRecoveredXATransactionStrategy": ("store.purgeRecoveredXATransactionStrategy", "COMMIT"),
 }
-"""By attribute where the running store, its journal or its index tells the value with which it works."""
+"""By attribute: the property path in the running store, its journal or its index, and the expected value."""
 BEANS = """<beans xmlns="http://www.springframework.org/schema/beans"
     xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
     xsi:schemaLocation="http://www.springframework.org/schema/beans
@@ -71,19 +71,23 @@ BEANS = """<beans xmlns="http://www.springframework.org/schema/beans"
   </bean>
 </beans>
 """
-"""Asks the broker's store, when it has started, and writes the answers to a file."""
+"""Beans that query the broker's store after its start, and write the answers to a file."""
 
 
-def known(release: str) -> dict[str, tuple[str, str]]:
-    """What is asked of stores of a release, which lack some attributes."""
-    return {name: asked for name, asked in ASKED.items() if Release.of(release).supports("kahaDB", name)}
+def store_properties_of(release: str) -> dict[str, tuple[str, str]]:
+    """Return the store properties of a release, which may lack some attributes."""
+    return {
+        name: path_and_value
+        for name, path_and_value in STORE_PROPERTIES.items()
+        if Release.of(release).supports("kahaDB", name)
+    }
 
 
 @pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory: Path = tmp_path_factory.mktemp("store")
-    asked = ((name, path) for name, (path, _) in known(request.param).items())
-    props = "".join(f"<prop key='{name}'>#{{'' + running.persistenceAdapter.{path}}}</prop>" for name, path in asked)
+    paths = ((name, path) for name, (path, _) in store_properties_of(request.param).items())
+    props = "".join(f"<prop key='{name}'>#{{'' + running.persistenceAdapter.{path}}}</prop>" for name, path in paths)
     variables = {
         "kahadb": {**KAHADB, "directory_archive": "/srv/archive"},
         "imports": ["beans.xml"],
@@ -93,19 +97,21 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         yield lab
 
 
-def test_the_store_works_with_the_values_of_the_variable(lab: Lab) -> None:
+def test_store_uses_values_of_variable(lab: Lab) -> None:
     lines = (lab.directory.parent / "answers").read_text().splitlines()
     answers = dict(line.split("=") for line in lines if not line.startswith("#"))
-    assert answers == {name: value for name, (_, value) in known(lab.fleet.broker(HOST).release.text).items()}
+    assert answers == {
+        name: value for name, (_, value) in store_properties_of(lab.fleet.broker(HOST).release.text).items()
+    }
 
 
-def test_files_of_the_store_that_are_done_with_go_to_the_archive(lab: Lab) -> None:
+def test_obsolete_files_of_store_are_moved_to_archive(lab: Lab) -> None:
     for _ in range(2):
         with connect_client(lab) as client:
             for _ in range(8):
                 client.send("/queue/through", "x" * 300_000)
             client.follow("/queue/through")
             assert len(client.bodies(8)) == 8
-    archive = lab.log(HOST).parent / "archive"  # a lab has it in a directory of its own
+    archive = lab.log(HOST).parent / "archive"  # a lab uses a separate directory
     wait_until(lambda: any(archive.glob("db-*.log")), "files are archived", patience=60)
     assert not (lab.log(HOST).parent / "kahadb/db.redo").exists()

@@ -1,6 +1,6 @@
-"""What a running 5.18.3 takes from its file without a restart, and what it must be restarted for.
+"""Test of the changes of its file that a running 5.18.3 applies without a restart, and of those that require one.
 
-The file is installed as the playbook site installs it, while the brokers run.
+The file is installed as the playbook ``site`` installs it, while the brokers run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ TWO = [*ONE, {"from": "west", "to": "north"}]
 USER = [{"name": "ann", "password": "anns-secret", "groups": "staff"}]
 
 
-def write(directory: Path, **variables: Any) -> Path:
+def write_inventory(directory: Path, **variables: Any) -> Path:
+    """Write the inventory of three linked brokers; variables replace the defaults."""
     directory.mkdir(exist_ok=True)
-    known = {
+    settings = {
         "release": "5.18.3",
         "ha": "none",
         "console": False,
@@ -41,12 +42,14 @@ def write(directory: Path, **variables: Any) -> Path:
         "links": ONE,
         **variables,
     }
-    named = {f"activemq_{name}": value for name, value in known.items()}
-    (directory / "hosts.yml").write_text(json.dumps({"all": {"hosts": {WEST: {}, EAST: {}, NORTH: {}}, "vars": named}}))
+    group_variables = {f"activemq_{name}": value for name, value in settings.items()}
+    (directory / "hosts.yml").write_text(
+        json.dumps({"all": {"hosts": {WEST: {}, EAST: {}, NORTH: {}}, "vars": group_variables}})
+    )
     return directory
 
 
-class Running:
+class RunningFleet:
     """Three brokers of 5.18.3, and their inventory."""
 
     def __init__(self, lab: Lab, directory: Path) -> None:
@@ -54,57 +57,57 @@ class Running:
         home = fetch_and_unpack_distribution(Release.of("5.18.3"))
         assert home is not None
         self.software = InstalledRelease(str(home), whole=True)
-        self.pids = self.processes()
+        self.pids = self.process_ids()
 
-    def processes(self) -> list[int | None]:
+    def process_ids(self) -> list[int | None]:
         return [status.pid for status in self.lab.status()]
 
-    def layout(self) -> ConfigurationPaths:
+    def west_paths(self) -> ConfigurationPaths:
         return ConfigurationPaths(str(self.lab.directory / "hosts" / WEST / "activemq"))
 
     def configure(self, **variables: Any) -> tuple[str, ...]:
-        """Change the inventory and install the west broker's files; returns why it must be restarted."""
-        write(self.directory, **variables)
+        """Change the inventory and install the files of the west broker; return why it must be restarted."""
+        write_inventory(self.directory, **variables)
         self.lab.prepare()
         install_broker_configuration(self.lab.fleet.broker(WEST), self.software)
-        owed = pending_restart.read_pending_restart(self.layout())
-        assert self.processes() == self.pids, "nobody was restarted"
-        return owed.reasons if owed else ()
+        pending = pending_restart.read_pending_restart(self.west_paths())
+        assert self.process_ids() == self.pids, "a broker was restarted: the installation of files must not restart it"
+        return pending.reasons if pending else ()
 
     def log(self) -> str:
         return self.lab.log(WEST).read_text()
 
 
 @pytest.fixture
-def running(lab_of: LabOf, tmp_path: Path) -> Running:
-    directory = write(tmp_path / "inventory")
+def fleet(lab_of: LabOf, tmp_path: Path) -> RunningFleet:
+    directory = write_inventory(tmp_path / "inventory")
     lab = lab_of(directory)
     lab.up()
-    return Running(lab, directory)
+    return RunningFleet(lab, directory)
 
 
-def test_links_and_users_are_taken_by_a_running_broker_and_the_rest_is_owed(running: Running) -> None:
-    lab = running.lab
+def test_running_broker_applies_links_and_users_other_changes_require_restart(fleet: RunningFleet) -> None:
+    lab = fleet.lab
 
-    assert running.configure(links=TWO) == ()
+    assert fleet.configure(links=TWO) == ()
     lab.wait_bridge(WEST, NORTH)
 
     ann = Credentials("ann", "anns-secret")
     address = lab.addresses(WEST, "stomp")[0]
     with pytest.raises(StompError):
         stomp_round_trip(address, ann, "news", timeout=60)
-    assert running.configure(links=TWO, users=USER) == ()
+    assert fleet.configure(links=TWO, users=USER) == ()
     stomp_round_trip(address, ann, "news", timeout=60)
 
-    # A link that changes: the plugin would start it beside the one that is there.
+    # The plugin would start a changed link in addition to the existing link.
     changed = [*TWO[1:], {**ONE[0], "duplex": True}]
-    before = running.log()
-    assert running.configure(links=changed, users=USER) == ("conf/activemq.xml changed",)
+    before = fleet.log()
+    assert fleet.configure(links=changed, users=USER) == ("conf/activemq.xml changed",)
     time.sleep(3)
-    assert "activemq.plugin" not in running.log()[len(before) :], "it does not even look"
+    assert "activemq.plugin" not in fleet.log()[len(before) :], "the plugin reloaded the file, and a restart is pending"
     assert len(lab.bridges(WEST)) == 2
 
-    # A password stands in no file that the plugin looks at, and nothing is left to it while a restart is owed.
-    other = [{**USER[0], "password": "another-secret"}]
-    assert running.configure(links=changed, users=other)[1:] == ("conf/credentials.properties changed",)
+    # The plugin checks no file that contains a password, and it applies nothing while a restart is pending.
+    changed_user = [{**USER[0], "password": "another-secret"}]
+    assert fleet.configure(links=changed, users=changed_user)[1:] == ("conf/credentials.properties changed",)
     stomp_round_trip(address, ann, "news", timeout=60)

@@ -1,6 +1,6 @@
-"""What the node exporter of one host serves changes what Prometheus knows of that host, and of no other (attack p22).
+"""Tests that the node exporter of a host changes only what Prometheus stores about that host (attack p22).
 
-A real Prometheus with the rendered configuration. This test is the exporter of every host.
+A real Prometheus runs with the rendered configuration. The tests are the exporter of each host.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tests.integration.waiting import until
 VICTIM, ATTACKER = "orders-mq01-a.example.com", "evil-mq01-a.example.com"
 ABOUT_VICTIM = f'group="orders",pair="orders-mq01",host="{VICTIM}",node="a"'
 ABOUT_ATTACKER = f'group="evil",pair="evil-mq01",host="{ATTACKER}",node="a"'
-FIRES = 120.0
-"""Seconds for an alert to fire; its pace is that of a lab, some 3 s."""
+ALERT_TIMEOUT = 120.0
+"""Seconds for an alert to fire. At the pace of a lab, an alert fires after some 3 s."""
 
 
 class _Exporter(http.server.BaseHTTPRequestHandler):
@@ -45,8 +45,8 @@ class _Exporter(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(pages: list[Callable[[], str]]) -> Iterator[list[int]]:
-    """Serve each page on a port of its own; yield the ports."""
+def serve_pages(pages: list[Callable[[], str]]) -> Iterator[list[int]]:
+    """Serve each page on a separate port; yield the ports."""
     servers = []
     for page in pages:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Exporter)
@@ -69,8 +69,8 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the samples of an expression; none while the server starts."""
-        found: list[dict[str, Any]] = self._get("query?" + urllib.parse.urlencode({"query": expression}))["result"]
-        return found
+        samples: list[dict[str, Any]] = self._get("query?" + urllib.parse.urlencode({"query": expression}))["result"]
+        return samples
 
     def alerts_of(self, pair: str) -> set[str]:
         alerts = self._get("alerts")["alerts"]
@@ -80,7 +80,7 @@ class Prometheus:
             if alert["state"] == "firing" and alert["labels"].get("pair") == pair
         }
 
-    def evaluated(self) -> str:
+    def last_evaluation(self) -> str:
         """Return the time of the last evaluation of the alert rules."""
         groups = self._get("rules")["groups"]
         return max((group["lastEvaluation"] for group in groups if group["name"] == "activemq"), default="")
@@ -95,11 +95,11 @@ class Prometheus:
 
 
 def await_evaluation(prometheus: Prometheus) -> None:
-    seen = prometheus.evaluated()
-    until(lambda: prometheus.evaluated() > seen, FIRES, "timed out: rules are not evaluated")
+    previous = prometheus.last_evaluation()
+    until(lambda: prometheus.last_evaluation() > previous, ALERT_TIMEOUT, "timed out: no evaluation of the alert rules")
 
 
-def attackers_page(lines: list[str]) -> str:
+def attacker_page(lines: list[str]) -> str:
     return "\n".join([f"activemq_watchdog_hung{{{ABOUT_ATTACKER}}} 0", *lines, ""])
 
 
@@ -110,7 +110,7 @@ def forged() -> list[str]:
 
 @pytest.fixture
 def prometheus(tmp_path: Path, forged: list[str]) -> Iterator[Prometheus]:
-    """Two pairs without an active node; ``forged`` are lines in the file of the attacker's account."""
+    """Start Prometheus for two pairs without an active node; ``forged`` are lines in the file of the attacker."""
     common = {
         "activemq_release": "5.18.3",
         "activemq_network_username": "network",
@@ -126,7 +126,7 @@ def prometheus(tmp_path: Path, forged: list[str]) -> Iterator[Prometheus]:
     fleet = build_fleet(hosts, {})
     settings = PrometheusSettings(interval="1s", pace=0.05, alertmanager="127.0.0.1:1")
     files = prometheus_and_grafana_files(fleet, {broker.host: "0" * 12 for broker in fleet.brokers}, settings)
-    with serving([lambda: "jvm_x 1\n", lambda: "", lambda: attackers_page(forged)]) as ports:
+    with serve_pages([lambda: "jvm_x 1\n", lambda: "", lambda: attacker_page(forged)]) as ports:
         for path, content in files.items():
             target = tmp_path / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,10 +154,10 @@ def prometheus(tmp_path: Path, forged: list[str]) -> Iterator[Prometheus]:
             process.wait()
 
 
-def test_a_host_cannot_speak_for_another_pair_in_its_metrics(prometheus: Prometheus, forged: list[str]) -> None:
+def test_metrics_of_host_do_not_change_data_of_another_pair(prometheus: Prometheus, forged: list[str]) -> None:
     until(
         lambda: "ActiveMQNoActiveNode" in prometheus.alerts_of("orders-mq01"),
-        FIRES,
+        ALERT_TIMEOUT,
         lambda: "timed out: " + str(prometheus.query("up")),
     )
 
@@ -174,10 +174,10 @@ def test_a_host_cannot_speak_for_another_pair_in_its_metrics(prometheus: Prometh
     ]  # fmt: skip
     until(
         lambda: any(sample["value"][1] == "7" for sample in prometheus.query("activemq_watchdog_kills_total")),
-        FIRES,
+        ALERT_TIMEOUT,
         lambda: "timed out: the forged lines were not scraped",
     )
-    for _ in range(2):  # rules have seen what was scraped once their next evaluation but one has begun
+    for _ in range(2):  # the evaluation after the next one certainly began after the scrape
         await_evaluation(prometheus)
 
     assert "ActiveMQNoActiveNode" in prometheus.alerts_of("orders-mq01")
@@ -191,7 +191,7 @@ def test_a_host_cannot_speak_for_another_pair_in_its_metrics(prometheus: Prometh
     assert [sample["metric"]["host"] for sample in prometheus.query("activemq_watchdog_hung")] == [ATTACKER]
 
 
-def test_a_host_speaks_for_its_own_pair(prometheus: Prometheus, forged: list[str]) -> None:
+def test_metrics_of_host_are_stored_for_its_pair(prometheus: Prometheus, forged: list[str]) -> None:
     operation = f'{{{ABOUT_ATTACKER},operation="upgrade"}}'
     forged[:] = [
         f"activemq_operation_running{operation} 1",
@@ -199,10 +199,14 @@ def test_a_host_speaks_for_its_own_pair(prometheus: Prometheus, forged: list[str
         f'activemq_certificate_expiry_timestamp_seconds{{{ABOUT_ATTACKER},connector="ssl"}} 2',
     ]
 
-    until(lambda: bool(prometheus.query("activemq:operation")), FIRES, lambda: "timed out: no operation is recorded")
+    until(
+        lambda: bool(prometheus.query("activemq:operation")),
+        ALERT_TIMEOUT,
+        lambda: "timed out: no operation is recorded",
+    )
 
     assert [sample["metric"]["pair"] for sample in prometheus.query("activemq:operation")] == ["evil-mq01"]
     (running,) = prometheus.query("activemq_operation_running")
     assert (running["metric"]["host"], running["metric"]["operation"]) == (ATTACKER, "upgrade")
-    (end,) = prometheus.query("activemq_certificate_expiry_timestamp_seconds")
-    assert end["metric"]["connector"] == "ssl"
+    (expiry,) = prometheus.query("activemq_certificate_expiry_timestamp_seconds")
+    assert expiry["metric"]["connector"] == "ssl"

@@ -1,4 +1,4 @@
-"""What the rules about full stores and Jolokia rest on, seen on real brokers."""
+"""Facts about real brokers on which the rules about full stores and Jolokia are based."""
 
 from __future__ import annotations
 
@@ -27,42 +27,43 @@ from tests.situations import fact_of_activemq, further
 pytestmark = fact_of_activemq
 
 MEGABYTE = "x" * (1 << 20)
-SILENCE = 4.0  # seconds without a receipt: an idle machine gives one in a tenth of a second
+RECEIPT_TIMEOUT = 4.0  # seconds: an idle machine sends a receipt in a tenth of a second
 
 
-def accepts(ground: Ground, messages: int) -> int:
-    """How many messages of a megabyte the broker takes before a producer has to wait."""
-    with suppress(StompTimeout), StompConnection((ground.address(1), STOMP), timeout=SILENCE) as producer:
-        for taken in range(messages):
+def accepted_messages(ground: Ground, messages: int) -> int:
+    """Return how many messages of a megabyte the broker accepts before a producer must wait."""
+    with suppress(StompTimeout), StompConnection((ground.address(1), STOMP), timeout=RECEIPT_TIMEOUT) as producer:
+        for accepted in range(messages):
             try:
                 producer.send("/queue/full", MEGABYTE)
             except StompTimeout:
-                return taken
+                return accepted
         return messages
     return 0
 
 
-def fill(ground: Ground, broker: Planted) -> int:
-    """Send until the broker says that its store is full; returns how many messages of a megabyte it took."""
-    taken, deadline = 0, time.monotonic() + PATIENCE
-    while "is Full" not in broker.output and time.monotonic() < deadline and taken < 100:
-        taken += accepts(ground, 100 - taken)  # it ends as well where a busy machine keeps silent for a while
-    return taken
+def fill_store(ground: Ground, broker: Planted) -> int:
+    """Send until the broker reports that its store is full; return how many messages of a megabyte it accepted."""
+    accepted, deadline = 0, time.monotonic() + PATIENCE
+    while "is Full" not in broker.output and time.monotonic() < deadline and accepted < 100:
+        # On a busy machine, this call may also return after a receipt that took too long.
+        accepted += accepted_messages(ground, 100 - accepted)
+    return accepted
 
 
 def drain(ground: Ground) -> None:
     with StompConnection((ground.address(1), STOMP)) as consumer:
         consumer.subscribe("/queue/full", ack="auto")
-        while consumer.receive(SILENCE):
+        while consumer.receive(RECEIPT_TIMEOUT):
             pass
 
 
 @pytest.mark.parametrize(
-    ("release", "limit", "comes_back"),
+    ("release", "limit", "recovers"),
     [*further(("5.6.0", 16, False)), ("5.18.3", 16, False), *further(("5.18.3", 70, True))],
 )
-def test_a_store_below_one_journal_file_fills_up_once_and_for_all(
-    tmp_path: Path, ground: Ground, release: str, limit: int, comes_back: bool
+def test_drained_store_accepts_messages_only_if_limit_exceeds_journal_file(
+    tmp_path: Path, ground: Ground, release: str, limit: int, recovers: bool
 ) -> None:
     store = (
         f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb" cleanupInterval="1000" checkpointInterval="500"/>'
@@ -72,13 +73,13 @@ def test_a_store_below_one_journal_file_fills_up_once_and_for_all(
     usage = f"<systemUsage><systemUsage>{limits}</systemUsage></systemUsage>"
     text = document("full", ground.address(1), store, usage)
     fires = bool(file_findings(text.encode(), Release.of(release), selection=RuleSelection(select=("C007",))))
-    assert fires is not comes_back
+    assert fires is not recovers
     broker = ground.plant("full", release, text)
     assert broker.boot().fate == "started", broker.output
-    assert 0 < fill(ground, broker) < 100, broker.output
+    assert 0 < fill_store(ground, broker) < 100, broker.output
     drain(ground)
-    # Two clean-ups later: space comes back by whole files that are not written to any more.
-    assert until(lambda: accepts(ground, 1) == 1, PATIENCE if comes_back else 3) is comes_back, broker.output
+    # Wait for two cleanups: space is freed by whole files that are no longer written to.
+    assert until(lambda: accepted_messages(ground, 1) == 1, PATIENCE if recovers else 3) is recovers, broker.output
 
 
 PORTS = {"shipped": (21861, 21661), "denied": (21862, 21662)}
@@ -91,7 +92,7 @@ DENY = (
 
 @contextmanager
 def console(directory: Path, home: Path, name: str, policy: str) -> Iterator[int]:
-    """A broker of the distribution with its own console on loopback; yields the console's port."""
+    """Start a broker of the distribution with a separate console on loopback; yield the port of the console."""
     port, openwire = PORTS[name]
     conf = directory / name / "conf"
     shutil.copytree(home / "conf", conf)
@@ -123,12 +124,12 @@ def console(directory: Path, home: Path, name: str, policy: str) -> Iterator[int
 
 
 def logs(directory: Path) -> dict[str, str]:
-    """The end of what the brokers printed."""
+    """Return the end of the output of each broker."""
     return {path.parent.name: path.read_text(errors="replace")[-3000:] for path in directory.glob("*/console.log")}
 
 
-def call(port: int, operation: str) -> int:
-    """What Jolokia answers to an operation of the broker's MBean; 0 where nobody answers."""
+def call_broker_operation(port: int, operation: str) -> int:
+    """Return the status that Jolokia reports for an operation of the broker's MBean; 0 without an answer."""
     url = f"http://127.0.0.1:{port}/api/jolokia/exec/org.apache.activemq:type=Broker,brokerName=localhost/{operation}"
     login = b64encode(b"admin:admin").decode()
     request = urllib.request.Request(
@@ -143,8 +144,8 @@ def call(port: int, operation: str) -> int:
         return 0
 
 
-def test_jolokia_asks_a_deny_only_for_commands_that_are_listed(tmp_path: Path) -> None:
-    """Rule S007: addQueue stands for the operations that add something."""
+def test_jolokia_applies_deny_only_to_listed_commands(tmp_path: Path) -> None:
+    """Rule S007: addQueue represents the operations that add an object."""
     release = Release.of("5.18.3")
     home = fetch_and_unpack_distribution(release)
     assert home is not None
@@ -166,6 +167,6 @@ def test_jolokia_asks_a_deny_only_for_commands_that_are_listed(tmp_path: Path) -
     assert fires == {"shipped": True, "denied": False}
     with ExitStack() as stack:
         ports = {name: stack.enter_context(console(tmp_path, home, name, policy)) for name, policy in policies.items()}
-        assert until(lambda: call(ports["shipped"], "addQueue/one") == 200, 180), logs(tmp_path)
-        # Jolokia's own status of a refusal; before the console is up nobody answers, or 503 does.
-        assert until(lambda: call(ports["denied"], "addQueue/one") == 403, 180), logs(tmp_path)
+        assert until(lambda: call_broker_operation(ports["shipped"], "addQueue/one") == 200, 180), logs(tmp_path)
+        # 403 is Jolokia's status of a refusal. Before the console is up, there is no answer, or the status is 503.
+        assert until(lambda: call_broker_operation(ports["denied"], "addQueue/one") == 403, 180), logs(tmp_path)

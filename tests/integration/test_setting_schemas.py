@@ -1,4 +1,4 @@
-"""Whatever a variable renders, each release's own schema takes it."""
+"""Test of the rendered file of each variable against the schema of each release."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def is_there(settings: str, release: str) -> bool:
-    """False for what a release does not have; tests/unit/test_topology.py holds the findings that say so."""
-    known = Release.of(release)
-    return {"a pure pair": known.has_pure_master_slave, "a database": known.has_lockers}.get(settings, True)
+def is_supported(settings: str, release: str) -> bool:
+    """Return False for settings that a release lacks; tests/unit/test_topology.py tests the findings about them."""
+    features = Release.of(release)
+    return {"a pure pair": features.has_pure_master_slave, "a database": features.has_lockers}.get(settings, True)
 
 
 @pytest.mark.parametrize(
     ("settings", "release"),
-    [(name, release) for name in SETTINGS for release in SCHEMA_RELEASES if is_there(name, release)],
+    [(name, release) for name in SETTINGS for release in SCHEMA_RELEASES if is_supported(name, release)],
 )
-def test_what_a_variable_renders_is_valid(settings: str, release: str) -> None:
+def test_rendered_settings_are_valid_in_schema_of_release(settings: str, release: str) -> None:
     fleet = build_fleet(hosts("a-mq1", "a-mq2", "a-mq3", "b-mq1", release=release, **SETTINGS[settings]), {})
 
     assert fleet.findings == ()

@@ -1,6 +1,6 @@
-"""Pairs with a lease in a real PostgreSQL: deaths of nodes, faults of the database, clocks apart, a node that thaws.
+"""Tests of pairs with a lease in a real PostgreSQL: killed nodes, faults of the database, clock differences, freezes.
 
-With ``SITUATIONS=all`` each release that has a lease, and each fault, gets its turn.
+``SITUATIONS=all`` tests each release that has a lease, and each fault.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _has_postgresql() -> None:
 
 @pytest.fixture
 def lab_on_database(tmp_path: Path, lab_of: LabOf) -> Callable[[str], Lab]:
-    """Return a lab of one pair on a release, up, with a lease of four seconds where the release lets it be set."""
+    """Return a function that starts a lab of one pair; its lease is four seconds on releases that can set it."""
 
     def make(release: str) -> Lab:
         lab = lab_of(
@@ -86,23 +86,23 @@ def database_of(lab: Lab) -> LabDatabase:
     return lab.database
 
 
-def restarted(database: LabDatabase) -> None:
+def restart_database(database: LabDatabase) -> None:
     database.stop()
     database.start()
 
 
-def killed(database: LabDatabase) -> None:
+def kill_database(database: LabDatabase) -> None:
     database.kill()
     database.start()
 
 
-def away(database: LabDatabase) -> None:
+def stop_database_for_a_while(database: LabDatabase) -> None:
     database.stop()
     time.sleep(AWAY)
     database.start()
 
 
-def frozen(database: LabDatabase) -> None:
+def freeze_database(database: LabDatabase) -> None:
     server = database.process()
     assert server is not None
     processes = [server, *server.children(recursive=True)]
@@ -114,15 +114,15 @@ def frozen(database: LabDatabase) -> None:
             process.resume()
 
 
-def out_of_connections(database: LabDatabase) -> None:
+def refuse_connections(database: LabDatabase) -> None:
     database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT 0")
     database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
     time.sleep(AWAY)
     database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT -1")
 
 
-def cut_off(database: LabDatabase) -> None:
-    """Sessions end again and again, as behind a firewall that forgets them."""
+def end_sessions_repeatedly(database: LabDatabase) -> None:
+    """End the sessions again and again, as a firewall that forgets connections does."""
     for _ in range(int(AWAY)):
         database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
         time.sleep(1)
@@ -130,11 +130,12 @@ def cut_off(database: LabDatabase) -> None:
 
 @pytest.mark.timeout(600 + 120 * KILLS)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
-def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[str], Lab], release: str) -> None:
+def test_pair_loses_no_message_when_active_node_is_killed(lab_on_database: Callable[[str], Lab], release: str) -> None:
     result = run_drill(lab_on_database(release), DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     assert result.verdict == "clean", (result.reasons, result.faults, result.accounts)
-    # A lease must end and is asked for as often; then the store and the connectors open.
+    # The lease must expire, and the standby tries to acquire it at the same interval. Then the store and the
+    # connectors open.
     assert all(
         fault.takeover is not None and fault.takeover < 2 * LEASE + 7 for fault in result.faults_under_sufficient_load
     )
@@ -142,8 +143,18 @@ def test_nothing_is_lost_when_the_active_node_dies(lab_on_database: Callable[[st
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.7.0", "5.8.0", "5.11.4", "5.18.3")])
-@pytest.mark.parametrize("fault", [*further(restarted, killed, away, frozen, out_of_connections, cut_off)])
-def test_nothing_is_lost_by_what_happens_to_the_database(
+@pytest.mark.parametrize(
+    "fault",
+    further(
+        restart_database,
+        kill_database,
+        stop_database_for_a_while,
+        freeze_database,
+        refuse_connections,
+        end_sessions_repeatedly,
+    ),
+)
+def test_pair_loses_no_message_through_fault_of_database(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str, fault: Callable[[LabDatabase], None]
 ) -> None:
     lab = lab_on_database(release)
@@ -156,17 +167,17 @@ def test_nothing_is_lost_by_what_happens_to_the_database(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further("6.3.1"))
-def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
+def test_node_without_connection_to_database_steps_down(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
-    """Its sessions stay open at the database, and what it wrote last arrives there when the network heals."""
+    """The sessions stay open at the database, and the last writes arrive there when the network is repaired."""
     lab = lab_on_database(release)
     assert_disconnected_node_steps_down(lab, database_of(lab).listening_address, tmp_path)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further("6.3.1", "5.7.0", "5.8.0", "5.11.4", "5.18.3"))
-def test_a_database_whose_disk_is_full_loses_nothing(
+def test_pair_loses_no_message_when_disk_of_database_is_full(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
     lab = lab_on_database(release)
@@ -185,7 +196,7 @@ def test_a_database_whose_disk_is_full_loses_nothing(
                     file.flush()
             time.sleep(AWAY)
             filler.unlink()
-            database.start()  # one that found no room to recover has ended
+            database.start()  # a database without room for its recovery has stopped
         lab.stop(A)
         lab.stop(B)
         database.stop()
@@ -194,17 +205,19 @@ def test_a_database_whose_disk_is_full_loses_nothing(
 
 @contextmanager
 def small_disk(directory: Path) -> Iterator[Path]:
-    """Put a file system of 200 MB in the place of a directory, with what is in it."""
+    """Mount a file system of 200 MB over a directory, and copy the content of the directory to it."""
     if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    kept = directory.with_name("kept")
-    directory.rename(kept)
+        pytest.skip("only root can mount a small disk: run this test as root")
+    original = directory.with_name("kept")
+    directory.rename(original)
     directory.mkdir(mode=0o700)
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m,mode=700", "tmpfs", directory], check=False)
     if mounted.returncode:
-        pytest.skip("this kernel lets nobody mount a small disk")
+        pytest.skip(
+            "this environment does not permit the mount of a small disk: run this test where mounts are permitted"
+        )
     try:
-        shutil.copytree(kept, directory, dirs_exist_ok=True)
+        shutil.copytree(original, directory, dirs_exist_ok=True)
         yield directory
     finally:
         subprocess.run(["umount", "--lazy", directory], check=True)
@@ -213,67 +226,67 @@ def small_disk(directory: Path) -> Iterator[Path]:
 @in_every_situation
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.8.0", "5.11.4", "5.18.3")])
-def test_a_node_that_thaws_after_its_lease_steps_down(
+def test_node_that_resumes_after_its_lease_steps_down(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, release: str
 ) -> None:
-    """A client stays connected to the frozen node, and its messages wait in the socket until it thaws."""
+    """A client stays connected to the frozen node, and its messages wait in the socket until the node resumes."""
     lab = lab_on_database(release)
     frozen_node = lab.wait_active(PAIR)
     successor = B if frozen_node == A else A
-    with connected(lab, frozen_node) as client:
-        client.sendall(b"".join(map(message, range(20))))
-        assert receipts(client, 20) == 20
+    with connect_client(lab, frozen_node) as client:
+        client.sendall(b"".join(map(encode_send_frame, range(20))))
+        assert count_receipts(client, 20) == 20
         lab.pause(frozen_node)
-        client.sendall(b"".join(map(message, range(20, 320))))
+        client.sendall(b"".join(map(encode_send_frame, range(20, 320))))
         lab.wait_state(successor, "active")
-        with connected(lab, successor) as other:
-            other.sendall(b"".join(map(message, range(1000, 1050))))
-            assert receipts(other, 50) == 50
+        with connect_client(lab, successor) as successor_client:
+            successor_client.sendall(b"".join(map(encode_send_frame, range(1000, 1050))))
+            assert count_receipts(successor_client, 50) == 50
         lab.resume(frozen_node)
-        acknowledged = 20 + receipts(client, 300)
-    until(lambda: lab.state(frozen_node) in ("standby", "stopped"), PATIENCE, "it has stepped down")
+        acknowledged = 20 + count_receipts(client, 300)
+    until(lambda: lab.state(frozen_node) in ("standby", "stopped"), PATIENCE, "the resumed node steps down")
 
-    got = stomp_drain(
+    bodies = stomp_drain(
         lab.addresses(successor, "stomp"), "/queue/T", lab.credentials(successor), expected=370, timeout=15
     )
-    numbers = {int(body) for body in got}
+    numbers = {int(body) for body in bodies}
     assert numbers >= {*range(acknowledged), *range(1000, 1050)}
     assert lab.state(successor) == "active"
 
 
 @contextmanager
-def connected(lab: Lab, host: str) -> Iterator[socket.socket]:
-    who = lab.credentials(host)
-    assert who is not None
+def connect_client(lab: Lab, host: str) -> Iterator[socket.socket]:
+    credentials = lab.credentials(host)
+    assert credentials is not None
     [address] = lab.addresses(host, "stomp")
     with socket.create_connection(address, 10) as client:
         client.sendall(
-            f"CONNECT\naccept-version:1.1\nhost:x\nlogin:{who.username}\npasscode:{who.password}\n\n\0".encode()
+            f"CONNECT\naccept-version:1.1\nhost:x\nlogin:{credentials.username}\npasscode:{credentials.password}\n\n\0".encode()
         )
         assert client.recv(1000).startswith(b"CONNECTED")
         yield client
 
 
-def message(number: int) -> bytes:
+def encode_send_frame(number: int) -> bytes:
     return f"SEND\ndestination:/queue/T\npersistent:true\nreceipt:r{number}\n\n{number}\0".encode()
 
 
-def receipts(client: socket.socket, wanted: int) -> int:
-    """How many of ``wanted`` messages are acknowledged before the connection ends, or ten seconds pass in silence."""
-    got = b""
+def count_receipts(client: socket.socket, expected: int) -> int:
+    """Return how many of ``expected`` messages are acknowledged before the connection closes, or is idle for 10 s."""
+    received = b""
     with suppress(OSError):
-        while got.count(b"receipt-id:r") < wanted and (data := client.recv(65536)):
-            got += data
-    return got.count(b"receipt-id:r")
+        while received.count(b"receipt-id:r") < expected and (data := client.recv(65536)):
+            received += data
+    return received.count(b"receipt-id:r")
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(FAKETIME is None, reason="no libfaketime: Debian's package of this name shifts a clock")
 @pytest.mark.parametrize("release", [*further("5.11.4", "5.18.3", "6.3.1")])
 @pytest.mark.parametrize("shift", ["+40s", "-40s"])
-def test_clocks_that_are_apart_give_the_lease_to_nobody_else(
+def test_clock_difference_does_not_move_lease(
     lab_on_database: Callable[[str], Lab], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, shift: str
 ) -> None:
-    """The standby's clock is 40 s off; it goes by the database's, and the lease of the active node holds."""
+    """The clock of the standby is 40 s off. The standby uses the clock of the database, and the lease holds."""
     shift_clock_of_standby(tmp_path, monkeypatch, shift)
     assert_the_lease_holds(lab_on_database(release))

@@ -1,6 +1,7 @@
-"""Pairs with a lease in a real MariaDB: deaths of a node and of the database, a node cut off, clocks apart.
+"""Tests of pairs with a lease in a real MariaDB: a killed node, a killed database, a disconnected node, clocks.
 
-The lab's own database is PostgreSQL; here its pair is given a MariaDB of the test's. All with ``SITUATIONS=all``.
+The database of a lab is PostgreSQL. Here, the pair of the lab uses a MariaDB that the test starts. All tests require
+``SITUATIONS=all``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ RELEASES = further("6.3.1", "5.18.3")
 
 
 def driver() -> Path:
-    """The jar of MariaDB's driver, from the cache."""
+    """Return the jar of MariaDB's driver, from the cache."""
 
     def make(part: Path) -> None:
         part.mkdir()
@@ -54,12 +55,12 @@ def driver() -> Path:
 
 
 class MariaDb:
-    """A server on loopback, with one database and one account."""
+    """A MariaDB server on loopback, with one database and one account."""
 
     def __init__(self, directory: Path) -> None:
         self._data = directory / "mariadb"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self._port = listener.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
         command = ["mariadb-install-db", "--no-defaults", f"--datadir={self._data}", "--user=root", "--skip-test-db"]
         subprocess.run(command, check=True, capture_output=True)
@@ -76,7 +77,7 @@ class MariaDb:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return ``activemq_jdbc`` for it."""
+        """Return ``activemq_jdbc`` for this server."""
         return {
             "url": f"jdbc:mariadb://127.0.0.1:{self._port}/{_DATABASE}?socketTimeout=5000&connectTimeout=5000",
             "driver": "org.mariadb.jdbc.Driver",
@@ -86,7 +87,7 @@ class MariaDb:
         }
 
     def start(self) -> None:
-        """Start it, and wait until it takes connections."""
+        """Start the server, and wait until it accepts connections."""
         log = self._data / "console.log"
         options = [f"--datadir={self._data}", f"--socket={self._data.parent}/m.sock", f"--init-file={self._init}"]
         network = ["--bind-address=127.0.0.1", f"--port={self._port}", "--user=root", "--skip-name-resolve"]
@@ -97,10 +98,10 @@ class MariaDb:
         until(lambda: "ready for connections" in log.read_text(errors="replace"), PATIENCE, log.read_text)
         log.unlink()
 
-    def end(self, how: signal.Signals) -> None:
-        """End it by a signal: SIGTERM in order, SIGKILL at once."""
+    def stop(self, termination: signal.Signals) -> None:
+        """Stop the server by a signal: SIGTERM shuts it down in order, SIGKILL kills it."""
         assert self._process is not None
-        self._process.send_signal(how)
+        self._process.send_signal(termination)
         self._process.wait(60)
 
 
@@ -111,12 +112,12 @@ def mariadb(tmp_path: Path) -> Iterator[MariaDb]:
     server = MariaDb(tmp_path)
     server.start()
     yield server
-    server.end(signal.SIGKILL)
+    server.stop(signal.SIGKILL)
 
 
 @pytest.fixture
-def clock_apart(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node B of a lab that starts after this sees another time."""
+def shifted_clock(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shift the clock of node B of a lab that starts after this fixture."""
     shift_clock_of_standby(tmp_path, monkeypatch, request.param)
 
 
@@ -124,7 +125,7 @@ def clock_apart(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyt
 def lab(
     request: pytest.FixtureRequest, tmp_path: Path, lab_of: LabOf, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> Lab:
-    """A pair on the MariaDB, up, with a lease of four seconds."""
+    """Start a pair on the MariaDB, with a lease of four seconds."""
     monkeypatch.setattr(loopback_overlay, "_jdbc", lambda _broker, _jdbc, _state: mariadb.settings)
     lab = lab_of(
         write_inventory(
@@ -144,7 +145,7 @@ def lab(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_nothing_is_lost_when_the_active_node_dies(lab: Lab) -> None:
+def test_pair_loses_no_message_when_active_node_is_killed(lab: Lab) -> None:
     result = run_drill(lab, DrillOptions(faults=2, rate=RATE, seed=1, patience=300))
 
     print(result.event_counts_of_all_pairs, [fault.takeover for fault in result.faults])
@@ -153,12 +154,12 @@ def test_nothing_is_lost_when_the_active_node_dies(lab: Lab) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_lost_when_the_database_ends_and_comes_back(
-    lab: Lab, mariadb: MariaDb, tmp_path: Path, how: signal.Signals
+@pytest.mark.parametrize("termination", [signal.SIGTERM, signal.SIGKILL])
+def test_pair_loses_no_message_when_database_stops_and_starts(
+    lab: Lab, mariadb: MariaDb, tmp_path: Path, termination: signal.Signals
 ) -> None:
     with under_load(lab, tmp_path) as load:
-        mariadb.end(how)
+        mariadb.stop(termination)
         mariadb.start()
 
     print(load.account)
@@ -168,16 +169,14 @@ def test_nothing_is_lost_when_the_database_ends_and_comes_back(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_a_node_that_is_cut_off_from_the_database_gives_way_to_the_other_one(
-    lab: Lab, mariadb: MariaDb, tmp_path: Path
-) -> None:
+def test_node_without_connection_to_database_steps_down(lab: Lab, mariadb: MariaDb, tmp_path: Path) -> None:
     assert_disconnected_node_steps_down(lab, mariadb.address, tmp_path)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(FAKETIME is None, reason="no libfaketime: Debian's package of this name shifts a clock")
-@pytest.mark.usefixtures("clock_apart")
-@pytest.mark.parametrize("clock_apart", ["+40s", "-40s"], indirect=True)
+@pytest.mark.usefixtures("shifted_clock")
+@pytest.mark.parametrize("shifted_clock", ["+40s", "-40s"], indirect=True)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
-def test_clocks_that_are_apart_give_the_lease_to_nobody_else(lab: Lab) -> None:
+def test_clock_difference_does_not_move_lease(lab: Lab) -> None:
     assert_the_lease_holds(lab)

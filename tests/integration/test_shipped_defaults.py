@@ -1,4 +1,4 @@
-"""What the linter says about the files that the releases ship: reviewed one by one, kept as golden files."""
+"""Tests of the linter's findings about the files that releases ship: reviewed one by one, and kept as golden files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from activemq_fleet.schema import XmlDocument
 from tests.golden_files import Golden
 from tests.situations import further
 
-# One must be there: with every distribution missing this file would show nothing.
-ALWAYS = "5.18.3"
-RELEASES = [*further("5.14.5", "5.15.16", "5.16.7", "5.17.6"), ALWAYS]
+# This distribution must exist. Without any distribution, this file would test nothing.
+REQUIRED = "5.18.3"
+RELEASES = [*further("5.14.5", "5.15.16", "5.16.7", "5.17.6"), REQUIRED]
 
 
 @cache
@@ -33,53 +33,53 @@ def distribution_or_reason(release: Release) -> Path | str:
 
 
 def distribution(release: Release) -> Path:
-    found = distribution_or_reason(release)
-    if isinstance(found, str):
-        assert release.text != ALWAYS, found
-        pytest.skip(found)
-    return found
+    directory_or_reason = distribution_or_reason(release)
+    if isinstance(directory_or_reason, str):
+        assert release.text != REQUIRED, directory_or_reason
+        pytest.skip(directory_or_reason)
+    return directory_or_reason
 
 
 def other_files(directory: Path) -> Mapping[str, bytes]:
     return {name: (directory / name).read_bytes() for name in USUAL_COMPANION_FILES if (directory / name).is_file()}
 
 
-def findings(file: Path, release: Release, files: Mapping[str, bytes]) -> tuple[Finding, ...]:
+def findings_of(file: Path, release: Release, files: Mapping[str, bytes]) -> tuple[Finding, ...]:
     return file_findings(
         file.read_bytes(), release, schema=load_schema(release), file=f"conf/{file.name}", other_files=files
     )
 
 
-def as_text(found: tuple[Finding, ...]) -> str:
-    """A line each, file by file."""
-    ordered = sorted(found, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule, f.message))
+def format_findings(findings: tuple[Finding, ...]) -> str:
+    """Return a line for each finding, file by file."""
+    ordered = sorted(findings, key=lambda f: (f.file or "", f.line or 0, f.column or 0, f.rule, f.message))
     return "".join(f"{f.file}:{f.line}:{f.column}: {f.severity} {f.rule} {f.message}\n" for f in ordered)
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_the_shipped_file_shows_what_was_reviewed_and_no_more(text: str, golden: Golden) -> None:
+def test_findings_about_shipped_file_match_review(text: str, golden: Golden) -> None:
     release = Release.of(text)
     conf = distribution(release) / "conf"
-    golden.file(f"shipped/{text}.txt", as_text(findings(conf / "activemq.xml", release, other_files(conf))))
+    golden.file(f"shipped/{text}.txt", format_findings(findings_of(conf / "activemq.xml", release, other_files(conf))))
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_the_examples_of_a_release_show_what_was_reviewed_and_no_more(text: str, golden: Golden) -> None:
-    """They have networks, JDBC stores, encrypted accounts and multicast; people begin with a copy of one."""
+def test_findings_about_shipped_examples_match_review(text: str, golden: Golden) -> None:
+    """The examples have networks, JDBC stores, encrypted accounts and multicast. Users begin with a copy of one."""
     release = Release.of(text)
     home = distribution(release)
     files = other_files(home / "conf")
-    default = set(findings(home / "conf" / "activemq.xml", release, files))
-    told = ""
+    default = set(findings_of(home / "conf" / "activemq.xml", release, files))
+    report = ""
     for example in sorted((home / "examples" / "conf").glob("activemq*.xml")):
-        # What the default file says of the files beside it is in its own golden file.
-        own = [f for f in findings(example, release, files) if f not in default]
-        told += f"{example.name}\n{as_text(tuple(own)) or 'nothing'}\n"
-    golden.file(f"shipped/{text}-examples.txt", told)
+        # The golden file of the default file has the findings about the files next to it.
+        example_findings = [f for f in findings_of(example, release, files) if f not in default]
+        report += f"{example.name}\n{format_findings(tuple(example_findings)) or 'nothing'}\n"
+    golden.file(f"shipped/{text}-examples.txt", report)
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_the_examples_of_a_release_pass_its_schema(text: str) -> None:
+def test_shipped_examples_are_valid_in_schema_of_release(text: str) -> None:
     release = Release.of(text)
     examples = sorted((distribution(release) / "examples" / "conf").glob("activemq*.xml"))
     assert len(examples) > 10

@@ -1,4 +1,4 @@
-"""A pair on one machine: what the master left is on the slave, through the clients' own list."""
+"""Tests of a pair on one machine: takeover by the slave, and the failover URL and the connectors that clients use."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _account(lab: Lab, name: str) -> Credentials:
 
 
 def _provider_url(lab: Lab) -> str:
-    """The generated failover URL, as a Java client reads it from jndi.properties."""
+    """Return the generated failover URL, as a Java client reads it from jndi.properties."""
     lines = (lab.directory / "clients" / "office" / "jndi.properties").read_text().splitlines()
     return next(line.partition("=")[2] for line in lines if line.startswith("java.naming.provider.url="))
 
 
-def _java_consumer(lab: Lab, url: str, queue: str) -> str:
+def _run_java_consumer(lab: Lab, url: str, queue: str) -> str:
     release = lab.fleet.broker(MASTER).release
     home = fetch_and_unpack_distribution(release)
     assert home is not None
@@ -54,12 +54,12 @@ def _java_consumer(lab: Lab, url: str, queue: str) -> str:
         "--messageCount": "1",
     }
     command += [word for option in options.items() for word in option]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    return done.stdout + done.stderr
+    consumer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return consumer.stdout + consumer.stderr
 
 
 @in_every_situation
-def test_what_the_master_left_is_consumed_from_the_slave_through_the_generated_url(lab: Lab) -> None:
+def test_generated_url_consumes_messages_of_killed_master_from_slave(lab: Lab) -> None:
     ports = dict(lab.fleet.broker(SLAVE).ports)
     address = lab.addresses(SLAVE, "stomp")[0][0]
     assert ports == {"openwire": 61626, "amqp": 5682, "stomp": 61623, "mqtt": 1893, "ws": 61624, "console": 8171}
@@ -69,10 +69,10 @@ def test_what_the_master_left_is_consumed_from_the_slave_through_the_generated_u
     lab.kill(MASTER)
     lab.wait_state(SLAVE, "active")
 
-    assert "Received left on the master" in _java_consumer(lab, _provider_url(lab), "left")
+    assert "Received left on the master" in _run_java_consumer(lab, _provider_url(lab), "left")
 
 
-def test_after_the_take_over_every_connector_and_the_console_answer(lab: Lab) -> None:
+def test_all_connectors_and_console_respond_after_takeover(lab: Lab) -> None:
     if lab.active("office-mq01") != lab.fleet.broker(SLAVE).host:
         lab.kill(MASTER)
     active = lab.wait_active("office-mq01")
@@ -80,13 +80,13 @@ def test_after_the_take_over_every_connector_and_the_console_answer(lab: Lab) ->
     ports = lab.fleet.broker(active).ports
     app, operator = _account(lab, "app"), _account(lab, "operator")
 
-    # The console comes last, and what logs in first may find that classes are still being loaded.
+    # The console starts last, and the first login may have to wait until classes are loaded.
     until(lambda: traffic.is_open((address, ports["console"])), PATIENCE, lambda: lab.log(active).read_text()[-2000:])
     stomp_round_trip((address, ports["stomp"]), app, "answers", timeout=60)
     mqtt_round_trip((address, ports["mqtt"]), app, "answers", timeout=60)
-    assert traffic.speaks_openwire((address, ports["openwire"]))
-    assert traffic.speaks_amqp((address, ports["amqp"]))
-    assert traffic.speaks_websocket((address, ports["ws"]))
-    assert traffic.console((address, ports["console"]), "/admin/") == 401
-    assert traffic.console((address, ports["console"]), "/admin/", operator) == 200
-    assert traffic.console((address, ports["console"]), "/api/jolokia/") == 401
+    assert traffic.serves_openwire((address, ports["openwire"]))
+    assert traffic.serves_amqp((address, ports["amqp"]))
+    assert traffic.serves_websocket((address, ports["ws"]))
+    assert traffic.console_status((address, ports["console"]), "/admin/") == 401
+    assert traffic.console_status((address, ports["console"]), "/admin/", operator) == 200
+    assert traffic.console_status((address, ports["console"]), "/api/jolokia/") == 401

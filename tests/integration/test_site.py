@@ -1,4 +1,4 @@
-"""The playbook ``site`` on hosts that are directories: what it says it will do, it does, no more."""
+"""Tests of the playbook ``site`` on hosts that are directories: it makes exactly the changes that check mode shows."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ Site = Callable[..., str]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
-    """Runs the playbook and returns what it printed; keywords change the inventory first."""
-    values = {"heap": "512m", "password": "first-secret", "base": str(tmp_path / "hosts"), "python": sys.executable}
+    """Return a function that runs the playbook and returns its output; keywords change the inventory first."""
+    variables = {"heap": "512m", "password": "first-secret", "base": str(tmp_path / "hosts"), "python": sys.executable}
 
     def run(*options: str, playbook: str = "activemq.fleet.site", fails: bool = False, **changed: str) -> str:
-        values.update(changed)
+        variables.update(changed)
         (tmp_path / "inventory").mkdir(exist_ok=True)
-        (tmp_path / "inventory" / "hosts.yml").write_text(INVENTORY.format(**values))
+        (tmp_path / "inventory" / "hosts.yml").write_text(INVENTORY.format(**variables))
         command = [Path(sys.executable).with_name("ansible-playbook"), playbook, "-i", tmp_path / "inventory", *options]
         environment = os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"}
-        done = subprocess.run(
+        playbook_run = subprocess.run(
             [str(word) for word in command], env=environment, capture_output=True, text=True, check=False, timeout=300
         )
-        assert (done.returncode != 0) == fails, done.stdout + done.stderr
-        return done.stdout + done.stderr
+        assert (playbook_run.returncode != 0) == fails, playbook_run.stdout + playbook_run.stderr
+        return playbook_run.stdout + playbook_run.stderr
 
     return run
 
 
-def tree(directory: Path) -> dict[str, str]:
-    """What is in force on every host: sha256 by path, through the link ``current``."""
+def active_files(directory: Path) -> dict[str, str]:
+    """Return the active files of every host: sha256 by path, through the link ``current``."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
         for current in sorted(directory.glob("*/activemq/current"))
@@ -69,81 +69,81 @@ def tree(directory: Path) -> dict[str, str]:
     }
 
 
-def diff_lines(printed: str) -> list[str]:
-    """The lines of a diff that begin with one + or -, of all hosts."""
-    return sorted(line for line in printed.splitlines() if _LINE.match(line))
+def diff_lines(output: str) -> list[str]:
+    """Return the lines of a diff that begin with one + or -, of all hosts."""
+    return sorted(line for line in output.splitlines() if _LINE.match(line))
 
 
-def changed_hosts(printed: str) -> int:
-    return len([line for line in printed.splitlines() if re.search(r": ok=\d+ +changed=[1-9]", line)])
+def changed_hosts(output: str) -> int:
+    return len([line for line in output.splitlines() if re.search(r": ok=\d+ +changed=[1-9]", line)])
 
 
-def test_check_mode_shows_exactly_the_lines_that_the_run_then_changes(site: Site, tmp_path: Path) -> None:
+def test_check_mode_shows_exactly_lines_that_next_run_changes(site: Site, tmp_path: Path) -> None:
     site()
-    before = tree(tmp_path / "hosts")
+    before = active_files(tmp_path / "hosts")
 
-    foretold = site("--check", "--diff", heap="1g", password="second-secret")
-    untouched = tree(tmp_path / "hosts")
-    done = site("--diff")
+    predicted = site("--check", "--diff", heap="1g", password="second-secret")
+    checked = active_files(tmp_path / "hosts")
+    changed = site("--diff")
 
-    assert untouched == before
-    assert tree(tmp_path / "hosts") != before
-    assert diff_lines(foretold) == diff_lines(done)
-    assert any('memoryUsage limit="409 mb"' in line for line in diff_lines(done))
+    assert checked == before
+    assert active_files(tmp_path / "hosts") != before
+    assert diff_lines(predicted) == diff_lines(changed)
+    assert any('memoryUsage limit="409 mb"' in line for line in diff_lines(changed))
 
 
-def test_no_secret_is_printed_and_a_changed_one_shows_as_such(site: Site) -> None:
+def test_changed_secret_is_reported_and_no_secret_is_printed(site: Site) -> None:
     site()
 
-    printed = site("--check", "--diff", "-vvv", password="second-secret")
+    output = site("--check", "--diff", "-vvv", password="second-secret")
 
-    assert changed_hosts(printed) == 4
-    assert "credentials.properties" in printed
-    assert "first-secret" not in printed
-    assert "second-secret" not in printed
+    assert changed_hosts(output) == 4
+    assert "credentials.properties" in output
+    assert "first-secret" not in output
+    assert "second-secret" not in output
 
 
 @in_every_situation
-def test_a_second_run_changes_nothing(site: Site) -> None:
+def test_second_run_of_site_changes_nothing(site: Site) -> None:
     site()
 
     assert changed_hosts(site()) == 0
 
 
 @in_every_situation
-def test_a_limit_changes_nothing_in_a_file(site: Site, tmp_path: Path) -> None:
+def test_run_with_limit_installs_same_files_as_run_without_limit(site: Site, tmp_path: Path) -> None:
     host = "orders-mq02-b.example.com"
     site()
-    whole = {path: sha for path, sha in tree(tmp_path / "hosts").items() if path.startswith(host)}
+    files_without_limit = {path: sha for path, sha in active_files(tmp_path / "hosts").items() if path.startswith(host)}
     shutil.rmtree(tmp_path / "hosts")
 
     site("--limit", host)
 
-    assert tree(tmp_path / "hosts") == whole
-    assert len(whole) > 5
+    assert active_files(tmp_path / "hosts") == files_without_limit
+    assert len(files_without_limit) > 5
 
 
-def test_an_error_of_one_host_changes_no_host(site: Site, tmp_path: Path) -> None:
+def test_error_of_one_host_prevents_changes_on_all_hosts(site: Site, tmp_path: Path) -> None:
     site()
-    before = tree(tmp_path / "hosts")
+    before = active_files(tmp_path / "hosts")
     host_vars = tmp_path / "inventory" / "host_vars"
     host_vars.mkdir()
     (host_vars / "orders-mq02-b.example.com.yml").write_text("activemq_store_directory: /other\n")
 
-    printed = site(fails=True, heap="1g")
+    output = site(fails=True, heap="1g")
 
-    assert "T009" in printed
-    assert "activemq_store_directory" in printed
-    assert "Traceback" not in printed
-    assert tree(tmp_path / "hosts") == before
+    assert "T009" in output
+    assert "activemq_store_directory" in output
+    assert "Traceback" not in output
+    assert active_files(tmp_path / "hosts") == before
 
 
-def test_the_playbook_check_touches_no_host(site: Site, tmp_path: Path) -> None:
+def test_check_playbook_changes_no_host(site: Site, tmp_path: Path) -> None:
     assert "4 brokers" in site(playbook="activemq.fleet.check")
     assert not (tmp_path / "hosts").exists()
 
 
-def test_what_is_installed_is_what_render_writes(site: Site, tmp_path: Path) -> None:
+def test_installed_files_equal_files_that_render_writes(site: Site, tmp_path: Path) -> None:
     site()
     out = tmp_path / "rendered"
     command = [Path(sys.executable).with_name("activemq-fleet"), "render", "-i", tmp_path / "inventory", "-o", out]
@@ -156,4 +156,4 @@ def test_what_is_installed_is_what_render_writes(site: Site, tmp_path: Path) -> 
     }
 
     assert len(rendered) >= 4 * 5
-    assert rendered.items() <= tree(tmp_path / "hosts").items()
+    assert rendered.items() <= active_files(tmp_path / "hosts").items()

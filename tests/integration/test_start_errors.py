@@ -1,4 +1,4 @@
-"""Why a broker did not start, in one line with its own exception: from its log, and from what it printed."""
+"""Tests of the reason of a failed start: one line with the exception of the broker, from its log or its output."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ KEY_STORE = '<sslContext><sslContext keyStore="file:{}" keyStorePassword="change
 FACTORY = "-Djavax.xml.parsers.DocumentBuilderFactory=no.such.Factory"
 
 
-def printed(broker: Planted) -> str:
-    told: str = broker_log.find_error_in_output((broker.data / "console.log").read_text().splitlines())
-    return told
+def error_in_output(broker: Planted) -> str:
+    error: str = broker_log.find_error_in_output((broker.data / "console.log").read_text().splitlines())
+    return error
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_key_store_that_cannot_be_read_is_told_by_the_deepest_cause(ground: Ground, release: str) -> None:
+def test_unreadable_key_store_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
     text = document("refused", ground.address(1), KEY_STORE.format(ground.layout.directory / "broken.ks"))
     (ground.layout.directory / "broken.ks").write_bytes(b"no key store at all, whatever its name says")
     broker = ground.plant("refused", release, text)
 
     assert broker.boot().fate == "refused", broker.output
 
-    error_text = [
-        text for text in (broker_log.last_logged_error(str(broker.data)), printed(broker)) if text
-    ]  # 5.5 only prints it
+    # 5.5 only prints the error.
+    errors = [broker_log.last_logged_error(str(broker.data)), error_in_output(broker)]
+    error_text = [error for error in errors if error]
     assert error_text
-    # A cause above the deepest that repeats it, with the file that asked for the store, is taken in its place.
+    # If a cause above the deepest one repeats it, with the file that requires the store, it replaces the deepest one.
     assert all(text.endswith(": Invalid keystore format") and len(text) < 900 for text in error_text), error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_port_in_use_is_told_by_the_deepest_cause(ground: Ground, release: str) -> None:
+def test_port_in_use_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
     first = ground.plant("first", release, document("first", ground.address(1)))
     assert first.boot().fate == "started", first.output
     second = ground.plant("second", release, document("second", ground.address(1)))
 
     assert second.boot().fate == "refused", second.output
 
-    error_text = broker_log.last_logged_error(str(second.data)) or printed(second)
+    error_text = broker_log.last_logged_error(str(second.data)) or error_in_output(second)
     assert f"{ground.address(1)}" in error_text
     assert str(OPENWIRE) in error_text
     assert "Address already in use" in error_text
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_ends_java_before_it_has_a_log_is_told_by_its_deepest_cause(ground: Ground, release: str) -> None:
+def test_failure_of_java_before_first_log_is_reported_by_deepest_cause(ground: Ground, release: str) -> None:
     broker = ground.plant("early", release, document("early", ground.address(1)), options=[FACTORY])
 
     assert broker.boot().fate == "refused", broker.output
 
-    error_text = broker_log.last_logged_error(str(broker.data)) or printed(broker)
+    error_text = broker_log.last_logged_error(str(broker.data)) or error_in_output(broker)
     assert re.search(r"no[./]such[./]Factory", error_text)
     assert " more" not in error_text
 
 
-def test_a_word_that_java_does_not_know_is_told_as_it_was_printed(ground: Ground) -> None:
+def test_unknown_java_option_is_reported_as_printed(ground: Ground) -> None:
     broker = ground.plant("word", "6.3.1", document("word", ground.address(1)), options=["-XX:+NoSuchFlag"])
 
     assert broker.boot().fate == "refused", broker.output
 
-    assert printed(broker) == "Unrecognized VM option 'NoSuchFlag'"
+    assert error_in_output(broker) == "Unrecognized VM option 'NoSuchFlag'"

@@ -1,4 +1,4 @@
-"""The status of real brokers: each wrong state is made, and named."""
+"""Tests of the status of real brokers: it reports each faulty state that a test causes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ COMMON = {
 }
 
 
-def inventory(path: Path, release: str = "6.3.1") -> Path:
-    """A pair with a small store, to which a pair of 5.5.1 dials a duplex link."""
+def write_inventory(path: Path, release: str = "6.3.1") -> Path:
+    """Write an inventory: a pair with a small store, to which a pair of 5.5.1 opens a duplex link."""
     orders = {"activemq_release": release, "activemq_store_limit": "1 mb"}
     shop = {"activemq_release": "5.5.1"}
     hosts = {A: orders, B: orders, SHOP_A: shop, SHOP_B: shop}
@@ -45,11 +45,11 @@ def inventory(path: Path, release: str = "6.3.1") -> Path:
     return path
 
 
-def shown(lab: Lab, source: Path, *more: str) -> tuple[int, str]:
+def run_status(lab: Lab, source: Path, *more: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "activemq_fleet", "status", "-i", str(source), "--dir", str(lab.directory), *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    return done.returncode, done.stdout
+    status_command = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert status_command.stderr == ""
+    return status_command.returncode, status_command.stdout
 
 
 def link_state(lab: Lab) -> str | None:
@@ -58,12 +58,12 @@ def link_state(lab: Lab) -> str | None:
 
 
 def both_states(lab: Lab) -> tuple[dict[str, str], dict[str, str]]:
-    """What ``lab status`` and ``status --dir`` show."""
+    """Return the states that ``lab status`` and ``status --dir`` show."""
     return {row.host: row.state for row in lab.status()}, dict(read_lab_status(lab).states_by_host)
 
 
-def comes_up_without_half_link(lab: Lab) -> bool:
-    """Start the fleet with empty stores; where its link came up half, as any start of 5.5.1 may leave it, end it again.
+def starts_without_half_link(lab: Lab) -> bool:
+    """Start the fleet with empty stores. If its link is half up, which any start of 5.5.1 may cause, stop the fleet.
 
     A second start would fill the store of 1 MB beyond the warning.
     """
@@ -75,18 +75,18 @@ def comes_up_without_half_link(lab: Lab) -> bool:
 
 
 def provoke_half_link(lab: Lab) -> bool:
-    """Start the far end again while the dialler is frozen, let it go on, and look at its link once it is there.
+    """Restart the far end while the connecting broker is frozen, resume that broker, and check its link.
 
-    Which of the dialler's two answers to its broken connection comes first is left to its threads.
+    The order of that broker's two reactions to its broken connection depends on its threads.
     """
     lab.pause(SHOP_A)
     remove_lock(lab, "orders-mq01")  # 6.3.1 notices, and starts again within its process
     began = time.time()
-    until(lambda: _started(lab) > began, PATIENCE, "a new start within the process")
+    until(lambda: _last_start_time(lab) > began, PATIENCE, "a new start within the process")
     lab.resume(SHOP_A)
     with suppress(LateError):
         until(lambda: link_state(lab) in ("half", "up"), 15, "a link")
-    time.sleep(2)  # what a link was before its dialler noticed may show for a moment
+    time.sleep(2)  # the former state of the link may be shown for a moment
     return link_state(lab) == "half"
 
 
@@ -96,27 +96,27 @@ def remove_lock(lab: Lab, pair_name: str) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    return inventory(tmp_path / "inventory")
+    return write_inventory(tmp_path / "inventory")
 
 
-def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> None:
+def test_status_reports_each_faulty_state_of_fleet(source: Path, lab_of: LabOf) -> None:
     lab = lab_of(source)
-    until(lambda: comes_up_without_half_link(lab), PATIENCE, "a start without a half link")
-    code, text = shown(lab, source, "--format", "json")
-    found: dict[str, Any] = json.loads(text)
-    assert code == 0, found["findings"]
-    assert [row["state"] for row in found["brokers"]] == ["active", "standby", "active", "standby"]
-    assert [row["release"] for row in found["brokers"]] == ["6.3.1", "6.3.1", "5.5.1", "5.5.1"]
-    assert found["brokers"][2]["links"][0]["state"] == "up"
+    until(lambda: starts_without_half_link(lab), PATIENCE, "a start without a half link")
+    code, text = run_status(lab, source, "--format", "json")
+    report: dict[str, Any] = json.loads(text)
+    assert code == 0, report["findings"]
+    assert [row["state"] for row in report["brokers"]] == ["active", "standby", "active", "standby"]
+    assert [row["release"] for row in report["brokers"]] == ["6.3.1", "6.3.1", "5.5.1", "5.5.1"]
+    assert report["brokers"][2]["links"][0]["state"] == "up"
     of_lab, of_status = both_states(lab)
     assert of_lab == of_status
 
-    # A master is killed: the status is right as soon as the other node has taken over.
+    # A master is killed. The status is correct as soon as the other node has taken over.
     lab.kill(A)
     until(lambda: lab.active("orders-mq01") == B, PATIENCE, "B active")
-    found_now = read_lab_status(lab)
-    assert found_now.states_by_host == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
-    assert ("standby-missing", A) in {(finding.rule, finding.host) for finding in found_now.findings}
+    status_after_kill = read_lab_status(lab)
+    assert status_after_kill.states_by_host == {A: "stopped", B: "active", SHOP_A: "active", SHOP_B: "standby"}
+    assert ("standby-missing", A) in {(finding.rule, finding.host) for finding in status_after_kill.findings}
     lab.start(A)
 
     # The store is full: 1 MB of it, by messages of 200 kB.
@@ -125,33 +125,36 @@ def test_each_wrong_state_of_a_fleet_is_named(source: Path, lab_of: LabOf) -> No
         stomp_send(addresses, "/queue/big", ["x" * 200_000] * 12, lab.credentials(B), timeout=4)
     assert ("store-full", B) in finding_rules(lab)
 
-    # Another release is planned than runs.
-    inventory(source, "5.18.3")
+    # The planned release differs from the running release.
+    write_inventory(source, "5.18.3")
     lab.prepare()
     assert {("wrong-release", A), ("wrong-release", B), ("not-deployed", B)} <= finding_rules(lab)
-    code, line = shown(lab, source, "orders-mq01-a", "--format", "nagios")
+    code, line = run_status(lab, source, "orders-mq01-a", "--format", "nagios")
     assert code == 2
     assert line.startswith(f"ACTIVEMQ CRITICAL - {A} is standby; wrong-release: the broker runs release 6.3.1")
-    inventory(source)
+    write_inventory(source)
     lab.prepare()
 
-    # A master is frozen. Its link mostly comes up half when it goes on after the far end was started again.
+    # A master is frozen. Usually, its link is half up when it resumes after the far end was restarted.
     lab.pause(SHOP_A)
     assert {("frozen", SHOP_A), ("no-active", SHOP_A)} <= finding_rules(lab)
     of_lab, of_status = both_states(lab)
-    assert (of_lab[SHOP_A], of_lab) == ("hung", of_status)
+    assert of_lab[SHOP_A] == "hung"
+    assert of_lab == of_status
     until(lambda: provoke_half_link(lab), PATIENCE, lambda: f"a half link: {link_state(lab)}")
     assert ("bridge-half", SHOP_A) in finding_rules(lab)
 
-    # 5.5.1 does not notice that its lock was removed: its peer takes a new one.
+    # 5.5.1 does not detect that its lock was removed. Its peer acquires a new one.
     remove_lock(lab, "shop-mq01")
-    lost = {("lock-lost", SHOP_A), ("two-active", SHOP_A)}
-    until(lambda: lost <= finding_rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {finding_rules(lab)}")
+    expected = {("lock-lost", SHOP_A), ("two-active", SHOP_A)}
+    until(
+        lambda: expected <= finding_rules(lab), PATIENCE, lambda: f"a lost lock, and two masters: {finding_rules(lab)}"
+    )
 
 
 @in_every_situation
-def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
-    """Dead letters, a file changed by hand, a link whose login is refused, and a certificate near its end."""
+def test_status_reports_further_faulty_states(tmp_path: Path, lab_of: LabOf) -> None:
+    """The states are dead letters, a file changed by hand, a link with a refused login, and an expiring certificate."""
     key = tmp_path / "broker.p12"
     make_key(key, days=5)
     tls = {name: str(key) for name in ("keystore", "truststore")}
@@ -171,15 +174,15 @@ def test_further_wrong_states_are_named(tmp_path: Path, lab_of: LabOf) -> None:
     stomp_send(lab.addresses(A, "stomp"), "/queue/ActiveMQ.DLQ", ["dead"], lab.credentials(A))
     assert ("dlq", A) in finding_rules(lab)
 
-    # Somebody changes the password of the network by hand: after a restart its link is refused.
+    # An operator changes the password of the network by hand. After a restart, its link is refused.
     credentials = Path(broker_directory_paths(lab.fleet.broker(SHOP_A)).base, "current/conf/credentials.properties")
     credentials.chmod(0o600)
     credentials.write_text(credentials.read_text().replace("s3cret-network", "another"))
     lab.stop(SHOP_A)
     lab.start(SHOP_A)
-    wanted = {("changed-by-hand", SHOP_A), ("bridge-down", SHOP_A)}
-    until(lambda: wanted <= finding_rules(lab), PATIENCE, lambda: f"a refused link: {finding_rules(lab)}")
+    expected = {("changed-by-hand", SHOP_A), ("bridge-down", SHOP_A)}
+    until(lambda: expected <= finding_rules(lab), PATIENCE, lambda: f"a refused link: {finding_rules(lab)}")
 
 
-def _started(lab: Lab) -> float:
+def _last_start_time(lab: Lab) -> float:
     return max(lab.started_at(host) or 0.0 for host in (A, B))

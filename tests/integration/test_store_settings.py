@@ -1,6 +1,6 @@
-"""``activemq_kahadb``: what the stores of one real broker do, each tuned otherwise, for queues of its own.
+"""Tests of ``activemq_kahadb``: the stores of one real broker, each with other settings and separate queues.
 
-What shows nowhere outside is asked of the running store itself, by a bean in the broker's own context.
+test_running_store.py tests the settings that only the running store itself reports.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.waiting import wait_until
 
 MIB = 1 << 20
 NEVER = 3_600_000
-"""Milliseconds after which the tests are over."""
+"""Milliseconds that are longer than the tests run."""
 QUICK = {"checkpoint_interval": 200, "cleanup_interval": 400}
 RESERVED = ("sparse_file", "os_kernel_copy", "zeros", "chunked_zeros")
 STORES: dict[str, dict[str, Any]] = {
@@ -57,8 +57,8 @@ STORES: dict[str, dict[str, Any]] = {
     "missing": {"ignore_missing_journalfiles": True},
     "spoiled": {"archive_corrupted_index": True},
     "forced": {"force_recover_index": True},
-    "again": {"rewrite_on_redelivery": True},
-    "anew": {"rewrite_on_redelivery": False},
+    "rewritten": {"rewrite_on_redelivery": True},
+    "unmarked": {"rewrite_on_redelivery": False},
 }
 KAHADB = {
     "journal_max_file_length": "1 mb",
@@ -87,17 +87,17 @@ def client(lab: Lab) -> Iterator[Client]:
 
 
 def directory_of(lab: Lab, store: str) -> Path:
-    [found] = (lab.log(HOST).parent / "kahadb").glob(f"*2f{store}.*")
-    return found
+    [directory] = (lab.log(HOST).parent / "kahadb").glob(f"*2f{store}.*")
+    return directory
 
 
-def journal(lab: Lab, store: str) -> list[Path]:
-    """The files of a store's journal, oldest first."""
+def journal_files(lab: Lab, store: str) -> list[Path]:
+    """Return the files of a store's journal, oldest first."""
     return sorted(directory_of(lab, store).glob("db-*.log"), key=lambda file: int(file.stem[3:]))
 
 
 def pass_through(lab: Lab, store: str, chunks: int = 8) -> None:
-    """Send and consume some 300 kB each, on a connection of its own, so that nobody holds them any longer."""
+    """Send and consume messages of some 300 kB on a separate connection, so that no consumer keeps them."""
     with connect_client(lab) as client:
         for _ in range(chunks):
             client.send(f"/queue/{store}.through", CHUNK)
@@ -105,63 +105,63 @@ def pass_through(lab: Lab, store: str, chunks: int = 8) -> None:
         assert len(client.bodies(chunks)) == chunks
 
 
-def threads(lab: Lab) -> Counter[str]:
-    """How many threads the broker has of each name, of which the kernel keeps 15 characters."""
+def thread_counts(lab: Lab) -> Counter[str]:
+    """Return the number of the broker's threads by name, of which the kernel keeps 15 characters."""
     tasks = Path(f"/proc/{broker_process(lab, HOST).pid}/task").glob("*/comm")
     return Counter(task.read_text().strip() for task in tasks)
 
 
 @in_every_situation
-def test_files_that_are_done_with_go_at_the_interval_and_not_before(lab: Lab) -> None:
+def test_obsolete_journal_files_are_removed_only_at_cleanup_interval(lab: Lab) -> None:
     for store in ("kept", "swept"):
         for _ in range(2):
             pass_through(lab, store)
-    wait_until(lambda: len(journal(lab, "swept")) <= 2, "files are removed", patience=60)
-    assert len(journal(lab, "kept")) >= 4
+    wait_until(lambda: len(journal_files(lab, "swept")) <= 2, "files are removed", patience=60)
+    assert len(journal_files(lab, "kept")) >= 4
 
 
 @pytest.mark.parametrize("strategy", RESERVED)
-def test_a_journals_file_has_its_whole_length_from_the_beginning(lab: Lab, client: Client, strategy: str) -> None:
+def test_preallocated_journal_file_has_full_length_from_beginning(lab: Lab, client: Client, strategy: str) -> None:
     skip_without(lab, "kahaDB", "preallocationStrategy")
     client.send(f"/queue/{strategy}.x", "x")
-    [file] = journal(lab, strategy)
+    [file] = journal_files(lab, strategy)
     assert file.stat().st_size == MIB
     on_disk = file.stat().st_blocks * 512
     assert on_disk < MIB / 2 if strategy == "sparse_file" else on_disk >= MIB
 
 
-def test_data_file_grows_without_preallocation_and_next_is_made_ahead_on_request(lab: Lab, client: Client) -> None:
+def test_data_file_grows_without_preallocation_and_next_is_created_ahead_if_set(lab: Lab, client: Client) -> None:
     skip_without(lab, "kahaDB", "preallocationScope")
     for store in ("grown", "ahead"):
         client.send(f"/queue/{store}.x", "x")
-    [file] = journal(lab, "grown")
+    [file] = journal_files(lab, "grown")
     assert file.stat().st_size < MIB / 2
-    wait_until(lambda: len(journal(lab, "ahead")) == 2, "the next file is there", patience=30)
+    wait_until(lambda: len(journal_files(lab, "ahead")) == 2, "the next file exists", patience=30)
 
 
-def test_the_journal_has_checksums_or_none(lab: Lab, client: Client) -> None:
-    sums = {}
+def test_journal_has_checksums_only_if_configured(lab: Lab, client: Client) -> None:
+    checksums = {}
     for store in ("summed", "unsummed"):
         client.send(f"/queue/{store}.x", "x")
-        content = journal(lab, store)[0].read_bytes()
+        content = journal_files(lab, store)[0].read_bytes()
         heads = [match.end() + 4 for match in re.finditer(b"WRITE BATCH", content)]
-        sums[store] = [int.from_bytes(content[at : at + 8], "big") for at in heads]
-    assert any(sums["summed"])
-    assert sums["unsummed"]
-    assert not any(sums["unsummed"])
+        checksums[store] = [int.from_bytes(content[at : at + 8], "big") for at in heads]
+    assert any(checksums["summed"])
+    assert checksums["unsummed"]
+    assert not any(checksums["unsummed"])
 
 
 @in_every_situation
-def test_acknowledgements_that_hold_old_files_are_gathered_in_newer_ones(lab: Lab, client: Client) -> None:
+def test_ack_compaction_moves_acknowledgements_so_that_old_files_are_removed(lab: Lab, client: Client) -> None:
     skip_without(lab, "kahaDB", "enableAckCompaction")
     for store in ("chained", "compact"):
         client.send(f"/queue/{store}.waits", "x")
         for _ in range(10):
             pass_through(lab, store, 4)
-    before = len(journal(lab, "chained"))
+    before = len(journal_files(lab, "chained"))
     assert before >= 4
-    wait_until(lambda: len(journal(lab, "compact")) <= before - 2, "files are removed", patience=60)
-    assert len(journal(lab, "chained")) == before
+    wait_until(lambda: len(journal_files(lab, "compact")) <= before - 2, "files are removed", patience=60)
+    assert len(journal_files(lab, "chained")) == before
 
 
 def test_only_configured_stores_have_index_writer_and_concurrent_dispatch_threads(lab: Lab, client: Client) -> None:
@@ -170,17 +170,17 @@ def test_only_configured_stores_have_index_writer_and_concurrent_dispatch_thread
         for store in STORES:
             client.send(f"/queue/{store}.y", "x")
         client.send("/topic/wide.x", "x")
-    found = threads(lab)
+    counts = thread_counts(lab)
     names = ("KahaDB Page Writer", "ConcurrentQueueStoreAndDispatch", "ConcurrentTopicStoreAndDispatch")
-    assert [found[name[:15]] for name in names] == [1, 1, 1]
+    assert [counts[name[:15]] for name in names] == [1, 1, 1]
 
 
 @in_every_situation
-def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: Lab, client: Client) -> None:
-    """How often is counted by strace, for twenty messages each."""
+def test_journal_and_index_are_synced_as_often_as_configured(lab: Lab, client: Client) -> None:
+    """strace counts the syncs, for twenty messages of each store."""
     strace = shutil.which("strace")
     if not strace or subprocess.run([strace, "-o", "/dev/null", "true"], check=False, capture_output=True).returncode:
-        pytest.skip("there is no strace, or ptrace is not permitted")
+        pytest.skip("strace is not installed or may not use ptrace: install strace and permit ptrace")
     stores = ["always", "never", "periodic", "unsynced", "firm", "loose"]
     for store in stores:
         client.send(f"/queue/{store}.x", "x")
@@ -212,59 +212,59 @@ def test_messages_and_the_index_are_synced_as_often_as_the_store_is_told(lab: La
 
 
 @in_every_situation
-def test_damaged_stores_start_again_as_they_are_told(lab: Lab, client: Client) -> None:
-    """The last one: it stops the broker."""
+def test_damaged_stores_start_again_as_configured(lab: Lab, client: Client) -> None:
+    """This test is the last one, because it stops the broker."""
     for store in ("damaged", "missing", "spoiled", "forced"):
         for number in range(8):
             client.send(f"/queue/{store}.z", f"{store} {number} {CHUNK}")
-    for store in ("again", "anew"):
+    for store in ("rewritten", "unmarked"):
         client.send(f"/queue/{store}.z", store)
-        with connect_client(lab) as other:
-            other.follow(f"/queue/{store}.z")
-            message = other.receive(10)
+        with connect_client(lab) as consumer:
+            consumer.follow(f"/queue/{store}.z")
+            message = consumer.receive(10)
             assert message is not None
-            other.roll_back(message)
+            consumer.roll_back(message)
     pass_through(lab, "stopped")
     lab.stop(HOST)
     if release_of(lab).supports("kahaDB", "cleanupOnStop"):
-        assert len(journal(lab, "kept")) <= 2 < len(journal(lab, "stopped"))
+        assert len(journal_files(lab, "kept")) <= 2 < len(journal_files(lab, "stopped"))
 
-    overwrite(journal(lab, "damaged")[0], b"damaged 1", at=1000)
-    journal(lab, "missing")[1].unlink()
+    overwrite(journal_files(lab, "damaged")[0], b"damaged 1", at=1000)
+    journal_files(lab, "missing")[1].unlink()
     overwrite(directory_of(lab, "spoiled") / "db.data", b"", at=0)
     before = lab.log(HOST).stat().st_size
     lab.start(HOST)
 
-    told = lab.log(HOST).read_bytes()[before:].decode()
+    log_text = lab.log(HOST).read_bytes()[before:].decode()
     assert [path.name for path in directory_of(lab, "spoiled").glob("db.data-*")]
-    assert max(int(number) for number in re.findall(r"Recovery replayed (\d+) operations", told)) >= 8
-    found = {store: received(lab, store) for store in ("damaged", "missing", "spoiled", "forced")}
-    everything = list(range(8))
-    assert found["spoiled"] == found["forced"] == everything
-    assert 1 not in found["damaged"]
-    assert found["damaged"][-1] == 7
-    assert 2 <= len(found["missing"]) < 8
+    assert max(int(number) for number in re.findall(r"Recovery replayed (\d+) operations", log_text)) >= 8
+    numbers = {store: remaining_numbers(lab, store) for store in ("damaged", "missing", "spoiled", "forced")}
+    all_numbers = list(range(8))
+    assert numbers["spoiled"] == numbers["forced"] == all_numbers
+    assert 1 not in numbers["damaged"]
+    assert numbers["damaged"][-1] == 7
+    assert 2 <= len(numbers["missing"]) < 8
     with connect_client(lab) as client:
         redelivered = {}
-        for store in ("again", "anew"):
+        for store in ("rewritten", "unmarked"):
             client.follow(f"/queue/{store}.z")
             message = client.receive(10)
             assert message is not None
             redelivered[store] = message.headers.get("redelivered", "false")
     rewrites = release_of(lab).supports("kahaDB", "rewriteOnRedelivery")
-    assert redelivered == {"again": "true" if rewrites else "false", "anew": "false"}
+    assert redelivered == {"rewritten": "true" if rewrites else "false", "unmarked": "false"}
 
 
 def overwrite(file: Path, after: bytes, *, at: int) -> None:
-    """Replace 4,000 bytes of a file that begin so many after a text."""
+    """Replace 4,000 bytes of a file, beginning ``at`` bytes after the start of a text."""
     content = bytearray(file.read_bytes())
     start = content.index(after) + at
     content[start : start + 4000] = b"\x07" * 4000
     file.write_bytes(content)
 
 
-def received(lab: Lab, store: str) -> list[int]:
-    """The numbers of the messages that are left in a store's queue."""
+def remaining_numbers(lab: Lab, store: str) -> list[int]:
+    """Return the numbers of the messages that remain in a store's queue."""
     with connect_client(lab) as client:
         client.follow(f"/queue/{store}.z")
         return [int(body.split()[1]) for body in client.bodies(8, timeout=5)]

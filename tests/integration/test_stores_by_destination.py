@@ -1,4 +1,4 @@
-"""``activemq_kahadb.by_destination`` on real brokers: where messages lie, and that a take-over finds all of them."""
+"""Test of ``activemq_kahadb.by_destination`` on real brokers: the stores of messages, and all messages after kills."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
 QUEUES = ("orders.eu", "orders.us", "news", "trades")
 
 
-def stores(*, per_destination: bool) -> dict[str, Any]:
-    """The queues of orders in one store, and all else in another, or each in its own."""
+def store_settings(*, per_destination: bool) -> dict[str, Any]:
+    """Return settings with one store for the queues of orders, and one store for all others or for each of them."""
     return {
         "journal_max_file_length": "1 mb",
         "transaction_journal": {"journal_max_file_length": "1 mb"},
@@ -39,11 +39,11 @@ def stores(*, per_destination: bool) -> dict[str, Any]:
         ("6.3.1", "shared-file", True),
     ],
 )
-def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_broker(
+def test_messages_are_in_stores_of_their_destinations_and_survive_kills(
     tmp_path: Path, lab_of: LabOf, release: str, ha: str, per_destination: bool
 ) -> None:
     hosts = (A, B) if ha == "shared-file" else (A,)
-    kahadb = stores(per_destination=per_destination)
+    kahadb = store_settings(per_destination=per_destination)
     lab = lab_of(write_inventory(tmp_path / "inventory", hosts, release=release, ha=ha, kahadb=kahadb, **NETWORK))
     states = [host.state for host in lab.up()]
     assert states == ["active", "standby"][: len(hosts)]
@@ -57,18 +57,19 @@ def test_messages_lie_in_the_stores_of_their_destinations_and_outlive_their_brok
         lab.kill(B)
 
     store = Path(lab.fleet.broker(A).store_directory)
-    found = []
+    counts_by_store = []
     for journal in store.glob("*/db-1.log"):
         if journal.parent.name != "txStore":
             rows = inspect_store_as_dict(str(journal.parent))["queues"]
-            found += [sorted((row["name"], row["messages"]) for row in rows)] if rows else []
-    others = [("news", 1), ("trades", 1)]
-    orders = [("orders.eu", 1), ("orders.us", 1)]
-    assert sorted(found) == sorted([orders, *([[one] for one in others] if per_destination else [others])])
+            counts_by_store += [sorted((row["name"], row["messages"]) for row in rows)] if rows else []
+    other_queues = [("news", 1), ("trades", 1)]
+    order_queues = [("orders.eu", 1), ("orders.us", 1)]
+    expected = [order_queues, *([[queue_count] for queue_count in other_queues] if per_destination else [other_queues])]
+    assert sorted(counts_by_store) == sorted(expected)
     with pytest.raises(NodeError, match="use one of its subdirectories"):
         inspect_store_as_dict(str(store))
 
     lab.start(A)
     for queue in QUEUES:
-        got = stomp_drain(lab.addresses(A, "stomp"), f"/queue/{queue}", login, expected=1, timeout=180)
-        assert got == [f"to {queue}"]
+        bodies = stomp_drain(lab.addresses(A, "stomp"), f"/queue/{queue}", login, expected=1, timeout=180)
+        assert bodies == [f"to {queue}"]

@@ -1,4 +1,4 @@
-"""Limits, virtual destinations, plugins and imports that ``test_broker_settings.py`` has no room for."""
+"""Tests of limits, virtual destinations, plugins and imports that are not in ``test_broker_settings.py``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ BEANS = """<beans xmlns="http://www.springframework.org/schema/beans"
   </bean>
 </beans>
 """
-"""A file that is there from when Spring's context is made until it is closed."""
+"""Beans that create a file with Spring's context, and delete it when the context is closed."""
 
 
 @pytest.fixture(scope="module", params=["6.3.1", *further("5.8.0", "5.18.3")])
@@ -90,42 +90,42 @@ def client(lab: Lab) -> Iterator[Client]:
 
 
 @in_every_situation
-def test_a_composite_topic_forwards_and_keeps(client: Client) -> None:
+def test_composite_topic_forwards_and_keeps_messages(client: Client) -> None:
     for name in ("/topic/every", "/queue/first", "/topic/second"):
         client.follow(name)
     client.send("/topic/every", "x")
     assert client.bodies(3) == ["x"] * 3
 
 
-def test_consumers_of_a_virtual_topic_are_named_by_its_postfix(client: Client) -> None:
+def test_virtual_topic_uses_configured_prefix_and_postfix(client: Client) -> None:
     client.follow("/queue/of.by.x.me")
     client.send("/topic/by.x", "x")
     assert client.bodies(1) == ["x"]
 
 
-def test_messages_that_are_not_stored_go_to_disk_until_its_limit(lab: Lab, client: Client) -> None:
+def test_nonpersistent_messages_use_disk_up_to_temp_limit(lab: Lab, client: Client) -> None:
     usage = read_broker_usage(broker_process(lab, HOST), 30)
     assert usage["temp"]["limit"] == 40 << 20
-    taken, why = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
-    assert 50 < taken < 120
-    assert "temp" in why.lower()
+    accepted, error = fill(client, "/queue/spilled", "x" * 500_000, persistent="false")
+    assert 50 < accepted < 120
+    assert "temp" in error.lower()
 
 
-def test_the_store_has_a_limit_in_percent(lab: Lab) -> None:
+def test_store_has_limit_in_percent(lab: Lab) -> None:
     assert read_broker_usage(broker_process(lab, HOST), 30)["store"]["limit"] == 200 << 20
 
 
 @in_every_situation
-def test_the_scheduler_has_a_limit(lab: Lab, client: Client) -> None:
+def test_scheduler_refuses_messages_above_its_limit(lab: Lab, client: Client) -> None:
     if release_of(lab).text == "5.8.0":
-        pytest.skip("5.8.0 has the limit and does not look at it")
-    # A broker that is not told to refuse waits for space.
-    taken, why = fill(client, "/queue/later", "x" * 100_000, AMQ_SCHEDULED_DELAY="3600000")
-    assert taken < 200
-    assert "before the timeout" in why
+        pytest.skip("5.8.0 accepts the limit and does not enforce it")
+    # A broker without the setting to refuse messages waits for space.
+    accepted, error = fill(client, "/queue/later", "x" * 100_000, AMQ_SCHEDULED_DELAY="3600000")
+    assert accepted < 200
+    assert "before the timeout" in error
 
 
-def test_messages_expire_no_later_than_the_ceiling(client: Client) -> None:
+def test_messages_expire_no_later_than_ceiling_of_timestamp_plugin(client: Client) -> None:
     client.follow("/queue/stamped")
     for headers in ({}, {"expires": str(int((time.time() + 3600) * 1000))}):
         client.send("/queue/stamped", "x", headers)
@@ -135,15 +135,15 @@ def test_messages_expire_no_later_than_the_ceiling(client: Client) -> None:
         client.answer(message)
 
 
-def test_destinations_are_drawn(lab: Lab, client: Client) -> None:
+def test_dot_plugin_draws_destinations(lab: Lab, client: Client) -> None:
     client.send("/queue/drawn", "x")
     picture = lab.log(HOST).parent / "destinations.dot"
     wait_until(lambda: "drawn" in picture.read_text(), "the picture is written", patience=30)
 
 
-def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(lab: Lab, client: Client) -> None:
-    with connect_client(lab) as away:
-        away.follow("/queue/Consumer.me.VirtualTopic.z", selector="colour = 'red'")
+def test_virtual_topic_keeps_only_selected_messages_for_absent_consumer(lab: Lab, client: Client) -> None:
+    with connect_client(lab) as absent:
+        absent.follow("/queue/Consumer.me.VirtualTopic.z", selector="colour = 'red'")
     for colour in ("red", "blue"):
         client.send("/topic/VirtualTopic.z", colour, {"colour": colour})
     client.follow("/queue/Consumer.me.VirtualTopic.z")
@@ -151,7 +151,7 @@ def test_a_virtual_topic_keeps_for_a_consumer_that_is_away_only_what_it_selects(
 
 
 def test_beans_of_import_live_until_shutdown_hook_closes_their_context(lab: Lab) -> None:
-    """The last one: it stops the broker."""
+    """This test is the last one, because it stops the broker."""
     sign = lab.directory.parent / "sign"
     assert sign.exists()
     lab.stop(HOST)

@@ -1,4 +1,4 @@
-"""Destination policies of topics: what a real broker does that has an entry for each key."""
+"""Tests of destination policies of topics on a real broker that has a policy for each key."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
-def test_a_slow_consumer_is_thrown_out(lab: Lab, client: Client) -> None:
+def test_broker_disconnects_slow_consumer(lab: Lab, client: Client) -> None:
     with connect_client(lab) as slow:
         slow.follow("/topic/slow", **{"activemq.prefetchSize": "2"})
         for _ in range(20):
@@ -113,22 +113,22 @@ def test_a_slow_consumer_is_thrown_out(lab: Lab, client: Client) -> None:
             slow.bodies(100, timeout=30, acknowledge=False)
 
 
-def test_a_slow_consumer_keeps_a_multiple_of_its_prefetch_and_what_it_loses_is_told(lab: Lab, client: Client) -> None:
-    # Without a receipt: with one its prefetch is 0 when the limit is reckoned from it.
+def test_slow_consumer_keeps_multiple_of_prefetch_and_loss_sends_advisories(lab: Lab, client: Client) -> None:
+    # Subscribe without a receipt. With a receipt, the prefetch is 0 when the limit is calculated from it.
     client.listen("/topic/rate", **{"activemq.prefetchSize": "2"})
     wait_until(
         lambda: destinations(lab, HOST, "Topic").get("rate", {}).get("ConsumerCount") == 1,
-        "it has subscribed",
+        "the consumer has subscribed",
         patience=30,
     )
     for number in range(20):
         client.send("/topic/rate", str(number))
     assert client.bodies(20, timeout=2) == ["0", "1", "16", "17", "18", "19"]
-    wanted = ("MessageDiscarded.Topic.rate", "SlowConsumer.Topic.rate")
-    assert min(advisories(lab, *wanted).values()) >= 1
+    expected = ("MessageDiscarded.Topic.rate", "SlowConsumer.Topic.rate")
+    assert min(advisories(lab, *expected).values()) >= 1
 
 
-def test_a_slow_consumer_keeps_what_the_eviction_strategy_prefers(client: Client) -> None:
+def test_slow_consumer_keeps_messages_that_eviction_strategy_prefers(client: Client) -> None:
     client.follow("/topic/least", **{"activemq.prefetchSize": "1"})
     for priority in ("9", "1", "8", "2", "7", "3", "6"):
         client.send("/topic/least", priority, {"priority": priority})
@@ -137,7 +137,7 @@ def test_a_slow_consumer_keeps_what_the_eviction_strategy_prefers(client: Client
     assert not {"1", "2"} & set(kept)
 
 
-def test_a_slow_consumer_keeps_the_newest_message_of_each_value_of_a_property(client: Client) -> None:
+def test_slow_consumer_keeps_newest_message_of_each_property_value(client: Client) -> None:
     client.follow("/topic/unique", **{"activemq.prefetchSize": "1"})
     for number in range(12):
         symbol = "ABC"[number % 3]
@@ -148,7 +148,7 @@ def test_a_slow_consumer_keeps_the_newest_message_of_each_value_of_a_property(cl
 
 
 @pytest.mark.parametrize(
-    ("topic", "element", "wanted"),
+    ("topic", "element", "expected"),
     [
         ("last", "lastImageSubscriptionRecoveryPolicy", ["4"]),
         ("bytes", "fixedSizedSubscriptionRecoveryPolicy", None),
@@ -157,30 +157,30 @@ def test_a_slow_consumer_keeps_the_newest_message_of_each_value_of_a_property(cl
         ("unkept", "noSubscriptionRecoveryPolicy", []),
     ],
 )
-def test_a_late_subscriber_gets_what_the_recovery_policy_keeps(
-    lab: Lab, client: Client, topic: str, element: str, wanted: list[str] | None
+def test_late_subscriber_receives_messages_that_recovery_policy_keeps(
+    lab: Lab, client: Client, topic: str, element: str, expected: list[str] | None
 ) -> None:
     skip_without(lab, element)
     for number in range(5):
         retain = {"ActiveMQ.Retain": "true"} if (topic, number) == ("kept", 3) else {}
         client.send(f"/topic/{topic}", str(number), retain)
     client.follow(f"/topic/{topic}")
-    got = client.bodies(5, timeout=1)
-    assert got == wanted if wanted is not None else 0 < len(got) <= 5
+    received = client.bodies(5, timeout=1)
+    assert received == expected if expected is not None else 0 < len(received) <= 5
 
 
-def test_a_message_for_one_client_of_a_topic_comes_to_that_one(lab: Lab) -> None:
+def test_message_for_one_client_of_topic_reaches_only_that_client(lab: Lab) -> None:
     skip_without(lab, "clientIdFilterDispatchPolicy")
-    with connect_client(lab, "ann-1") as one, connect_client(lab, "ann-2") as other:
-        for client in (one, other):
+    with connect_client(lab, "ann-1") as sender, connect_client(lab, "ann-2") as addressee:
+        for client in (sender, addressee):
             client.follow("/topic/one.direct")
-        one.send("/topic/one.direct", "to two", {"for": "ann-2"})
-        assert other.bodies(1) == ["to two"]
-        assert one.bodies(1, timeout=1) == []
+        sender.send("/topic/one.direct", "to two", {"for": "ann-2"})
+        assert addressee.bodies(1) == ["to two"]
+        assert sender.bodies(1, timeout=1) == []
 
 
 @pytest.mark.parametrize("topic", ORDERS)
-def test_every_subscriber_gets_all_whatever_the_order_of_dispatch(lab: Lab, client: Client, topic: str) -> None:
+def test_each_dispatch_policy_delivers_all_messages_to_every_subscriber(lab: Lab, client: Client, topic: str) -> None:
     client.follow(f"/topic/{topic}")
     with connect_client(lab) as second:
         second.follow(f"/topic/{topic}")

@@ -1,4 +1,4 @@
-"""Faults of releases that a configuration meets: each on a real broker with the fault, and on one without it."""
+"""Tests of faults of releases that a configuration meets: a real broker with each fault, and one without it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.situations import fact_of_activemq, in_every_situation
 pytestmark = fact_of_activemq
 
 AFFECTED, REPAIRED = "5.18.3", "6.3.1"
-SHORT = 5.0  # seconds after the end of the inactivity monitor's patience
+SHORT = 5.0  # seconds after the end of the inactivity monitor's timeout
 UNUSED_PORT = 21999  # no process listens on this port of the address
 JAXB_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED",)
 OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
@@ -126,10 +126,10 @@ def fires(ground: Ground, rule: str, release: str) -> bool:
         ),
     ],
 )
-def test_link_without_monitor_waits_without_limit_for_a_silent_peer(
+def test_link_without_monitor_waits_indefinitely_for_silent_peer(
     ground: Ground, release: str, option: str, reconnects: bool
 ) -> None:
-    """V035."""
+    """Rule V035."""
     with SilentPeer(ground.address(2), negotiates=True).listening() as peer:
         address = f"tcp://{ground.address(2)}:{OPENWIRE}?connectionTimeout=2000{option}"
         broker = plant_with_links(ground, release, address)
@@ -146,10 +146,10 @@ def test_link_without_monitor_waits_without_limit_for_a_silent_peer(
 
 
 @pytest.mark.parametrize(("release", "starts"), [(AFFECTED, False), (REPAIRED, True)])
-def test_write_timeout_of_link_ends_a_handshake_on_repaired_releases_only(
+def test_write_timeout_of_link_ends_handshake_only_on_repaired_releases(
     ground: Ground, release: str, starts: bool
 ) -> None:
-    """V036."""
+    """Rule V036."""
     with SilentPeer(ground.address(2), negotiates=False).listening() as peer:
         broker = plant_with_links(ground, release, f"ssl://{ground.address(2)}:{OPENWIRE}?soWriteTimeout=1000")
         broker.launch()
@@ -171,10 +171,10 @@ def test_write_timeout_of_link_ends_a_handshake_on_repaired_releases_only(
         pytest.param(REPAIRED, "${link.password}", True, marks=[in_every_situation]),
     ],
 )
-def test_reload_removes_link_with_reference_on_repaired_releases_only(
+def test_reload_removes_link_with_reference_only_on_repaired_releases(
     ground: Ground, release: str, password: str, removes: bool
 ) -> None:
-    """V032."""
+    """Rule V032."""
     south, north = (
         f'<networkConnector name="{name}" uri="static:(tcp://{ground.address(1)}:{UNUSED_PORT})" password="{secret}"/>'
         for name, secret in (("south", password), ("north", "changed"))
@@ -198,9 +198,11 @@ def test_reload_removes_link_with_reference_on_repaired_releases_only(
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_file_next_to_activemq_xml_that_needs_the_bean_broker_ends_the_start(ground: Ground, named: bool) -> None:
-    """V034. The archives of the affected releases cannot be fetched, so that the depends-on of their jetty.xml is known
-    from the release tags only, and a bean of Java takes the place of the web console.
+def test_file_that_depends_on_bean_broker_prevents_start_without_that_bean(ground: Ground, named: bool) -> None:
+    """Rule V034.
+
+    The archives of the affected releases cannot be fetched, so that the depends-on of their jetty.xml is known from the
+    release tags only. A bean of Java replaces the web console.
     """
     console = f'''<beans xmlns="{BEANS}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
   xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd">

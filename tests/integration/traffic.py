@@ -1,4 +1,4 @@
-"""Messages across a fleet, and who answers on a port."""
+"""Helpers that send messages across a fleet, and that check connectors and the console."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from tests.stomp_clients import stomp_drain, stomp_send
 
 
 def numbered(tag: str, count: int) -> list[str]:
-    """``count`` different bodies."""
+    """Return ``count`` different bodies."""
     return [f"{tag}-{number}" for number in range(count)]
 
 
 def send(lab: Lab, host: str, queue: str, bodies: Sequence[str]) -> None:
-    """Send persistent messages to one host, each receipted."""
+    """Send persistent messages to one host; wait for the receipt of each."""
     stomp_send(lab.addresses(host, "stomp"), f"/queue/{queue}", bodies, lab.credentials(host))
 
 
 def drain(lab: Lab, host: str, queue: str, expected: int, timeout: float = 180.0) -> set[str]:
-    """What different messages a consumer at one host gets until there are ``expected``."""
+    """Return the different messages that a consumer at one host receives until there are ``expected``."""
     addresses = lab.addresses(host, "stomp")
     return set(stomp_drain(addresses, f"/queue/{queue}", lab.credentials(host), expected=expected, timeout=timeout))
 
 
 def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 180.0) -> set[str]:
-    """Messages sent at ``source`` that a consumer at ``target`` gets: the consumer is there first."""
-    got: set[str] = set()
-    consumer = threading.Thread(target=lambda: got.update(drain(lab, target, queue, count, timeout)))
+    """Send messages at ``source``; return those that a consumer at ``target`` receives, which subscribes first."""
+    received: set[str] = set()
+    consumer = threading.Thread(target=lambda: received.update(drain(lab, target, queue, count, timeout)))
     consumer.start()
     time.sleep(1)
     send(lab, source, queue, numbered(queue, count))
     consumer.join()
-    return got
+    return received
 
 
 def is_open(address: Address) -> bool:
-    """True where somebody accepts connections."""
+    """Return whether a process accepts connections."""
     try:
         socket.create_connection(address, 5).close()
     except OSError:
@@ -52,23 +52,23 @@ def is_open(address: Address) -> bool:
     return True
 
 
-def speaks_openwire(address: Address) -> bool:
-    """True where a broker introduces itself with WireFormatInfo."""
+def serves_openwire(address: Address) -> bool:
+    """Return whether a broker sends WireFormatInfo on a connection."""
     with socket.create_connection(address, 60) as connection:
         connection.settimeout(60)
         return b"ActiveMQ" in connection.recv(512)
 
 
-def speaks_amqp(address: Address) -> bool:
-    """True where AMQP 1.0 with SASL is answered in kind."""
+def serves_amqp(address: Address) -> bool:
+    """Return whether a broker confirms AMQP 1.0 with SASL."""
     with socket.create_connection(address, 60) as connection:
         connection.settimeout(60)
         connection.sendall(b"AMQP\x03\x01\x00\x00")
         return connection.recv(8) == b"AMQP\x03\x01\x00\x00"
 
 
-def speaks_websocket(address: Address) -> bool:
-    """True where an upgrade to STOMP over WebSocket is accepted."""
+def serves_websocket(address: Address) -> bool:
+    """Return whether a broker accepts an upgrade to STOMP over WebSocket."""
     connection = http.client.HTTPConnection(*address, timeout=60)
     key = base64.b64encode(os.urandom(16)).decode()
     headers = {
@@ -85,12 +85,13 @@ def speaks_websocket(address: Address) -> bool:
         connection.close()
 
 
-def console(address: Address, path: str, who: Credentials | None = None) -> int:
-    """The status with which the web console answers."""
+def console_status(address: Address, path: str, credentials: Credentials | None = None) -> int:
+    """Return the status code of a response of the web console."""
     connection = http.client.HTTPConnection(*address, timeout=60)
     headers = {}
-    if who:
-        headers["Authorization"] = "Basic " + base64.b64encode(f"{who.username}:{who.password}".encode()).decode()
+    if credentials:
+        login = f"{credentials.username}:{credentials.password}"
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
     try:
         connection.request("GET", path, headers=headers)
         return connection.getresponse().status

@@ -1,4 +1,4 @@
-"""Waiting for brokers and agents: how long, and what a wait that runs out says."""
+"""Waits for brokers and agents, with their limits and the errors of waits that time out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from collections.abc import Callable
 from tests.waiting import LateError, observation_text
 
 PATIENCE = 120.0
-"""Seconds for what takes a few where nothing else runs. A wait that ends at once costs nothing."""
+"""Seconds for what takes a few seconds on an idle machine. A wait whose condition holds costs nothing."""
 _POLL = 0.1
 
 
-def until(holds: Callable[[], object], timeout: float, what: Callable[[], str] | str, *, pause: float = _POLL) -> float:
-    """Wait until it is so; returns the seconds that it took. Raises LateError with ``what`` was waited for.
+def until(
+    condition: Callable[[], object], timeout: float, what: Callable[[], str] | str, *, pause: float = _POLL
+) -> float:
+    """Wait until a condition holds; return the seconds that it took. Raise LateError with ``what`` after the timeout.
 
-    ``what`` may be a function that also says what was seen instead.
+    ``what`` describes the condition. It may be a function whose text also describes what was observed.
     """
     began = time.monotonic()
-    while not holds():
+    while not condition():
         if time.monotonic() - began > timeout:
             raise LateError(
                 f"timed out after {timeout:g} s: {what if isinstance(what, str) else observation_text(what)}"
