@@ -69,7 +69,7 @@ def test_cleared_lock_without_fence_permits_two_writers_that_lose_messages(tmp_p
 
 
 def test_lock_on_one_mount_of_nfs_export_excludes_other_mount(tmp_path: Path) -> None:
-    """Runs where the kernel has an NFS client and ``NFS_EXPORT`` names an export, such as server:/srv/activemq."""
+    """This test requires an NFS client in the kernel, and an export in ``NFS_EXPORT``, such as server:/srv/activemq."""
     if "nfs4" not in Path("/proc/filesystems").read_text().split():
         pytest.skip("this kernel has no NFS client: nfs4 is not in /proc/filesystems")
     if not (export := os.environ.get("NFS_EXPORT")):
