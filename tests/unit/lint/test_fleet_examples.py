@@ -1,4 +1,7 @@
-"""The examples of the fleet rules: inventories in YAML, as ``all`` (variables of every host) and ``hosts``."""
+"""Tests of the examples of the fleet rules.
+
+An example is an inventory in YAML: ``all`` has the variables of every host, ``hosts`` those of each host.
+"""
 
 from __future__ import annotations
 
@@ -19,33 +22,33 @@ DEFAULTS = {
 }
 
 
-def cases(kind: str) -> list[object]:
+def example_parameters(kind: str) -> list[object]:
     return [
-        pytest.param(one, example, id=f"{one.id}-{example.release}-{number}")
-        for one in FLEET_RULES
-        for number, example in enumerate(getattr(one, kind))
+        pytest.param(rule, example, id=f"{rule.id}-{example.release}-{number}")
+        for rule in FLEET_RULES
+        for number, example in enumerate(getattr(rule, kind))
     ]
 
 
-def fleet_of(example: RuleExample) -> Fleet:
-    """The fleet of an example: its variables over those that every fleet needs."""
+def build_example_fleet(example: RuleExample) -> Fleet:
+    """Build the fleet of an example: its variables override those that every fleet requires."""
     inventory = yaml.safe_load(example.text)
     common = DEFAULTS | {"activemq_release": example.release} | (inventory.get("all") or {})
-    hosts = {name: common | (own or {}) for name, own in inventory["hosts"].items()}
+    hosts = {name: common | (host_variables or {}) for name, host_variables in inventory["hosts"].items()}
     return build_fleet(hosts, inventory.get("groups") or {})
 
 
-def found(example: RuleExample) -> set[str]:
-    fleet = fleet_of(example)
+def rules_reported_for(example: RuleExample) -> set[str]:
+    fleet = build_example_fleet(example)
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return {finding.rule for finding in fleet_findings(fleet, documents)}
 
 
-@pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
-def test_the_fleet_that_fires_does(rule: Rule, example: RuleExample) -> None:
-    assert rule.id in found(example)
+@pytest.mark.parametrize(("rule", "example"), example_parameters("failing_examples"))
+def test_rule_reports_failing_example(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in rules_reported_for(example)
 
 
-@pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
-def test_the_fleet_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
-    assert rule.id not in found(example)
+@pytest.mark.parametrize(("rule", "example"), example_parameters("passing_examples"))
+def test_rule_does_not_report_passing_example(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in rules_reported_for(example)

@@ -1,4 +1,4 @@
-"""N048: what connectors accept against what links carry, by releases, protocols and settings."""
+"""Tests of rule N048: frame limits of connectors and links, by release, protocol and setting."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ NORTH, SOUTH = "north-mq01", "south-mq01"
 A, B = "north-mq01-a", "south-mq01-a"
 
 
-def connectors(**limits: int | None) -> list[dict[str, Any]]:
-    """``activemq_connectors`` of these schemes with limits; None: the connector has no options of its own."""
+def connector_variables(**limits: int | None) -> list[dict[str, Any]]:
+    """Return ``activemq_connectors`` for schemes and their limits. A connector with the limit None has no options."""
     ports = {"nio": 61616, "stomp+nio": 61613, "mqtt+nio": 1883, "amqp+nio": 5672}
     entries = []
     for scheme, limit in limits.items():
@@ -28,9 +28,9 @@ def connectors(**limits: int | None) -> list[dict[str, Any]]:
     return entries
 
 
-def found(own: dict[str, Any], **variables: Any) -> list[tuple[str, str, str]]:
+def reported_frame_limits(variables_by_host: dict[str, Any], **variables: Any) -> list[tuple[str, str, str]]:
     links = [{"from": "north", "to": "south"}]
-    findings = findings_of_rule("N048", NORTH, SOUTH, links=links, variables_by_host=own, **variables)
+    findings = findings_of_rule("N048", NORTH, SOUTH, links=links, variables_by_host=variables_by_host, **variables)
     return [(finding.host.partition(".")[0], finding.severity, finding.message) for finding in findings]
 
 
@@ -38,7 +38,7 @@ def found(own: dict[str, Any], **variables: Any) -> list[tuple[str, str, str]]:
     ("release", "limit"),
     [("5.5.1", None), ("5.6.0", "301989888"), ("5.11.4", "301989888"), ("5.12.3", "33554432"), ("6.3.1", "33554432")],
 )
-def test_openwire_connector_has_by_default_a_limit_for_all_clients(release: str, limit: str | None) -> None:
+def test_default_frame_limit_depends_on_release(release: str, limit: str | None) -> None:
     brokers = fleet(NORTH, release=release).brokers
     limits = {c.scheme: c.options.get("wireFormat.maxFrameSize") for c in brokers[0].connectors}
     assert limits["nio"] == limit
@@ -47,16 +47,16 @@ def test_openwire_connector_has_by_default_a_limit_for_all_clients(release: str,
     assert limits.get("mqtt+nio", "10485760") == "10485760" or limit is None
 
 
-def test_listed_connectors_without_options_have_the_default_limits() -> None:
-    brokers = fleet(NORTH, connectors=connectors(nio=None, **{"stomp+nio": None})).brokers
+def test_listed_connectors_without_options_have_default_limits() -> None:
+    brokers = fleet(NORTH, connectors=connector_variables(nio=None, **{"stomp+nio": None})).brokers
     limits = {c.scheme: c.options["wireFormat.maxFrameSize"] for c in brokers[0].connectors}
     assert limits == {"nio": "33554432", "stomp+nio": "10485760"}
-    alone = fleet(NORTH, release="5.8.0", connectors=connectors(nio=None)).brokers
+    alone = fleet(NORTH, release="5.8.0", connectors=connector_variables(nio=None)).brokers
     assert alone[0].connectors[0].options["wireFormat.maxFrameSize"] == "33554432"
 
 
 @pytest.mark.parametrize(
-    ("there", "severity"),
+    ("limits", "severity"),
     [
         ({"nio": 1_048_576}, "warning"),
         ({"nio": 33_554_432, "stomp+nio": 41_943_040}, None),
@@ -64,9 +64,9 @@ def test_listed_connectors_without_options_have_the_default_limits() -> None:
         ({"nio": 104_857_600}, None),
     ],
 )
-def test_smaller_limit_of_the_listener_is_a_warning_for_the_sender(there: dict[str, int], severity: str | None) -> None:
-    settings = {"connectors": connectors(**there)}
-    findings = found({f"{SOUTH}-{node}": settings for node in "ab"})
+def test_smaller_limit_of_listener_is_warning_for_sender(limits: dict[str, int], severity: str | None) -> None:
+    settings = {"connectors": connector_variables(**limits)}
+    findings = reported_frame_limits({f"{SOUTH}-{node}": settings for node in "ab"})
     assert {(host, kind) for host, kind, _ in findings} == (
         {(A, severity), (f"{NORTH}-b", severity)} if severity else set()
     )
@@ -75,18 +75,18 @@ def test_smaller_limit_of_the_listener_is_a_warning_for_the_sender(there: dict[s
         assert "1 MiB" in findings[0][2]
 
 
-def test_larger_stomp_limit_of_the_sender_is_a_warning() -> None:
-    settings = {"connectors": connectors(nio=33_554_432, **{"stomp+nio": 33_554_432})}
-    findings = found({f"{NORTH}-{node}": settings for node in "ab"})
+def test_larger_stomp_limit_of_sender_is_warning() -> None:
+    settings = {"connectors": connector_variables(nio=33_554_432, **{"stomp+nio": 33_554_432})}
+    findings = reported_frame_limits({f"{NORTH}-{node}": settings for node in "ab"})
     assert {(host, kind) for host, kind, _ in findings} == {(A, "warning"), (f"{NORTH}-b", "warning")}
-    larger = {"connectors": connectors(nio=33_554_432, **{"stomp+nio": 20_971_520})}
+    larger = {"connectors": connector_variables(nio=33_554_432, **{"stomp+nio": 20_971_520})}
     # Only a message of many characters that are not UTF-8 is too large.
-    assert {kind for _, kind, _ in found({f"{NORTH}-{node}": larger for node in "ab"})} == {"info"}
+    assert {kind for _, kind, _ in reported_frame_limits({f"{NORTH}-{node}": larger for node in "ab"})} == {"info"}
 
 
-def test_listener_of_a_duplex_link_limits_both_directions() -> None:
+def test_listener_of_duplex_link_limits_both_directions() -> None:
     links = [{"from": "north", "to": "south", "duplex": True}]
-    settings = {"connectors": connectors(nio=1_048_576, **{"stomp+nio": 10_485_760})}
+    settings = {"connectors": connector_variables(nio=1_048_576, **{"stomp+nio": 10_485_760})}
     findings = findings_of_rule(
         "N048", NORTH, SOUTH, links=links, variables_by_host={f"{SOUTH}-{node}": settings for node in "ab"}
     )
@@ -95,7 +95,7 @@ def test_listener_of_a_duplex_link_limits_both_directions() -> None:
     }
 
 
-def test_limit_in_the_uri_of_a_link_counts() -> None:
+def test_smaller_limit_in_link_uri_is_warning() -> None:
     fragment = link_fragment("more", B)
     limited = [{**fragment[0], "xml": fragment[0]["xml"].replace(":61616", ":61616?wireFormat.maxFrameSize=1048576")}]
     findings = findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": limited}})
@@ -104,13 +104,13 @@ def test_limit_in_the_uri_of_a_link_counts() -> None:
     assert findings_of_rule("N048", NORTH, SOUTH, variables_by_host={A: {"xml_fragments": fragment}}) == []
 
 
-def test_releases_with_different_defaults_are_an_info() -> None:
-    findings = found({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
+def test_releases_with_different_default_limits_are_info() -> None:
+    findings = reported_frame_limits({f"{NORTH}-{node}": {"release": "5.8.0"} for node in "ab"})
     assert {kind for _, kind, _ in findings} == {"info"}
     assert all("stomp (100 MiB)" in message for _, _, message in findings)
 
 
-def test_work_for_a_full_mesh_grows_as_its_number_of_links() -> None:
+def test_work_for_full_mesh_grows_with_number_of_links() -> None:
     """A mesh of twice as many pairs has 4.2 times as many links."""
     lines = []
     for pairs in (20, 40):

@@ -1,4 +1,4 @@
-"""What the examples of the fleet's network rules do not show: fragments, profiles, exact hops."""
+"""Tests of the network rules of fleets beyond their examples: fragments, profiles, numbers of hops."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ RELEASES = ["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"]
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("topology", ["mesh", "hub", "ring", "chain", "none"])
-def test_what_is_rendered_by_default_has_no_mistake(release: str, topology: str) -> None:
+def test_rendered_network_with_default_settings_has_no_findings(release: str, topology: str) -> None:
     links = [{"from": "orders", "to": "billing", "duplex": True}]
     pairs = ("orders-mq01", "orders-mq02", "orders-mq03", "orders-mq04", "billing-mq01")
     assert network_findings(*pairs, release=release, topology=topology, links=links) == []
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.7.0"])
-def test_the_pure_profile_is_only_told_of_its_own_network(release: str) -> None:
+def test_mesh_of_pure_pairs_has_only_info_findings(release: str) -> None:
     findings = network_findings("orders-mq01", "orders-mq02", "orders-mq03", release=release, ha="pure")
     assert {(finding.rule, finding.severity) for finding in findings} == {("N010", "info"), ("M006", "info")}
     assert len(findings) == 2
 
 
-def test_duplex_on_both_ends_is_one_mistake_for_two_pairs() -> None:
+def test_duplex_links_in_both_directions_are_single_error() -> None:
     links = [{"from": "a", "to": "b", "duplex": True}, {"from": "b", "to": "a", "duplex": True}]
     (finding,) = network_findings("a-mq01", "b-mq01", links=links)
     assert (finding.rule, finding.severity, finding.host) == ("N010", "error", "b-mq01-a.example.com")
 
 
-def test_a_fragment_that_makes_the_way_back_duplex_is_found_at_its_line() -> None:
+def test_duplex_link_back_in_fragment_is_reported_at_its_line() -> None:
     fragment = link_fragment("back", "a-mq01-a", duplex="true")
     findings = network_findings(
         "a-mq01",
@@ -44,14 +44,14 @@ def test_a_fragment_that_makes_the_way_back_duplex_is_found_at_its_line() -> Non
     assert finding.line
 
 
-def test_a_mesh_and_a_duplex_link_between_two_of_it_are_two_routes() -> None:
+def test_mesh_and_duplex_link_between_its_pairs_are_double_route() -> None:
     links = [{"from": "a-mq01", "to": "a-mq02", "duplex": True, "name": "more"}]
     findings = findings_of_rule("N011", "a-mq01", "a-mq02", links=links)
     assert len(findings) == 2
     assert {finding.host for finding in findings} == {"a-mq01-a.example.com", "a-mq02-a.example.com"}
 
 
-def test_links_that_exclude_each_others_destinations_are_no_double_route() -> None:
+def test_links_with_disjoint_destinations_are_no_double_route() -> None:
     links = [
         {"from": "a", "to": "b", "duplex": True, "exclude": ["queue://bills.>"]},
         {"from": "b", "to": "a", "include": ["queue://bills.eu"]},
@@ -59,32 +59,32 @@ def test_links_that_exclude_each_others_destinations_are_no_double_route() -> No
     assert findings_of_rule("N011", "a-mq01", "b-mq01", links=links) == []
 
 
-def test_one_name_in_two_networks_is_no_mistake() -> None:
+def test_duplicate_broker_name_is_reported_only_within_network() -> None:
     assert findings_of_rule("N013", "a-mq01", "b-mq01", broker_name="broker") == []
     links = [{"from": "a", "to": "b"}]
     (finding,) = findings_of_rule("N013", "a-mq01", "b-mq01", broker_name="broker", links=links)
     assert finding.host == "b-mq01-a.example.com"
 
 
-def test_only_the_link_that_is_too_short_is_named() -> None:
+def test_only_link_with_too_small_ttl_is_reported() -> None:
     links = [{"from": "b", "to": "c", "ttl": 1}, {"from": "a", "to": "b"}]
     findings = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
     assert [finding.message.partition(" is too")[0] for finding in findings] == ["the TTL of link b-mq01-to-c-mq01"]
     assert "a message from a-mq01 to c-mq01 must cross 2 bridges" in findings[0].message
 
 
-def test_a_ttl_is_short_where_demand_has_further_to_go() -> None:
+def test_ttl_that_stops_subscriptions_is_reported() -> None:
     links = [{"from": "b", "to": "c"}, {"from": "a", "to": "b", "ttl": 1}]
     (finding,) = findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", links=links)
     assert "a subscription of c-mq01 must cross 2 bridges" in finding.message
 
 
-def test_a_side_link_may_have_a_ttl_of_its_own() -> None:
+def test_link_at_edge_of_network_may_have_smaller_ttl() -> None:
     links = [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}, {"from": "d", "to": "c", "ttl": 1}]
     assert findings_of_rule("N017", "a-mq01", "b-mq01", "c-mq01", "d-mq01", links=links) == []
 
 
-def test_a_fragment_that_lengthens_the_path_makes_other_links_short() -> None:
+def test_fragment_that_lengthens_path_makes_ttl_of_other_link_too_small() -> None:
     host_variables = {
         f"b-mq01-{node}": {"xml_fragments": link_fragment("on", "c-mq01-a", networkTTL="2")} for node in "ab"
     }
@@ -94,17 +94,17 @@ def test_a_fragment_that_lengthens_the_path_makes_other_links_short() -> None:
     assert finding.host == "a-mq01-a.example.com"
 
 
-def test_a_mesh_of_two_may_have_any_ttl() -> None:
+def test_mesh_of_two_pairs_accepts_any_ttl() -> None:
     assert findings_of_rule("N018", "a-mq01", "a-mq02", network_ttl=3) == []
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.18.3"])
-def test_a_wide_mesh_is_named_once_a_pair(release: str) -> None:
+def test_large_ttl_in_mesh_is_reported_once_per_pair(release: str) -> None:
     findings = findings_of_rule("N018", "a-mq01", "a-mq02", "a-mq03", network_ttl=2, release=release)
     assert len(findings) == 3
 
 
-def test_multicast_with_the_profiles_own_ttl_is_only_told() -> None:
+def test_multicast_with_default_ttl_is_info() -> None:
     variables = {"discovery": "multicast"}
     pairs = ("a-mq01", "a-mq02", "a-mq03")
     assert [finding.severity for finding in findings_of_rule("M006", *pairs, **variables)] == ["info"]
@@ -112,11 +112,11 @@ def test_multicast_with_the_profiles_own_ttl_is_only_told() -> None:
     assert findings_of_rule("M006", *pairs[:2], **variables) == []
 
 
-def test_nodes_that_link_to_each_other_do_not_differ_by_that() -> None:
+def test_static_pair_links_are_no_difference_between_nodes() -> None:
     assert findings_of_rule("N040", "a-mq01", "a-mq02", pair_links="static") == []
 
 
-def test_a_link_by_fragment_on_one_node_only_is_named_on_that_node() -> None:
+def test_link_in_fragment_of_single_node_is_reported_on_that_node() -> None:
     host_variables = {"a-mq01-b": {"xml_fragments": link_fragment("more", "b-mq01-a")}}
     (finding,) = findings_of_rule("N040", "a-mq01", "b-mq01", variables_by_host=host_variables)
     assert finding.host == "a-mq01-b.example.com"
@@ -124,18 +124,20 @@ def test_a_link_by_fragment_on_one_node_only_is_named_on_that_node() -> None:
     assert finding.line
 
 
-def test_an_attribute_that_a_fragment_changes_on_one_node_is_named() -> None:
+def test_link_attribute_changed_on_single_node_is_reported() -> None:
     xml = '<networkConnector name="a-mq01-to-b-mq01" duplex="true"/>'
-    own = {"a-mq01-b": {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}}
-    (finding,) = findings_of_rule("N040", "a-mq01", "b-mq01", links=[{"from": "a", "to": "b"}], variables_by_host=own)
+    variables = {"a-mq01-b": {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}}
+    (finding,) = findings_of_rule(
+        "N040", "a-mq01", "b-mq01", links=[{"from": "a", "to": "b"}], variables_by_host=variables
+    )
     assert finding.message.endswith("the two links differ in duplex")
 
 
-def test_a_single_broker_without_a_network_needs_no_stand_in() -> None:
+def test_single_broker_without_network_requires_no_standby() -> None:
     assert findings_of_rule("N035", "a-mq01", nodes="a", ha="none") == []
 
 
-def test_the_nodes_of_a_pair_that_are_dialled_apart_are_named_in_our_files_too() -> None:
+def test_rendered_static_link_to_both_nodes_of_pair_is_reported() -> None:
     findings = findings_of_rule("N005", "a-mq01", "b-mq01", links=[{"from": "a", "to": "b"}], discovery="static")
     assert {finding.host for finding in findings} == {"a-mq01-a.example.com", "a-mq01-b.example.com"}
 
@@ -148,23 +150,23 @@ def test_the_nodes_of_a_pair_that_are_dialled_apart_are_named_in_our_files_too()
         (["hub-mq01-a:61616", "hub-mq01-b:61616"], True),
     ],
 )
-def test_link_by_addresses_leads_to_a_pair_only_by_its_names(addresses: list[str], fires: bool) -> None:
+def test_link_by_addresses_is_reported_only_for_node_names_of_pair(addresses: list[str], fires: bool) -> None:
     link = {"from": "a", "to": "elsewhere", "addresses": addresses}
     assert bool(findings_of_rule("N005", "a-mq01", links=[link], discovery="static")) is fires
 
 
-def test_a_policy_of_the_users_own_without_replay_is_named() -> None:
+def test_policy_in_fragment_without_replay_is_reported() -> None:
     policy = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="orders.&gt;"/>'}
     findings = findings_of_rule("N019", "a-mq01", "a-mq02", xml_fragments=[policy])
     assert {finding.severity for finding in findings} == {"warning"}
     assert len(findings) == 4
 
 
-def test_nodes_that_only_link_to_each_other_need_no_replay() -> None:
+def test_pair_links_alone_require_no_replay() -> None:
     assert findings_of_rule("N019", "a-mq01", pair_links="static") == []
 
 
-def test_a_listener_that_notices_late_is_named_once_a_broker() -> None:
+def test_connector_with_long_inactivity_limit_is_reported_once_per_broker() -> None:
     options = {"wireFormat.maxInactivityDuration": "120000"}
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}]
     findings = findings_of_rule(

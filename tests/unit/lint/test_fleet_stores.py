@@ -1,4 +1,4 @@
-"""What the examples of the fleet rules about stores do not show."""
+"""Tests of the fleet rules about stores beyond their examples."""
 
 from __future__ import annotations
 
@@ -15,75 +15,77 @@ JDBC = {"url": "jdbc:postgresql://db/one", "driver": "org.postgresql.Driver", "u
 NODES = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
 
 
-def told(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
-    return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
+def findings_of_rule(rule: str, built_fleet: Fleet) -> list[Finding]:
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    return [finding for finding in fleet_findings(built_fleet, documents) if finding.rule == rule]
 
 
-def two_releases(one: str, other: str, **variables: Any) -> Fleet:
+def mixed_pair(first: str, second: str, **variables: Any) -> Fleet:
     inventory = hosts("orders-mq01", **variables)
-    inventory[NODES[0]]["activemq_release"], inventory[NODES[1]]["activemq_release"] = one, other
+    inventory[NODES[0]]["activemq_release"], inventory[NODES[1]]["activemq_release"] = first, second
     return build_fleet(inventory, {})
 
 
-def test_patches_of_a_line_read_one_store() -> None:
-    assert [(problem.host, problem.severity) for problem in told("V018", two_releases("5.18.3", "5.18.6"))] == [
-        (NODES[1], "warning")
-    ]
+def test_patch_releases_of_same_line_in_pair_are_warning() -> None:
+    assert [
+        (finding.host, finding.severity) for finding in findings_of_rule("V018", mixed_pair("5.18.3", "5.18.6"))
+    ] == [(NODES[1], "warning")]
 
 
-def test_the_store_changed_inside_line_5_4() -> None:
-    assert [problem.severity for problem in told("V018", two_releases("5.4.0", "5.4.2"))] == ["error"]
+def test_patch_releases_of_line_5_4_with_different_stores_are_error() -> None:
+    assert [finding.severity for finding in findings_of_rule("V018", mixed_pair("5.4.0", "5.4.2"))] == ["error"]
 
 
-def test_two_lines_in_a_pair_are_told_by_the_topology() -> None:
-    some = two_releases("5.17.6", "5.18.3")
-    assert told("V018", some) == []
-    assert "T004" in {finding.rule for finding in some.findings}
+def test_pair_of_two_release_lines_is_reported_as_t004_only() -> None:
+    built_fleet = mixed_pair("5.17.6", "5.18.3")
+    assert findings_of_rule("V018", built_fleet) == []
+    assert "T004" in {finding.rule for finding in built_fleet.findings}
 
 
-def test_single_nodes_may_run_what_they_like() -> None:
-    assert told("V018", two_releases("5.18.3", "5.18.6", ha="none")) == []
+def test_single_brokers_may_have_different_releases() -> None:
+    assert findings_of_rule("V018", mixed_pair("5.18.3", "5.18.6", ha="none")) == []
 
 
-def test_pairs_of_one_database_wait_for_each_other() -> None:
-    some = fleet("orders-mq01", "orders-mq02", ha="shared-jdbc", jdbc=JDBC)
-    assert [problem.host for problem in told("L017", some)] == ["orders-mq02-a.example.com"]
+def test_pairs_that_share_database_are_reported() -> None:
+    built_fleet = fleet("orders-mq01", "orders-mq02", ha="shared-jdbc", jdbc=JDBC)
+    assert [finding.host for finding in findings_of_rule("L017", built_fleet)] == ["orders-mq02-a.example.com"]
 
 
-def test_schemas_of_one_database_are_stores_of_their_own() -> None:
+def test_pairs_with_different_schemas_of_database_are_not_reported() -> None:
     inventory = hosts("orders-mq01", "orders-mq02", ha="shared-jdbc", jdbc=JDBC)
     for host in inventory:
         if "mq02" in host:
             inventory[host]["activemq_jdbc"] = JDBC | {"username": "other"}
-    assert told("L017", build_fleet(inventory, {})) == []
+    assert findings_of_rule("L017", build_fleet(inventory, {})) == []
 
 
-def test_single_brokers_have_their_stores_at_one_path_on_machines_of_their_own() -> None:
-    assert told("L017", fleet("orders-mq01", "orders-mq02", ha="none", store_directory="/data/kahadb")) == []
+def test_same_store_path_on_different_machines_is_not_reported() -> None:
+    assert (
+        findings_of_rule("L017", fleet("orders-mq01", "orders-mq02", ha="none", store_directory="/data/kahadb")) == []
+    )
 
 
-def test_two_brokers_of_one_machine_may_not_have_one_store() -> None:
-    some = fleet("orders-mq01", ha="none", store_directory="/data/kahadb", address="box.example.com")
-    assert [problem.host for problem in told("L017", some)] == [NODES[1]]
+def test_same_store_path_of_two_brokers_on_machine_is_reported() -> None:
+    built_fleet = fleet("orders-mq01", ha="none", store_directory="/data/kahadb", address="box.example.com")
+    assert [finding.host for finding in findings_of_rule("L017", built_fleet)] == [NODES[1]]
 
 
-def test_a_lease_named_by_a_variable_of_the_host_is_not_judged() -> None:
+def test_lease_holder_with_host_placeholder_is_not_reported() -> None:
     fragment = {
         "parent": "broker/persistenceAdapter/jdbcPersistenceAdapter/locker",
         "xml": '<lease-database-locker leaseHolderId="${host.name}"/>',
     }
-    assert told("L010", fleet("orders-mq01", ha="shared-jdbc", jdbc=JDBC, xml_fragments=[fragment])) == []
+    assert findings_of_rule("L010", fleet("orders-mq01", ha="shared-jdbc", jdbc=JDBC, xml_fragments=[fragment])) == []
 
 
-def test_each_node_that_keeps_the_store_to_itself_is_named() -> None:
-    some = fleet("orders-mq01", store_directory="/var/lib/activemq/activemq/data/kahadb")
-    assert [problem.host for problem in told("L016", some)] == list(NODES)
+def test_local_store_of_shared_pair_is_reported_for_each_node() -> None:
+    built_fleet = fleet("orders-mq01", store_directory="/var/lib/activemq/activemq/data/kahadb")
+    assert [finding.host for finding in findings_of_rule("L016", built_fleet)] == list(NODES)
 
 
-def test_two_directories_in_the_variables_are_told_by_the_topology() -> None:
+def test_different_store_directories_of_pair_are_reported_as_t009_only() -> None:
     inventory = hosts("orders-mq01")
     inventory[NODES[0]]["activemq_store_directory"] = "/srv/one"
-    some = build_fleet(inventory, {})
-    assert told("L016", some) == []
-    assert "T009" in {finding.rule for finding in some.findings}
+    built_fleet = build_fleet(inventory, {})
+    assert findings_of_rule("L016", built_fleet) == []
+    assert "T009" in {finding.rule for finding in built_fleet.findings}

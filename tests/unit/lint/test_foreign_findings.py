@@ -1,4 +1,4 @@
-"""Findings about files of other people that were false, misleading, said twice or missing."""
+"""Regression tests of findings that were false, misleading, duplicate or missing for foreign files."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def rules_of(snippet: str, release: str = "5.18.3") -> list[str]:
     return [finding.rule for finding in findings_of(snippet, release)]
 
 
-def finding(rule: str, snippet: str, release: str = "5.18.3") -> Finding:
-    (single,) = (each for each in findings_of(snippet, release) if each.rule == rule)
-    return single
+def single_finding(rule: str, snippet: str, release: str = "5.18.3") -> Finding:
+    (finding,) = (finding for finding in findings_of(snippet, release) if finding.rule == rule)
+    return finding
 
 
 def store(directory: str) -> str:
@@ -54,12 +54,12 @@ def test_directory_of_installed_programs_is_no_network_share(directory: str, rel
 
 
 @pytest.mark.parametrize("directory", ["/share/amq", "/mnt/share/amq", "/usr/share/nfs/amq", "/srv/shared/amq"])
-def test_directory_with_a_sign_is_a_network_share(directory: str) -> None:
+def test_directory_name_that_suggests_network_share_is_reported(directory: str) -> None:
     assert "L003" in rules_of(store(directory))
 
 
 @pytest.mark.parametrize("scheme", ["k8s", "consul+x"])
-def test_discovery_agent_of_a_jar_is_known(scheme: str) -> None:
+def test_discovery_agent_of_jar_is_accepted(scheme: str) -> None:
     link = f'<networkConnector name="s" uri="{scheme}://default"/>'
     assert "V008" in rules_of(link)
     data = complete(link, Release.of("5.18.3"))
@@ -70,47 +70,47 @@ def test_discovery_agent_of_a_jar_is_known(scheme: str) -> None:
 CONNECTORS = "<broker><transportConnectors>{}</transportConnectors></broker>"
 
 
-def release_rules(content: bytes, release: str) -> dict[str, Finding]:
+def release_findings_by_rule(content: bytes, release: str) -> dict[str, Finding]:
     findings = lint_file(content, Release.of(release), schema_of=None, select=["S001", "S002"])
     return {finding.rule: finding for finding in findings}
 
 
-def of_connector(uri: str) -> bytes:
+def file_with_connector(uri: str) -> bytes:
     connector = f'<transportConnector name="x" uri="{uri}"/>' if uri else ""
     return complete(CONNECTORS.format(connector), Release.of("5.15.9"))
 
 
 @pytest.mark.parametrize("uri", ["stomp://0.0.0.0:61613", "amqp://0.0.0.0:5672", "vm://x", ""])
-def test_code_execution_over_openwire_needs_an_openwire_port(uri: str) -> None:
-    findings_by_rule = release_rules(of_connector(uri), "5.15.9")
+def test_code_execution_is_not_reported_without_openwire_port(uri: str) -> None:
+    findings_by_rule = release_findings_by_rule(file_with_connector(uri), "5.15.9")
     assert findings_by_rule.keys() == {"S002"}
     assert ("connections to the ports" in findings_by_rule["S002"].fix) == uri.endswith(("61613", "5672"))
 
 
 @pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1", "auto+nio://0.0.0.0:1", "${uri}"])
-def test_one_finding_asks_for_the_upgrade_of_an_openwire_broker(uri: str) -> None:
-    findings_by_rule = release_rules(of_connector(uri), "5.15.9")
+def test_upgrade_of_openwire_broker_is_reported_once(uri: str) -> None:
+    findings_by_rule = release_findings_by_rule(file_with_connector(uri), "5.15.9")
     assert findings_by_rule.keys() == {"S001"}
     assert re.search(r" \([0-9]+ further vulnerabilities are published\)$", findings_by_rule["S001"].message)
 
 
-def test_upgrade_is_asked_for_where_the_stronger_rule_is_ignored() -> None:
-    findings = lint_file(of_connector("tcp://0.0.0.0:1"), Release.of("5.15.9"), schema_of=None, ignore=["S001"])
+def test_upgrade_is_reported_if_stronger_rule_is_ignored() -> None:
+    findings = lint_file(file_with_connector("tcp://0.0.0.0:1"), Release.of("5.15.9"), schema_of=None, ignore=["S001"])
     assert "S002" in {finding.rule for finding in findings}
 
 
-def test_file_without_a_broker_has_no_vulnerability_of_a_broker() -> None:
-    assert release_rules(f'<beans xmlns="{BEANS}"/>'.encode(), "5.15.9") == {}
+def test_file_without_broker_has_no_vulnerability_findings() -> None:
+    assert release_findings_by_rule(f'<beans xmlns="{BEANS}"/>'.encode(), "5.15.9") == {}
 
 
-def test_links_to_one_peer_are_counted_as_links() -> None:
+def test_message_counts_links_to_same_peer() -> None:
     links = '<networkConnector name="a" uri="static:(tcp://h:1)"/><networkConnector name="b" uri="static:(tcp://h:1)"/>'
-    message = finding("N037", f"<broker>{LINKS.format(links)}</broker>").message
+    message = single_finding("N037", f"<broker>{LINKS.format(links)}</broker>").message
     assert "its 2 links" in message
     assert "peers" not in message
 
 
-def test_broker_without_a_store_has_no_limit_of_one() -> None:
+def test_broker_without_store_has_no_store_findings() -> None:
     usage = '<systemUsage><systemUsage><storeUsage><storeUsage limit="20 gb"/></storeUsage></systemUsage></systemUsage>'
     link = LINKS.format('<networkConnector name="${hostname}" uri="static:(tcp://a:1)"/>')
     assert {"C012", "N016"} <= set(rules_of(f'<broker persistent="true">{link}{usage}</broker>'))
@@ -120,20 +120,20 @@ def test_broker_without_a_store_has_no_limit_of_one() -> None:
 @pytest.mark.parametrize(
     ("period", "is_reported"), [("0", True), ("-1", True), ("60000", False), ("${disk.check.period}", False)]
 )
-def test_disk_check_with_period_of_zero_raises_no_limit(period: str, is_reported: bool) -> None:
+def test_percentage_limit_is_reported_without_periodic_disk_check(period: str, is_reported: bool) -> None:
     usage = '<storeUsage><storeUsage percentLimit="100" total="20 gb"/></storeUsage>'
     broker = f'<broker schedulePeriodForDiskUsageCheck="{period}"><systemUsage><systemUsage>{usage}</systemUsage>'
     assert ("C012" in rules_of(f"{broker}</systemUsage></broker>")) is is_reported
 
 
 @pytest.mark.parametrize(("limit", "is_reported"), [("0", True), ("0 mb", True), ("64 mb", False), ("${max}", False)])
-def test_memory_limit_of_zero_limits_no_destination(limit: str, is_reported: bool) -> None:
+def test_memory_limit_of_zero_is_reported(limit: str, is_reported: bool) -> None:
     policy = f'<policyEntry queue=">" producerFlowControl="false" memoryLimit="{limit}"/>'
     assert ("C014" in rules_of(policy)) is is_reported
 
 
 @pytest.mark.parametrize(("expiration", "is_reported"), [("0", True), ("604800000", False), ("${ttl}", False)])
-def test_dead_letters_with_expiration_of_zero_are_kept(expiration: str, is_reported: bool) -> None:
+def test_dead_letter_expiration_of_zero_is_reported(expiration: str, is_reported: bool) -> None:
     strategy = f'<deadLetterStrategy><sharedDeadLetterStrategy expiration="{expiration}"/></deadLetterStrategy>'
     assert ("C015" in rules_of(f'<policyEntry queue=">">{strategy}</policyEntry>')) is is_reported
 
@@ -141,7 +141,7 @@ def test_dead_letters_with_expiration_of_zero_are_kept(expiration: str, is_repor
 DEAD_LETTERS = "<deadLetterStrategy><individualDeadLetterStrategy/></deadLetterStrategy>"
 
 
-def test_dead_letters_that_a_plugin_discards_are_not_kept() -> None:
+def test_dead_letters_that_plugin_discards_are_not_reported() -> None:
     policy = f"<destinationPolicy><policyMap><policyEntries><policyEntry queue='>'>{DEAD_LETTERS}</policyEntry>"
     policy += "</policyEntries></policyMap></destinationPolicy>"
     plugin = '<plugins><discardingDLQBrokerPlugin dropAll="{}"/></plugins>'
@@ -149,13 +149,13 @@ def test_dead_letters_that_a_plugin_discards_are_not_kept() -> None:
     assert "C015" in rules_of(f"<broker>{policy}{plugin.format('false')}</broker>")
 
 
-def test_part_of_another_file_has_its_placeholders_replaced_there() -> None:
+def test_placeholders_of_imported_file_are_not_reported() -> None:
     bean = f'<beans xmlns="{BEANS}"><bean id="x" class="X"><property name="home" value="${{activemq.conf}}"/></bean>'
     data = f"{bean}</beans>".encode()
     assert "V024" not in {f.rule for f in file_findings(data, Release.of("5.18.3"))}
 
 
-def test_one_way_static_bridge_brings_nothing_back() -> None:
+def test_one_way_static_bridge_requires_no_replay() -> None:
     link = (
         '<networkConnector name="s" uri="static:(tcp://a:1)" staticBridge="true" duplex="{}">'
         '<staticallyIncludedDestinations><queue physicalName="x"/></staticallyIncludedDestinations></networkConnector>'
@@ -173,8 +173,8 @@ def account(user: str, password: str) -> str:
     ("user", "password", "text"),
     [("system", "manager", "ActiveMQ's default password"), ("admin", "password", "a well-known default password")],
 )
-def test_default_password_is_of_the_releases_only_where_one_ships_it(user: str, password: str, text: str) -> None:
-    assert text in finding("S004", account(user, password)).message
+def test_default_password_message_names_source_of_password(user: str, password: str, text: str) -> None:
+    assert text in single_finding("S004", account(user, password)).message
 
 
 @pytest.mark.parametrize(
@@ -194,43 +194,43 @@ def test_trivial_password_is_reported_once(user: str, password: str) -> None:
 
 
 @pytest.mark.parametrize("password", ["correct-horse-battery", "${bob}", "ENC(abc)", "s3kr1t-Xy", "***", "xxx"])
-def test_password_that_is_not_guessed_is_not_trivial(password: str) -> None:
+def test_password_that_is_hard_to_guess_is_not_reported(password: str) -> None:
     assert "S050" not in rules_of(account("bob", password))
 
 
-def test_amazon_mq_is_named_where_a_broker_without_a_schema_is_the_root() -> None:
+def test_root_broker_without_schema_location_message_mentions_amazon_mq() -> None:
     data = f'<broker xmlns="{CORE}"/>'.encode()
     (problem,) = (f for f in file_findings(data, Release.of("5.18.3")) if f.rule == "V020")
     assert "Amazon MQ" in problem.message
 
 
-def test_one_finding_lists_the_lines_of_dead_letter_strategies_without_expiration() -> None:
+def test_dead_letter_strategies_without_expiration_share_finding() -> None:
     entries = "\n".join(f"<policyEntry queue='q{number}'>{DEAD_LETTERS}</policyEntry>" for number in range(3))
     policy = (
         f"<destinationPolicy><policyMap><policyEntries>\n{entries}\n</policyEntries></policyMap></destinationPolicy>"
     )
-    message = finding("C015", f"<broker>{policy}</broker>").message
+    message = single_finding("C015", f"<broker>{policy}</broker>").message
     assert re.search(r"; the same problem is in lines [0-9]+, [0-9]+$", message)
 
 
-def test_one_finding_names_data_directory_and_store_that_do_not_last() -> None:
+def test_data_directory_and_store_in_tmp_share_finding() -> None:
     broker = (
         '<broker dataDirectory="/tmp/amq"><persistenceAdapter><kahaDB directory="/tmp/amq/k"/></persistenceAdapter>'
     )
     assert re.search(
         r"; directory of <kahaDB> in line [0-9]+ is also in /tmp$",
-        finding("L028", f"{broker}</broker>").message,
+        single_finding("L028", f"{broker}</broker>").message,
     )
 
 
-def test_misspelt_frame_limit_is_reported_once() -> None:
+def test_misspelled_frame_limit_is_reported_once() -> None:
     uri = "nio://0.0.0.0:1?wireformat.maxFrameSize=1"
     rules = rules_of(f'<transportConnector name="x" uri="{uri}"/>')
     assert [rule for rule in rules if rule in ("N008", "S009")] == ["N008"]
 
 
-def test_one_finding_names_all_placeholders_that_nothing_replaces() -> None:
-    message = finding("V024", '<broker brokerName="${a}" dataDirectory="${b}"/>').message
+def test_unreplaced_placeholders_share_finding() -> None:
+    message = single_finding("V024", '<broker brokerName="${a}" dataDirectory="${b}"/>').message
     assert re.match(r"nothing replaces the placeholders \$\{a\}, \$\{b\} \(line [0-9]+\)", message)
 
 
@@ -242,12 +242,12 @@ USAGE = "<broker><systemUsage><systemUsage><{0}><{0} {1}/></{0}></systemUsage></
     ["1.5 gb", "1 tb", "70%", "10 megabytes", "32 MiB", "", "-1", "64 mb;", "9223372036854775808", "1_000", "10 k b"],
 )
 @pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
-def test_size_that_the_broker_refuses_is_an_error(limit: str, usage: str) -> None:
-    assert finding("V050", USAGE.format(usage, f'limit="{limit}"')).severity == "error"
+def test_size_that_broker_rejects_is_error(limit: str, usage: str) -> None:
+    assert single_finding("V050", USAGE.format(usage, f'limit="{limit}"')).severity == "error"
 
 
 @pytest.mark.parametrize("limit", ["64mb", " 64 MB ", "64m", "1024", "1024 b", "2Gb", "${limit:1 gb}", "@limit@"])
-def test_size_that_the_broker_takes_or_that_is_unknown_is_no_error(limit: str) -> None:
+def test_valid_or_unknown_size_is_no_error(limit: str) -> None:
     assert "V050" not in rules_of(USAGE.format("memoryUsage", f'limit="{limit}"'))
 
 
@@ -266,19 +266,19 @@ def test_size_that_the_broker_takes_or_that_is_unknown_is_no_error(limit: str) -
         ('<networkConnector name="s" uri="static:(tcp://a:1)" prefetchSize="many"/>', True),
     ],
 )
-def test_value_is_converted_as_the_broker_converts_it(snippet: str, fires: bool) -> None:
+def test_attribute_value_that_broker_cannot_convert_is_reported(snippet: str, fires: bool) -> None:
     assert ("V050" in rules_of(snippet)) is fires
 
 
 @pytest.mark.parametrize("attribute", ["indexCacheSize", "indexWriteBatchSize", "journalMaxWriteBatchSize"])
 @pytest.mark.parametrize(("size", "fires"), [("4gb", True), ("2147483648", True), ("2gb", True), ("2047mb", False)])
-def test_size_that_spring_cannot_narrow_to_an_int_is_an_error(attribute: str, size: str, fires: bool) -> None:
+def test_size_above_integer_limit_is_error(attribute: str, size: str, fires: bool) -> None:
     rules = rules_of(f'<kahaDB directory="k" {attribute}="{size}"/>')
     assert ("V050" in rules, "V054" in rules) == (fires, False)
 
 
-def test_step_of_a_usage_that_is_no_number_is_an_error() -> None:
-    assert finding("V050", USAGE.format("memoryUsage", 'percentUsageMinDelta="abc"')).severity == "error"
+def test_usage_step_that_is_no_number_is_error() -> None:
+    assert single_finding("V050", USAGE.format("memoryUsage", 'percentUsageMinDelta="abc"')).severity == "error"
 
 
 @pytest.mark.parametrize(
@@ -295,19 +295,19 @@ def test_step_of_a_usage_that_is_no_number_is_an_error() -> None:
     ],
 )
 @pytest.mark.parametrize("store", ["kahaDB", "mKahaDB"])
-def test_size_that_overflows_is_reported_with_the_number(store: str, size: str, number: str, severity: str) -> None:
-    overflow = finding("V054", f'<{store} directory="k" journalMaxFileLength="{size}"/>')
+def test_size_that_overflows_is_reported_with_result(store: str, size: str, number: str, severity: str) -> None:
+    overflow = single_finding("V054", f'<{store} directory="k" journalMaxFileLength="{size}"/>')
     assert (overflow.severity, overflow.message.split(" as ")[1]) == (severity, f"{number} bytes")
 
 
 @pytest.mark.parametrize("size", ["2047mb", "2097151 kb", "2147483647", "1gb", "0", "${length}", "1.5gb", "2147483648"])
-def test_size_that_fits_or_is_refused_does_not_overflow(size: str) -> None:
+def test_size_that_fits_or_is_rejected_does_not_overflow(size: str) -> None:
     assert "V054" not in rules_of(f'<kahaDB directory="k" journalMaxFileLength="{size}"/>')
 
 
 @pytest.mark.parametrize(("limit", "fires"), [("8589934592gb", True), ("8589934591 gb", False), ("4gb", False)])
 @pytest.mark.parametrize("usage", ["memoryUsage", "storeUsage", "tempUsage"])
-def test_limit_that_overflows_64_bits_is_an_error(usage: str, limit: str, fires: bool) -> None:
+def test_limit_that_overflows_64_bits_is_error(usage: str, limit: str, fires: bool) -> None:
     assert ("V054" in rules_of(USAGE.format(usage, f'limit="{limit}"'))) is fires
 
 
@@ -331,33 +331,33 @@ KAHADB_CLASS = "org.apache.activemq.store.kahadb.KahaDBPersistenceAdapter"
         ("org.apache.activemq.usage.MemoryUsage", '><property name="limit" value="512 mb"/>', True),
     ],
 )
-def test_size_of_a_bean_has_no_unit(class_name: str, rest: str, fires: bool) -> None:
+def test_bean_size_with_unit_is_reported(class_name: str, rest: str, fires: bool) -> None:
     assert ("V055" in rules_of(BEAN.format(class_name, rest))) is fires
 
 
-def test_boolean_of_a_release_without_an_editor_is_left_to_its_schema() -> None:
+def test_numeric_boolean_is_reported_from_5_6_on() -> None:
     assert "V050" not in rules_of('<broker persistent="1"/>', "5.5.1")
     assert "V050" in rules_of('<broker persistent="1"/>', "5.6.0")
 
 
-def test_limit_of_an_image_of_red_hat_is_a_template() -> None:
+def test_limit_of_red_hat_image_is_reported_as_template() -> None:
     snippet = USAGE.format("storeUsage", 'limit="##### STORE_USAGE #####"')
     assert rules_of(snippet) == ["V022"]
 
 
 @pytest.mark.parametrize("uri", ["tcp://0.0.0.0:${p}", "stomp://${host}:1", "${uri}", "${scheme}://0.0.0.0:1"])
-def test_listener_at_a_placeholder_that_nothing_replaces_is_an_error(uri: str) -> None:
+def test_listener_address_with_unreplaced_placeholder_is_error(uri: str) -> None:
     connector = f'<transportConnector name="x" uri="{uri}"/>'
     rules = [f.rule for f in findings_of(connector) if "app.password" not in f.message and f.rule in ("V024", "V051")]
     assert rules == ["V051"]
 
 
 @pytest.mark.parametrize("uri", ["tcp://0.0.0.0:1?maximumConnections=${n}", "vm://${name}"])
-def test_listener_with_a_placeholder_elsewhere_starts(uri: str) -> None:
+def test_listener_option_with_placeholder_is_no_error(uri: str) -> None:
     assert "V051" not in rules_of(f'<transportConnector name="x" uri="{uri}"/>')
 
 
-def test_link_to_a_placeholder_that_nothing_replaces_is_an_error() -> None:
+def test_link_address_with_unreplaced_placeholder_is_error() -> None:
     problems = findings_of('<networkConnector name="s" uri="static:(tcp://a:${p})?maxReconnectDelay=${d}"/>')
     severities = {f.message.partition(":")[0]: f.severity for f in problems if f.rule == "V024"}
     assert severities["<networkConnector> s cannot connect, because nothing replaces the placeholder ${p}"] == "error"
@@ -368,7 +368,7 @@ def test_link_to_a_placeholder_that_nothing_replaces_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("kind", "fires"), [("someTypeOfFile", True), ("JKS", False), ("pkcs12", False), ("${t}", False)]
 )
-def test_key_store_of_an_unknown_type_is_an_error(attribute: str, kind: str, fires: bool) -> None:
+def test_key_store_of_unknown_type_is_error(attribute: str, kind: str, fires: bool) -> None:
     name = attribute.removesuffix("Type")
     context = f'<broker><sslContext><sslContext {name}="file:x.ks" {attribute}="{kind}"/></sslContext></broker>'
     assert ("V052" in rules_of(context)) is fires
@@ -388,11 +388,11 @@ def test_key_store_of_an_unknown_type_is_an_error(attribute: str, kind: str, fir
         ("${prefix}*", False),
     ],
 )
-def test_wildcard_is_a_whole_element(name: str, fires: bool) -> None:
+def test_wildcard_within_destination_element_is_reported(name: str, fires: bool) -> None:
     assert ("N060" in rules_of(f'<policyEntry queue="{name}" memoryLimit="1 mb"/>')) is fires
 
 
-def test_dropping_all_dead_letters_is_the_default_of_the_plugin() -> None:
+def test_plugin_that_discards_all_dead_letters_by_default_is_reported() -> None:
     plugin = "<broker><plugins><discardingDLQBrokerPlugin {}/></plugins></broker>"
     assert "C041" in rules_of(plugin.format(""))
     assert "C041" in rules_of(plugin.format('dropOnly="PRICES"'))
@@ -403,7 +403,7 @@ def test_dropping_all_dead_letters_is_the_default_of_the_plugin() -> None:
     [("data", True), ("../data", True), ("./data", True), ("/data", False), ("${activemq.data}", False),
      ("C:/data", False), ("C:\\data", False), ("file:/data", False), ("target/x", False)],
 )  # fmt: skip
-def test_relative_data_directory_depends_on_the_working_directory(directory: str, fires: bool) -> None:
+def test_relative_data_directory_is_reported(directory: str, fires: bool) -> None:
     assert ("C042" in rules_of(f'<broker dataDirectory="{directory}"/>')) is fires
 
 
@@ -423,14 +423,12 @@ def test_relative_data_directory_depends_on_the_working_directory(directory: str
         ),
     ],
 )
-def test_cursor_in_memory_without_flow_control_fills_the_heap(kind: str, cursor: str, fires: bool) -> None:
+def test_memory_cursor_without_flow_control_is_reported(kind: str, cursor: str, fires: bool) -> None:
     entry = f'<policyEntry {kind}="x" producerFlowControl="false" memoryLimit="1 mb">{cursor}</policyEntry>'
     assert ("C043" in rules_of(entry)) is fires
 
 
-def test_check_finds_the_scheme_of_a_jar_of_the_installation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_reads_schemes_from_jars_of_installation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "lib").mkdir()
     with zipfile.ZipFile(tmp_path / "lib" / "activemq-broker-5.18.3.jar", "w"):
@@ -466,7 +464,7 @@ def test_check_finds_the_scheme_of_a_jar_of_the_installation(
         ("${uri}", False),
     ],
 )
-def test_address_of_a_listener_has_a_port(uri: str, fires: bool) -> None:
+def test_listener_address_without_valid_host_and_port_is_reported(uri: str, fires: bool) -> None:
     assert ("V053" in rules_of(f'<transportConnector name="x" uri="{uri}"/>')) is fires
 
 
@@ -485,7 +483,7 @@ def test_address_of_a_listener_has_a_port(uri: str, fires: bool) -> None:
         ("vm://north", "tcp://0.0.0.0:21616", False),
     ],
 )
-def test_two_connectors_on_one_port_are_reported_once(first: str, second: str, fires: bool) -> None:
+def test_connectors_on_same_port_are_reported_once(first: str, second: str, fires: bool) -> None:
     snippet = f'<transportConnector name="x" uri="{first}"/><transportConnector name="y" uri="{second}"/>'
     assert list(rules_of(snippet)).count("V057") == fires
 
@@ -502,7 +500,7 @@ def test_two_connectors_on_one_port_are_reported_once(first: str, second: str, f
         ("wireFormat.cacheEnabled=true", False),
     ],
 )
-def test_option_of_a_listener_is_a_number(option: str, fires: bool) -> None:
+def test_listener_option_that_is_no_number_is_reported(option: str, fires: bool) -> None:
     assert ("N061" in rules_of(f'<transportConnector name="x" uri="tcp://0.0.0.0:1?{option}"/>')) is fires
 
 
@@ -520,5 +518,5 @@ def test_option_of_a_listener_is_a_number(option: str, fires: bool) -> None:
         ("multicast://default", False),
     ],
 )
-def test_address_of_a_link_has_a_host_and_a_port(uri: str, fires: bool) -> None:
+def test_link_address_without_valid_host_and_port_is_reported(uri: str, fires: bool) -> None:
     assert ("N062" in rules_of(f'<networkConnector name="s" uri="{uri}"/>')) is fires

@@ -1,4 +1,4 @@
-"""The host rules' own examples, and what is not known."""
+"""Tests of the examples of the host rules, and of facts that are unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_fleet.node.state.evidence import MachineFacts
 from tests.support.facts_of_brokers import facts_of_broker
 
 
-def cases(kind: str) -> list[object]:
+def example_parameters(kind: str) -> list[object]:
     return [
         pytest.param(rule, example, id=f"{rule.id}-{number}")
         for rule in rules_of_scope("host")
@@ -20,7 +20,7 @@ def cases(kind: str) -> list[object]:
     ]
 
 
-def found(example: RuleExample) -> set[str]:
+def rules_reported_for(example: RuleExample) -> set[str]:
     given = yaml.safe_load(example.text)
     settings = given.get("broker") or {}
     if "metrics" in settings:
@@ -31,35 +31,35 @@ def found(example: RuleExample) -> set[str]:
     return {finding.rule for finding in host_findings(subject, facts, peer)}
 
 
-@pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(rule: Rule, example: RuleExample) -> None:
-    assert rule.id in found(example)
+@pytest.mark.parametrize(("rule", "example"), example_parameters("failing_examples"))
+def test_rule_reports_failing_example(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in rules_reported_for(example)
 
 
-@pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
-    assert rule.id not in found(example)
+@pytest.mark.parametrize(("rule", "example"), example_parameters("passing_examples"))
+def test_rule_does_not_report_passing_example(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in rules_reported_for(example)
 
 
 @pytest.mark.parametrize("ha", ["shared-file", "shared-jdbc", "pure", "none"])
-def test_nothing_is_said_about_what_is_not_known(ha: str) -> None:
+def test_unknown_facts_cause_no_findings(ha: str) -> None:
     subject = facts_of_broker("a", "5.7.0", ha=ha, multicast=True)
     assert host_findings(subject, MachineFacts()) == ()
 
 
-def test_a_local_lock_is_no_mistake_where_the_store_is_the_brokers_own() -> None:
+def test_nolock_mount_is_not_reported_for_unshared_store() -> None:
     facts = MachineFacts(store_filesystem="nfs", store_mount_options=("vers=3", "nolock"))
     assert host_findings(facts_of_broker("a", "5.7.0", ha="pure"), facts) == ()
 
 
-def test_evidence_may_hold_more_than_the_rules_know() -> None:
+def test_unknown_keys_of_machine_info_are_ignored() -> None:
     assert MachineFacts.from_machine_info_result({"java": 17, "colour": "green", "user": None}) == MachineFacts(java=17)
 
 
 @pytest.mark.parametrize(
     ("directory", "name"), [(None, "the shared store is"), ("/srv/a", "the shared store /srv/a is")]
 )
-def test_a_shared_store_is_named_by_its_directory_if_it_has_one(directory: str | None, name: str) -> None:
+def test_message_contains_directory_of_shared_store_if_known(directory: str | None, name: str) -> None:
     facts = MachineFacts(store_filesystem="nfs", store_mount_options=("vers=3",))
     subject = facts_of_broker("a", "5.18.3", ha="shared-file", directory=directory)
     assert [name in finding.message for finding in host_findings(subject, facts) if finding.rule == "L001"] == [True]

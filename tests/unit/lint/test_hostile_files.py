@@ -1,4 +1,4 @@
-"""Files made to keep a check busy: it ends soon, and says that it did not look."""
+"""Tests with files that are made to slow down the linter: it stops early and reports what it did not check."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tests.work import QUADRATIC, growth_of_time
 RELEASE = Release.of("5.18.3")
 
 
-def findings(inside: str) -> tuple[Finding, ...]:
+def findings_inside_broker(inside: str) -> tuple[Finding, ...]:
     return file_findings(document(inside), RELEASE)
 
 
-def growth(make: Callable[[int], bytes], size: int) -> float:
+def growth_of_check_time(make: Callable[[int], bytes], size: int) -> float:
     return growth_of_time(lambda document: file_findings(document, RELEASE), make, size)
 
 
 @some_situations(12)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_hostile_file_eight_times_as_long_takes_no_more_than_in_proportion(shape: str) -> None:
-    assert growth(SHAPES[shape], 15_000) < QUADRATIC
+def test_check_time_of_hostile_file_grows_less_than_quadratically(shape: str) -> None:
+    assert growth_of_check_time(SHAPES[shape], 15_000) < QUADRATIC
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_hostile_file_eight_times_as_long_takes_no_more_than_in_proportion(sha
         pytest.param(link("failover:(" * 1500), id="brackets"),
     ],
 )
-def test_a_file_beyond_a_bound_is_an_error_that_says_so(inside: str) -> None:
-    (finding,) = findings(inside)
+def test_file_that_exceeds_limit_is_error(inside: str) -> None:
+    (finding,) = findings_inside_broker(inside)
     assert (finding.rule, finding.severity) == ("V019", "error")
     assert "more than" in finding.message
 
@@ -61,17 +61,17 @@ def test_a_file_beyond_a_bound_is_an_error_that_says_so(inside: str) -> None:
         pytest.param(link("failover:(" * DEEPEST), id="brackets"),
     ],
 )
-def test_a_file_within_the_bounds_is_looked_at(inside: str) -> None:
-    assert "V019" not in {finding.rule for finding in findings(inside)}
+def test_file_within_limits_is_checked(inside: str) -> None:
+    assert "V019" not in {finding.rule for finding in findings_inside_broker(inside)}
 
 
-def test_a_rule_tells_the_first_hundred_of_its_findings_and_that_there_are_more() -> None:
-    reported = [finding for finding in findings("<masterConnector/>" * 300) if finding.rule == "V003"]
+def test_rule_reports_at_most_100_findings_and_mentions_omitted_ones() -> None:
+    reported = [finding for finding in findings_inside_broker("<masterConnector/>" * 300) if finding.rule == "V003"]
     assert len(reported) == 101
     assert sum("only the first 100 are reported" in finding.message for finding in reported) == 1
 
 
-def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_adopt_refuses_file_that_exceeds_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "orders-mq01-a.xml"
     path.write_bytes(document(link("failover:(" * 1500)))
     assert main(["adopt", str(path), "--release", "5.18.3", "-o", str(tmp_path / "out")]) == 2
@@ -88,12 +88,12 @@ def test_adopt_refuses_a_file_beyond_a_bound(tmp_path: Path, capsys: pytest.Capt
     ],
     ids=["open", "closed", "brackets alone"],
 )
-def test_a_uri_of_any_depth_is_read_without_a_stack(make: Callable[[int], str], size: int) -> None:
+def test_deeply_nested_uri_is_parsed_without_recursion(make: Callable[[int], str], size: int) -> None:
     assert len(list(Uri.parse(make(10 * size)).uri_and_nested_uris())) <= DEEPEST + 2
     assert growth_of_time(lambda text: list(Uri.parse(text).uri_and_nested_uris()), make, size) < QUADRATIC
 
 
-def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
+def test_uri_nested_below_depth_limit_has_no_transports() -> None:
     inner = "tcp://a:1"
     for _ in range(DEEPEST - 1):
         inner = f"failover:({inner})"
@@ -101,6 +101,6 @@ def test_what_is_deeper_than_brackets_are_followed_has_no_scheme() -> None:
     assert Uri.parse(f"failover:(failover:({inner}))").transport_uris == ()
 
 
-def test_an_unclosed_comment_after_a_stray_ampersand_is_searched_once() -> None:
+def test_unclosed_comments_after_stray_ampersand_are_searched_once() -> None:
     head = f'<beans xmlns="{BEANS}"><broker xmlns="{CORE}" brokerName="a&b">'.encode()
-    assert growth(lambda comments: head + b"<!--" * comments, 10_000) < QUADRATIC
+    assert growth_of_check_time(lambda comments: head + b"<!--" * comments, 10_000) < QUADRATIC

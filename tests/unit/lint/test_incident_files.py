@@ -1,4 +1,4 @@
-"""Configurations that led to incidents: each is reported before a broker starts with it."""
+"""Tests of configurations that caused incidents: the linter reports each of them before a broker starts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ JETTY = '<import resource="jetty.xml"/>'
 
 
 def fleet_findings(rule: str, *hosts: str, release: str, **variables: Any) -> list[Finding]:
-    """The findings of one rule about an inventory of these hosts."""
-    known: dict[str, Any] = {"release": release, "users": [{"name": "shop", "password": "aB3dE5fG7h"}], **variables}
-    named = {f"activemq_{name}": value for name, value in known.items()}
-    fleet = build_fleet(dict.fromkeys(hosts, named))
+    """Return the findings of a rule about an inventory of these hosts."""
+    settings: dict[str, Any] = {"release": release, "users": [{"name": "shop", "password": "aB3dE5fG7h"}], **variables}
+    host_variables = {f"activemq_{name}": value for name, value in settings.items()}
+    fleet = build_fleet(dict.fromkeys(hosts, host_variables))
     return list(check_fleet(fleet, schema_of=None, select=[rule]))
 
 
@@ -36,15 +36,15 @@ def data_source(name: str, properties: Mapping[str, str]) -> str:
 
 
 OLD_POOL = data_source("org.apache.commons.dbcp.BasicDataSource", {"maxActive": "50", "maxWait": "1000"})
-CURE = "BasicDataSource, and maxTotal instead of maxActive, and maxWaitMillis instead of maxWait"
+EXPECTED_FIX = "BasicDataSource, and maxTotal instead of maxActive, and maxWaitMillis instead of maxWait"
 
 
-def test_dbcp1_after_upgrade_is_an_error_with_the_new_names() -> None:
+def test_dbcp1_after_upgrade_is_error_with_new_names() -> None:
     (finding,) = rule_findings("V028", OLD_POOL)
-    assert CURE in finding.fix
+    assert EXPECTED_FIX in finding.fix
 
 
-def test_dbcp1_after_upgrade_is_an_error_of_an_inventory() -> None:
+def test_dbcp1_after_upgrade_in_inventory_is_error() -> None:
     fragment = OLD_POOL.replace("<bean ", f'<bean xmlns="{BEANS}" ')
     (finding,) = fleet_findings(
         "V028",
@@ -53,10 +53,10 @@ def test_dbcp1_after_upgrade_is_an_error_of_an_inventory() -> None:
         ha="none",
         xml_fragments=[{"parent": "beans", "xml": fragment}],
     )
-    assert CURE in finding.fix
+    assert EXPECTED_FIX in finding.fix
 
 
-def test_crash_loop_late_bean_is_an_error() -> None:
+def test_crash_loop_late_bean_is_error() -> None:
     new_pool = data_source("org.apache.commons.dbcp2.BasicDataSource", {"maxActive": "50"})
     (finding,) = rule_findings("V028", new_pool)
     assert "no property maxActive" in finding.message
@@ -114,7 +114,7 @@ POOL = "org.apache.activemq.pool.PooledConnectionFactory"
         ),
     ],
 )
-def test_bean_of_another_release_is_an_error_in_each_spelling(bean: str, release: str, expected: str) -> None:
+def test_bean_of_different_release_is_error(bean: str, release: str, expected: str) -> None:
     (finding,) = rule_findings("V028", f'<bean id="x" {bean}', release)
     assert expected in f"{finding.message}: {finding.fix}"
 
@@ -130,7 +130,7 @@ def test_bean_of_another_release_is_an_error_in_each_spelling(bean: str, release
         '<bean id="x" class="${pool.class}"><property name="maxActive" value="5"/></bean>',
     ],
 )
-def test_bean_that_spring_can_create_or_does_not_create_is_silent(beans: str) -> None:
+def test_valid_or_unused_bean_has_no_finding(beans: str) -> None:
     assert rule_findings("V028", beans) == []
 
 
@@ -140,12 +140,12 @@ def test_bean_that_inherits_its_class_is_checked() -> None:
     assert len(rule_findings("V028", parent + child)) == 1
 
 
-def test_lazy_bean_that_the_store_names_is_checked() -> None:
+def test_lazy_bean_that_store_references_is_checked() -> None:
     bean = f'<bean id="db" class="{DBCP2}" lazy-init="true"><property name="maxActive" value="5"/></bean>'
     assert len(rule_findings("V028", f'{bean}<jdbcPersistenceAdapter dataSource="#db"/>')) == 1
 
 
-def test_bean_inside_a_plugin_is_checked() -> None:
+def test_bean_inside_plugin_is_checked() -> None:
     inner = f'<bean id="db" class="{DBCP2}"><property name="maxActive" value="5"/></bean>'
     outer = f'<bean id="x" class="com.example.Audit"><property name="source">{inner}</property></bean>'
     assert len(rule_findings("V028", outer)) == 1
@@ -169,7 +169,7 @@ LOCKED = '<kahaDB directory="{}" lockKeepAlivePeriod="5000"/>'
         ('dataDirectory="${activemq.data}"', "${activemq.data}/kahadb", "warning"),
     ],
 )
-def test_shared_tmp_storage_is_reported_in_each_spelling(attributes: str, store: str, severity: str) -> None:
+def test_shared_tmp_storage_is_reported(attributes: str, store: str, severity: str) -> None:
     snippet = f"<broker {attributes}/>{LOCKED.format(store)}"
     assert severities(rule_findings("L040", snippet, "5.10.2")) == [severity]
 
@@ -184,7 +184,7 @@ def test_shared_tmp_storage_is_reported_in_each_spelling(attributes: str, store:
         'dataDirectory="/mnt/ledger-of-node-a/x"',
     ],
 )
-def test_shared_tmp_storage_is_silent_about_a_directory_of_the_node(attributes: str) -> None:
+def test_shared_tmp_storage_in_local_directory_is_no_error(attributes: str) -> None:
     store = LOCKED.format("/mnt/ledger/kahadb") if "of-node" not in attributes else LOCKED.format("/srv/x/kahadb")
     findings = rule_findings("L040", f"<broker {attributes}/>{store}", "5.10.2")
     assert [finding for finding in findings if finding.severity == "error"] == []
@@ -204,7 +204,7 @@ PLIST_BEAN = (
         ("", 'tempDataStore="#spool"'),
     ],
 )
-def test_shared_tmp_storage_of_a_store_in_the_file_is_a_warning(store: str, attributes: str) -> None:
+def test_shared_tmp_storage_in_temp_data_store_is_warning(store: str, attributes: str) -> None:
     bean = PLIST_BEAN if attributes else ""
     broker = f'<broker dataDirectory="/var/amq" {attributes}>{store}</broker>'
     (finding,) = rule_findings("L040", f"{bean}{broker}{LOCKED.format('/srv/ledger/kahadb')}", "5.10.2")
@@ -212,7 +212,7 @@ def test_shared_tmp_storage_of_a_store_in_the_file_is_a_warning(store: str, attr
     assert "count against tempUsage" in finding.message
 
 
-def test_shared_tmp_storage_is_an_error_of_an_inventory() -> None:
+def test_shared_tmp_storage_in_inventory_is_error() -> None:
     findings = fleet_findings(
         "L040",
         *("ledger-mq01-a", "ledger-mq01-b"),
@@ -222,7 +222,7 @@ def test_shared_tmp_storage_is_an_error_of_an_inventory() -> None:
     assert severities(findings) == ["error", "error"]
 
 
-def test_shared_tmp_storage_of_an_inventory_that_sets_nothing_is_silent() -> None:
+def test_shared_tmp_storage_of_default_inventory_has_no_finding() -> None:
     assert fleet_findings("L040", "ledger-mq01-a", "ledger-mq01-b", release="5.10.2") == []
 
 
@@ -245,16 +245,16 @@ RELOAD = '<runtimeConfigurationPlugin checkPeriod="1000"/>'
         ),
     ],
 )
-def test_runtime_config_started_by_spring_never_reloads(snippet: str, number: int) -> None:
+def test_runtime_config_started_by_spring_is_reported(snippet: str, number: int) -> None:
     assert len(rule_findings("V031", snippet)) == number
 
 
 @pytest.mark.parametrize("variables", [{}, {"runtime_configuration": True}])
-def test_runtime_config_started_is_silent_on_what_is_rendered(variables: dict[str, Any]) -> None:
+def test_runtime_config_started_of_rendered_file_has_no_finding(variables: dict[str, Any]) -> None:
     assert fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", **variables) == []
 
 
-def test_runtime_config_started_in_a_fragment_is_reported() -> None:
+def test_runtime_config_started_in_fragment_is_reported() -> None:
     fragments = [{"xml": f"<plugins>{RELOAD}</plugins>"}]
     (finding,) = fleet_findings("V031", "store-mq01-a", release="5.18.3", ha="none", xml_fragments=fragments)
     assert "the runtimeConfigurationPlugin never reloads activemq.xml" in finding.message
@@ -263,7 +263,7 @@ def test_runtime_config_started_in_a_fragment_is_reported() -> None:
 @pytest.mark.parametrize(
     "release", ["5.9.0", "5.18.7", "5.19.7", "6.0.0", "6.2.6", "5.19.8", "6.2.7", "6.3.0", "6.3.1"]
 )
-def test_reload_keeps_link_with_placeholder_up_to_the_releases_that_resolve_it(release: str) -> None:
+def test_reloaded_link_with_placeholder_is_warning_before_fixed_releases(release: str) -> None:
     link = '<networkConnector name="south" uri="static:(tcp://a:61616)" password="${app.password}"/>'
     expected = [] if release in ("5.19.8", "6.2.7", "6.3.0", "6.3.1") else ["warning"]
     assert severities(rule_findings("V032", f'<broker start="false"/>{RELOAD}{link}', release)) == expected
@@ -272,8 +272,8 @@ def test_reload_keeps_link_with_placeholder_up_to_the_releases_that_resolve_it(r
 # -- advisory-group-all -----------------------------------------------------------------------
 
 
-def secured(account: str, *entries: str, login: str = "") -> str:
-    """Accounts and an authorization map; ``login`` is a login plugin in place of the account's."""
+def accounts_and_rights(account: str, *entries: str, login: str = "") -> str:
+    """Return accounts and an authorization map. ``login`` replaces the login plugin of the account."""
     users = f"<users><authenticationUser username='shop' password='${{shop.password}}' groups='{account}'/></users>"
     plugin = login or f"<simpleAuthenticationPlugin>{users}</simpleAuthenticationPlugin>"
     holder = f"<authorizationEntries>{''.join(entries)}</authorizationEntries>"
@@ -302,31 +302,29 @@ QUEUES, ADVISORIES = 'queue=">"', 'topic="ActiveMQ.Advisory.>"'
         ([entry(QUEUES, "shops"), entry(ADVISORIES, "${groups}")], "5.18.3", 0),
     ],
 )
-def test_advisory_group_all_is_an_error_where_each_client_is_rejected(
-    entries: list[str], release: str, errors: int
-) -> None:
-    findings = rule_findings("S032", secured("shops", *entries), release)
+def test_advisory_group_all_is_error_if_each_client_is_rejected(entries: list[str], release: str, errors: int) -> None:
+    findings = rule_findings("S032", accounts_and_rights("shops", *entries), release)
     assert severities(findings) == ["error"] * errors
 
 
-def test_advisory_rights_of_one_account_only_are_a_warning() -> None:
-    snippet = secured("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "admins"))
+def test_account_without_advisory_rights_is_warning() -> None:
+    snippet = accounts_and_rights("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "admins"))
     account = "<authenticationUser username='root' password='${root.password}' groups='admins,shops'/></users>"
     (finding,) = rule_findings("S032", snippet.replace("</users>", account))
     assert finding.severity == "warning"
     assert finding.message.startswith("the account shop may not create ActiveMQ.Advisory topics")
 
 
-def test_advisory_group_all_is_silent_where_another_login_may_give_groups() -> None:
+def test_advisory_group_all_with_jaas_login_has_no_finding() -> None:
     login = '<jaasAuthenticationPlugin configuration="brokers"/>'
-    snippet = secured("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
+    snippet = accounts_and_rights("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
     assert rule_findings("S032", snippet) == []
     assert rule_findings("S031", snippet) == []
 
 
-def test_advisory_group_all_is_found_with_the_groups_file_of_jaas() -> None:
+def test_advisory_group_all_with_jaas_groups_file_is_error() -> None:
     login = '<jaasAuthenticationPlugin configuration="brokers"/>'
-    snippet = secured("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
+    snippet = accounts_and_rights("", entry(QUEUES, "shops"), entry(ADVISORIES, "all"), login=login)
     module = "brokers {\n  org.apache.activemq.jaas.PropertiesLoginModule required\n  x=y;\n};"
     files = {"groups__properties": "shops=shop\n", "login__config": module}
     assert severities(rule_findings("S032", snippet, **files)) == ["error"]
@@ -334,12 +332,12 @@ def test_advisory_group_all_is_found_with_the_groups_file_of_jaas() -> None:
     assert rule_findings("S032", snippet, **ldap) == []
 
 
-def test_group_of_queue_and_temporary_destinations_without_account_is_a_warning() -> None:
+def test_group_without_account_is_warning() -> None:
     temporary = (
         "<tempDestinationAuthorizationEntry><tempDestinationAuthorizationEntry read='temps' write='temps' "
         "admin='temps'/></tempDestinationAuthorizationEntry>"
     )
-    snippet = secured("admin", entry(QUEUES, "admins"), entry(ADVISORIES, "admin"))
+    snippet = accounts_and_rights("admin", entry(QUEUES, "admins"), entry(ADVISORIES, "admin"))
     snippet = snippet.replace("</authorizationEntries>", f"</authorizationEntries>{temporary}")
     findings = rule_findings("S031", snippet)
     assert severities(findings) == ["warning", "warning"]
@@ -347,8 +345,8 @@ def test_group_of_queue_and_temporary_destinations_without_account_is_a_warning(
     assert "group temps has the read right on temporary destinations" in findings[1].message
 
 
-def test_advisory_group_all_is_an_error_of_an_inventory_with_clients_only() -> None:
-    xml = secured("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "all"))
+def test_advisory_group_all_in_inventory_is_error() -> None:
+    xml = accounts_and_rights("shops", entry(QUEUES, "shops"), entry(ADVISORIES, "all"))
     xml = xml.removeprefix("<broker>").removesuffix("</broker>").replace("${shop.password}", "aB3dE5fG7h")
     findings = fleet_findings(
         "S032",
@@ -385,7 +383,7 @@ def lint_links_of_files(files: Mapping[str, bytes]) -> list[Finding]:
         (("gear-mq02-a.example.com", "10.0.0.1"), 0),
     ],
 )
-def test_duplex_both_ends_of_two_files_is_an_error(hosts: tuple[str, str], number: int) -> None:
+def test_duplex_both_ends_in_two_files_is_error(hosts: tuple[str, str], number: int) -> None:
     files = {
         "gear-mq01-a/conf/activemq.xml": linked_file("one", hosts[0]),
         "gear-mq02-a/conf/activemq.xml": linked_file("two", hosts[1]),
@@ -396,11 +394,11 @@ def test_duplex_both_ends_of_two_files_is_an_error(hosts: tuple[str, str], numbe
 
 
 @pytest.mark.parametrize("domain", ["", ".example.com"])
-def test_duplex_both_ends_in_fragments_of_an_inventory_is_an_error(domain: str) -> None:
+def test_duplex_both_ends_in_fragments_of_inventory_is_error(domain: str) -> None:
     hosts = {"gear-mq01-a": "gear-mq02-a", "gear-mq02-a": "gear-mq01-a"}
-    known = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_topology": "none"}
+    settings = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_topology": "none"}
     variables = {
-        host: known
+        host: settings
         | {
             "activemq_xml_fragments": [
                 {
@@ -415,7 +413,7 @@ def test_duplex_both_ends_in_fragments_of_an_inventory_is_an_error(domain: str) 
     assert severities(list(findings)) == ["error"]
 
 
-def test_duplex_both_ends_with_different_destinations_is_silent() -> None:
+def test_duplex_both_ends_with_different_destinations_has_no_finding() -> None:
     queues, topics = (
         f'<excludedDestinations><{kind} physicalName="&gt;"/></excludedDestinations>' for kind in ("topic", "queue")
     )
@@ -425,7 +423,7 @@ def test_duplex_both_ends_with_different_destinations_is_silent() -> None:
     assert len(lint_links_of_files(files)) == 1
 
 
-def test_duplex_both_ends_to_another_port_is_silent() -> None:
+def test_duplex_both_ends_to_different_port_has_no_finding() -> None:
     files = {"a.xml": linked_file("one", "b", port=61617), "b.xml": linked_file("two", "a")}
     assert lint_links_of_files(files) == []
 
@@ -446,7 +444,7 @@ def test_duplex_both_ends_to_another_port_is_silent() -> None:
         ("6.2.7", 0),
     ],
 )
-def test_max_uncommitted_network_is_an_error_on_each_affected_release(release: str, number: int) -> None:
+def test_max_uncommitted_network_is_error_on_affected_releases(release: str, number: int) -> None:
     assert len(rule_findings("V027", '<broker maxUncommittedCount="5000"/>', release)) == number
 
 
@@ -462,11 +460,11 @@ def test_max_uncommitted_network_is_an_error_on_each_affected_release(release: s
         ),
     ],
 )
-def test_max_uncommitted_network_is_reported_however_it_is_set(snippet: str, expected: list[str]) -> None:
+def test_max_uncommitted_network_is_reported_for_each_spelling(snippet: str, expected: list[str]) -> None:
     assert severities(rule_findings("V027", snippet, "6.1.8")) == expected
 
 
-def test_max_uncommitted_network_is_an_error_of_an_inventory() -> None:
+def test_max_uncommitted_network_in_inventory_is_error() -> None:
     hosts = ("till-mq01-a", "till-mq02-a")
     attributes = {"maxUncommittedCount": 5000}
     findings = fleet_findings("V027", *hosts, release="6.1.8", ha="none", broker_attributes=attributes)
@@ -479,19 +477,19 @@ def test_max_uncommitted_network_is_an_error_of_an_inventory() -> None:
 @pytest.mark.parametrize(
     ("release", "number"), [("5.7.0", 0), ("5.18.3", 1), ("5.19.6", 0), ("6.2.4", 1), ("6.2.5", 0), ("6.3.1", 0)]
 )
-def test_startasync_console_is_reported_before_its_repair(release: str, number: int) -> None:
+def test_startasync_console_is_reported_before_fixed_releases(release: str, number: int) -> None:
     snippet = f'<broker startAsync="true"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
     assert len(rule_findings("L041", snippet, release)) == number
 
 
-def test_startasync_console_of_a_broker_that_spring_does_not_start_is_reported() -> None:
+def test_startasync_console_of_broker_with_start_false_is_reported() -> None:
     snippet = f'<broker start="false"/>{LOCKED.format("/mnt/ledger2/kahadb")}{JETTY}'
     assert severities(rule_findings("L041", snippet)) == ["warning"]
     hosts = ("ledger-mq02-a", "ledger-mq02-b")
     assert severities(fleet_findings("L041", *hosts, release="5.18.3", runtime_configuration=True)) == ["info", "info"]
 
 
-def test_startasync_console_of_an_inventory_is_reported() -> None:
+def test_startasync_console_in_inventory_is_reported() -> None:
     hosts = ("ledger-mq02-a", "ledger-mq02-b")
     findings = fleet_findings("L041", *hosts, release="6.2.4", broker_attributes={"startAsync": True})
     assert severities(findings) == ["warning", "warning"]
@@ -501,7 +499,7 @@ def test_startasync_console_of_an_inventory_is_reported() -> None:
 # -- handlers ---------------------------------------------------------------------------------
 
 FILE_STORE = LOCKED.format("/srv/shared/kahadb")
-OWN_STORE = '<kahaDB directory="/var/lib/activemq/kahadb"/>'
+LOCAL_STORE = '<kahaDB directory="/var/lib/activemq/kahadb"/>'
 DATABASE = (
     '<jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="5000" stopOnError="true">'
     '<locker><lease-database-locker lockAcquireSleepInterval="10000"/></locker></jdbcPersistenceAdapter>'
@@ -520,9 +518,9 @@ LEASED_FILE_STORE = (
         ("<leaseLockerIOExceptionHandler/>", FILE_STORE, ["warning"]),
         ("<jDBCIOExceptionHandler/>", LEASED_FILE_STORE, ["warning"]),
         ("<leaseLockerIOExceptionHandler/>", LEASED_FILE_STORE, []),
-        ("<jDBCIOExceptionHandler/>", OWN_STORE, ["info"]),
+        ("<jDBCIOExceptionHandler/>", LOCAL_STORE, ["info"]),
         ('<defaultIOExceptionHandler stopStartConnectors="true"/>', FILE_STORE, ["warning"]),
-        ('<defaultIOExceptionHandler stopStartConnectors="true"/>', OWN_STORE, []),
+        ('<defaultIOExceptionHandler stopStartConnectors="true"/>', LOCAL_STORE, []),
         ('<leaseLockerIOExceptionHandler stopStartConnectors="false"/>', FILE_STORE, []),
         ("<defaultIOExceptionHandler/>", FILE_STORE, []),
         ("<leaseLockerIOExceptionHandler/>", DATABASE, []),
@@ -546,18 +544,18 @@ LEASED_FILE_STORE = (
         ),
     ],
 )
-def test_handler_that_does_not_fit_the_store_is_reported(handler: str, store: str, expected: list[str]) -> None:
+def test_handler_that_does_not_fit_store_is_reported(handler: str, store: str, expected: list[str]) -> None:
     assert severities(rule_findings("L042", handler + store)) == expected
 
 
-def test_handler_that_a_reference_names_is_read() -> None:
+def test_handler_with_bean_reference_is_read() -> None:
     bean = '<bean id="handler" class="org.apache.activemq.store.jdbc.JDBCIOExceptionHandler"/>'
     snippet = f'<broker ioExceptionHandler="#handler"/>{bean}{FILE_STORE}'
     assert severities(rule_findings("L042", snippet)) == ["warning"]
 
 
 @pytest.mark.parametrize("kind", ["leaseLockerIOExceptionHandler", "jDBCIOExceptionHandler"])
-def test_handler_of_a_database_that_ignores_its_failure_is_reported(kind: str) -> None:
+def test_handler_that_ignores_sql_exceptions_is_reported(kind: str) -> None:
     findings = rule_findings("L014", f'<{kind} ignoreSQLExceptions="true"/>{DATABASE}')
     assert ["ignores SQL exceptions" in finding.message for finding in findings] == [True]
 
@@ -579,7 +577,7 @@ BROKER_FILE = f'<beans xmlns="{BEANS}"><bean id="broker" class="com.example.Brok
         (f'<import resource="part.xml"/>{JETTY}', {"jetty__xml": CONSOLE_FILE, "part__xml": BROKER_FILE}, []),
     ],
 )
-def test_console_that_needs_a_bean_called_broker_is_reported_without_one(
+def test_console_that_depends_on_missing_broker_bean_is_reported(
     snippet: str, files: dict[str, str], expected: list[str]
 ) -> None:
     assert severities(rule_findings("V034", snippet, "6.2.9", **files)) == expected

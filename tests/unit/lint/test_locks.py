@@ -1,4 +1,4 @@
-"""What the examples of the L rules do not show: signs of sharing, places, severities, profiles."""
+"""Tests of the L rules beyond their examples: signs of a shared store, positions, severities and profiles."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SAFE_LEASE = (
 )
 
 
-def found(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    known = Release.of(release)
-    return [finding for finding in file_findings(complete(snippet, known), known) if finding.rule == rule]
+def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
+    data = complete(snippet, Release.of(release))
+    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
 def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
-    return [finding.severity for finding in found(rule, snippet, release)]
+    return [finding.severity for finding in findings_of(rule, snippet, release)]
 
 
-def of_fleet(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
-    return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
+def fleet_findings_of(rule: str, built_fleet: Fleet) -> list[Finding]:
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    return [finding for finding in fleet_findings(built_fleet, documents) if finding.rule == rule]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def of_fleet(rule: str, some: Fleet) -> list[Finding]:
         (f'<mKahaDB directory="/srv/x">{LOCKER}</mKahaDB>', "error"),
     ],
 )
-def test_a_store_that_a_sign_calls_shared_needs_a_keep_alive(store: str, severity: str) -> None:
+def test_store_with_sign_of_sharing_requires_keep_alive(store: str, severity: str) -> None:
     assert severities("L003", store) == [severity]
 
 
@@ -61,43 +61,48 @@ def test_a_store_that_a_sign_calls_shared_needs_a_keep_alive(store: str, severit
         '<kahaDB directory="/srv/happy/sharing-is-not-a-word-of-it/kahadb"/>',
         '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="${keep.alive}"/>',
         '<kahaDB directory="/srv/shared/kahadb" locker="#mine"/>',
-        '<kahaDB directory="/srv/shared/kahadb" useLock="false"/>',  # L007 says more
+        '<kahaDB directory="/srv/shared/kahadb" useLock="false"/>',  # reported by L007
         "<memoryPersistenceAdapter/>",
     ],
 )
-def test_a_store_that_nothing_calls_shared_is_left_alone(store: str) -> None:
-    assert found("L003", store) == []
+def test_store_without_sign_of_sharing_is_not_reported(store: str) -> None:
+    assert findings_of("L003", store) == []
 
 
-def test_the_place_is_the_period_itself() -> None:
+def test_keep_alive_finding_has_position_of_period() -> None:
     snippet = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0"/>'
     data = complete(snippet, Release.of("5.18.3")).decode().splitlines()
-    problem = found("L003", snippet)[0]
+    problem = findings_of("L003", snippet)[0]
     assert problem.line is not None
     assert problem.column is not None
     assert data[problem.line - 1][problem.column - 1 :].startswith("lockKeepAlivePeriod")
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.7.0", "5.8.0"])
-def test_a_release_that_does_not_see_its_lock_file_gone_is_warned_of(release: str) -> None:
+def test_release_that_does_not_detect_lost_lock_file_is_reported(release: str) -> None:
     assert severities("L004", '<kahaDB directory="/srv/shared/kahadb"/>', release) == ["warning"]
     assert severities("L004", '<kahaDB directory="/mnt/kahadb"/>', release) == ["info"]
 
 
-def test_what_no_setting_of_the_release_mends_is_a_hint() -> None:
+def test_lock_problem_without_remedy_in_release_is_info() -> None:
     store = '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="5000"/>'
     assert severities("L005", store, "5.9.1") == ["info"]
-    assert found("L004", store, "5.9.0") == found("L005", store, "5.12.0") == found("L003", store) == []
+    assert (
+        findings_of("L004", store, "5.9.0") == findings_of("L005", store, "5.12.0") == findings_of("L003", store) == []
+    )
 
 
-def test_an_embedded_database_needs_no_lock() -> None:
+def test_embedded_database_requires_no_lock() -> None:
     source = '<bean id="db" class="org.apache.derby.jdbc.EmbeddedDataSource"/>'
-    assert found("L007", f'{source}<jdbcPersistenceAdapter dataSource="#db" useDatabaseLock="false"/>', "5.5.1") == []
-    assert found("L014", f'{source}<jdbcPersistenceAdapter dataSource="#db"/>') == []
-    assert found("L015", "<jdbcPersistenceAdapter/>") == []
+    assert (
+        findings_of("L007", f'{source}<jdbcPersistenceAdapter dataSource="#db" useDatabaseLock="false"/>', "5.5.1")
+        == []
+    )
+    assert findings_of("L014", f'{source}<jdbcPersistenceAdapter dataSource="#db"/>') == []
+    assert findings_of("L015", "<jdbcPersistenceAdapter/>") == []
 
 
-def test_a_lock_that_is_switched_off_on_a_likely_share_is_a_warning() -> None:
+def test_disabled_lock_on_probable_share_is_warning() -> None:
     assert severities("L007", '<kahaDB directory="/mnt/data/kahadb" useLock="false"/>') == ["warning"]
 
 
@@ -115,37 +120,37 @@ def test_a_lock_that_is_switched_off_on_a_likely_share_is_a_warning() -> None:
         ('lockKeepAlivePeriod="2500"', 'lockAcquireSleepInterval="1"', "5.7.0", False),
     ],
 )
-def test_a_lease_must_be_renewed_before_it_ends(keep_alive: str, locker: str, release: str, fires: bool) -> None:
+def test_lease_that_expires_before_renewal_is_reported(keep_alive: str, locker: str, release: str, fires: bool) -> None:
     store = (
         f'<jdbcPersistenceAdapter dataSource="#db" {keep_alive}>'
         f"<locker><lease-database-locker {locker}/></locker></jdbcPersistenceAdapter>"
     )
-    assert bool(found("L009", store, release)) is fires
+    assert bool(findings_of("L009", store, release)) is fires
 
 
-def test_a_lease_of_kahadb_is_not_renewed_by_default() -> None:
+def test_kahadb_lease_without_renewal_by_default_is_reported() -> None:
     wired = '<lease-database-locker dataSource="#db"><statements><statements/></statements></lease-database-locker>'
     store = f"<kahaDB><locker>{wired}</locker></kahaDB>"
-    assert "the master never renews it by default (lockKeepAlivePeriod)" in found("L009", store)[0].message
-    assert found("L013", store) == []
+    assert "the master never renews it by default (lockKeepAlivePeriod)" in findings_of("L009", store)[0].message
+    assert findings_of("L013", store) == []
 
 
-def test_the_interval_of_a_lease_may_stand_on_the_store() -> None:
+def test_lease_interval_of_store_element_is_read() -> None:
     store = (
         '<jdbcPersistenceAdapter dataSource="#db" lockKeepAlivePeriod="5000" lockAcquireSleepInterval="4000">'
         "<locker><lease-database-locker/></locker></jdbcPersistenceAdapter>"
     )
-    assert "4000" in found("L009", store)[0].message
+    assert "4000" in findings_of("L009", store)[0].message
 
 
-def test_the_default_lock_is_a_hint_where_the_database_looks_plain() -> None:
+def test_default_lock_of_database_is_info() -> None:
     assert severities("L012", '<jdbcPersistenceAdapter dataSource="#db"/>') == ["info"]
     assert severities("L012", SAFE_LEASE) == []
 
 
-def test_before_5_9_no_locker_of_kahadb_takes_a_database() -> None:
+def test_database_locker_of_kahadb_is_reported_before_5_9() -> None:
     store = "<kahaDB><locker><lease-database-locker/></locker></kahaDB>"
-    assert "cannot be used" in found("L013", store, "5.8.0")[0].message
+    assert "cannot be used" in findings_of("L013", store, "5.8.0")[0].message
 
 
 @pytest.mark.parametrize(
@@ -160,53 +165,51 @@ def test_before_5_9_no_locker_of_kahadb_takes_a_database() -> None:
         ('<broker ioExceptionHandler="#mine"/>', "5.18.3", []),
     ],
 )
-def test_a_database_lock_wants_a_handler_that_does_not_ignore_it(
-    handler: str, release: str, expected: list[str]
-) -> None:
+def test_database_lock_requires_handler_that_stops_broker(handler: str, release: str, expected: list[str]) -> None:
     assert severities("L014", f"{handler}{SAFE_LEASE}", release) == expected
 
 
-def test_a_keep_alive_that_the_handler_covers_is_a_hint() -> None:
+def test_failed_keep_alive_is_info_with_lease_handler() -> None:
     store = SAFE_LEASE.replace('stopOnError="true"', "")
     assert severities("L015", store) == ["warning"]
     assert severities("L015", HANDLER + store) == ["info"]
     assert severities("L015", store, "5.15.12") == []
 
 
-def test_mistakes_that_hide_behind_another_are_told_as_well() -> None:
+def test_problems_masked_by_other_settings_are_reported() -> None:
     snippet = (
         '<broker persistent="false" deleteAllMessagesOnStartup="true" schedulerSupport="true"/>'
         '<kahaDB directory="/srv/shared/kahadb" lockKeepAlivePeriod="0" useLock="false"/>'
     )
-    known = Release.of("5.18.3")
-    told = {finding.rule for finding in file_findings(complete(snippet, known), known)}
-    assert {"L003", "L007", "L018", "L019", "L020"} <= told
+    target_release = Release.of("5.18.3")
+    reported_rules = {finding.rule for finding in file_findings(complete(snippet, target_release), target_release)}
+    assert {"L003", "L007", "L018", "L019", "L020"} <= reported_rules
 
 
-def test_a_schedule_below_the_same_variable_is_on_the_share() -> None:
+def test_local_scheduler_directory_of_shared_store_is_reported() -> None:
     store = '<kahaDB directory="${activemq.data}/kahadb" lockKeepAlivePeriod="5000"/>'
-    assert found("L018", f'<broker schedulerSupport="true"/>{store}') == []
-    assert len(found("L018", f'<broker schedulerSupport="true" schedulerDirectory="/var/s"/>{store}')) == 1
+    assert findings_of("L018", f'<broker schedulerSupport="true"/>{store}') == []
+    assert len(findings_of("L018", f'<broker schedulerSupport="true" schedulerDirectory="/var/s"/>{store}')) == 1
 
 
-def test_a_schedule_beside_a_database_is_on_one_node() -> None:
-    assert len(found("L018", f'<broker schedulerSupport="true"/>{SAFE_LEASE}')) == 1
+def test_scheduler_of_database_store_is_reported() -> None:
+    assert len(findings_of("L018", f'<broker schedulerSupport="true"/>{SAFE_LEASE}')) == 1
 
 
-def test_a_store_that_nobody_shares_is_emptied_with_a_warning() -> None:
+def test_deletion_of_messages_at_start_of_local_store_is_warning() -> None:
     assert severities("L020", '<broker deleteAllMessagesOnStartup="true"/>') == ["warning"]
 
 
-def test_a_broker_without_messages_on_disk_may_delete_them() -> None:
-    assert found("L020", '<broker deleteAllMessagesOnStartup="true" persistent="false"/>') == []
+def test_deletion_of_messages_without_store_is_not_reported() -> None:
+    assert findings_of("L020", '<broker deleteAllMessagesOnStartup="true" persistent="false"/>') == []
     slave = '<masterConnector remoteURI="nio://a:61618"/>'
-    assert found("L020", f'<broker deleteAllMessagesOnStartup="true"/>{slave}', "5.5.1") == []
+    assert findings_of("L020", f'<broker deleteAllMessagesOnStartup="true"/>{slave}', "5.5.1") == []
 
 
-def test_a_demoted_master_that_exits_stays_down() -> None:
+def test_exit_on_shutdown_of_shared_store_is_warning() -> None:
     store = f'<kahaDB directory="/srv/x" lockKeepAlivePeriod="5000">{LOCKER}</kahaDB>'
     assert severities("L021", f'<broker systemExitOnShutdown="true"/>{store}') == ["warning"]
-    assert found("L021", '<broker systemExitOnShutdown="true"/>') == []
+    assert findings_of("L021", '<broker systemExitOnShutdown="true"/>') == []
 
 
 @pytest.mark.parametrize(
@@ -216,40 +219,40 @@ def test_a_demoted_master_that_exits_stays_down() -> None:
         ('<jdbcPersistenceAdapter dataSource="#db" lockAcquireSleepInterval="45000"/>', "5.6.0"),
     ],
 )
-def test_a_slow_look_at_the_lock_is_told_wherever_it_is_set(store: str, release: str) -> None:
+def test_long_lock_retry_interval_is_info(store: str, release: str) -> None:
     assert severities("L022", store, release) == ["info"]
 
 
-def test_a_console_that_is_imported_before_the_broker_is_open_on_a_slave() -> None:
+def test_console_imported_before_broker_is_not_reported() -> None:
     document = b"""<beans xmlns="http://www.springframework.org/schema/beans"><import resource="jetty.xml"/>
 <broker xmlns="http://activemq.apache.org/schema/core"><persistenceAdapter>
 <kahaDB directory="/srv/shared/a" lockKeepAlivePeriod="5000"/></persistenceAdapter></broker></beans>"""
-    known = Release.of("5.18.3")
-    assert "L023" not in {finding.rule for finding in file_findings(document, known)}
+    target_release = Release.of("5.18.3")
+    assert "L023" not in {finding.rule for finding in file_findings(document, target_release)}
 
 
-def test_missing_journal_files_alone_may_be_ignored_with_a_warning() -> None:
+def test_ignored_missing_journal_files_are_warning() -> None:
     assert severities("L024", '<kahaDB directory="d" ignoreMissingJournalfiles="true"/>') == ["warning"]
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
 @pytest.mark.parametrize("ha", ["shared-file", "none"])
-def test_what_we_render_has_no_mistake_of_its_lock(release: str, ha: str) -> None:
-    some = fleet("orders-mq01", "orders-mq02", release=release, ha=ha)
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
-    told = [finding for finding in fleet_findings(some, documents) if finding.rule[0] in "LVP"]
+def test_rendered_file_has_no_lock_problem(release: str, ha: str) -> None:
+    built_fleet = fleet("orders-mq01", "orders-mq02", release=release, ha=ha)
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    findings = [finding for finding in fleet_findings(built_fleet, documents) if finding.rule[0] in "LVP"]
     without_remedy = ("L004", "L027")
-    mistakes = [finding for finding in told if finding.severity != "info" and finding.rule not in without_remedy]
-    assert mistakes == []
+    problems = [finding for finding in findings if finding.severity != "info" and finding.rule not in without_remedy]
+    assert problems == []
 
 
-def test_a_store_of_a_single_broker_is_not_shared_whatever_its_name() -> None:
-    assert of_fleet("L003", fleet("orders-mq01", ha="none", store_directory="/mnt/shared/store")) == []
+def test_store_of_single_broker_is_not_shared() -> None:
+    assert fleet_findings_of("L003", fleet("orders-mq01", ha="none", store_directory="/mnt/shared/store")) == []
 
 
-def test_a_fleet_that_takes_the_keep_alive_away_is_told() -> None:
+def test_fragment_that_disables_keep_alive_is_error() -> None:
     fragment = {"parent": "broker/persistenceAdapter", "xml": '<kahaDB lockKeepAlivePeriod="0"/>'}
-    problems = of_fleet("L003", fleet("orders-mq01", xml_fragments=[fragment]))
+    problems = fleet_findings_of("L003", fleet("orders-mq01", xml_fragments=[fragment]))
     assert [(problem.host, problem.severity) for problem in problems] == [
         ("orders-mq01-a.example.com", "error"),
         ("orders-mq01-b.example.com", "error"),

@@ -1,4 +1,4 @@
-"""What the examples of the rules about a network do not show."""
+"""Tests of the rules about networks of brokers beyond their examples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ACCOUNT = 'userName="app" password="${app.password}" decreaseNetworkConsumerPrio
 LINK = f'<networkConnector name="south" uri="static:(tcp://a:61616)" {ACCOUNT}/>'
 
 
-def of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    known = Release.of(release)
-    return [finding for finding in file_findings(complete(snippet, known), known) if finding.rule == rule]
+def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
+    data = complete(snippet, Release.of(release))
+    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
 def line_of(snippet: str, text: str) -> int:
@@ -27,7 +27,7 @@ def line_of(snippet: str, text: str) -> int:
     return next(number for number, line in enumerate(lines, start=1) if text in line)
 
 
-def policies(*entries: str) -> str:
+def link_with_policies(*entries: str) -> str:
     return LINK + "".join(entries)
 
 
@@ -49,92 +49,100 @@ def entry(queue: str, inside: str = "", **attributes: str) -> str:
         ("orders.new", "orders", False),
     ],
 )
-def test_a_wildcard_matches_names_and_narrower_wildcards(pattern: str, name: str, matches: bool) -> None:
+def test_wildcard_covers_names_and_narrower_wildcards(pattern: str, name: str, matches: bool) -> None:
     assert wildcard_covers(pattern, name) is matches
 
 
-def test_a_file_that_says_nothing_of_replay_is_only_told() -> None:
-    assert [finding.severity for finding in of("N019", LINK)] == ["info"]
+def test_file_without_replay_is_info() -> None:
+    assert [finding.severity for finding in findings_of("N019", LINK)] == ["info"]
 
 
-def test_replay_that_is_switched_off_is_a_warning_at_its_attribute() -> None:
-    snippet = policies(entry("&gt;", REPLAY.format("false")))
-    (finding,) = of("N019", snippet)
+def test_disabled_replay_is_warning_at_its_attribute() -> None:
+    snippet = link_with_policies(entry("&gt;", REPLAY.format("false")))
+    (finding,) = findings_of("N019", snippet)
     assert finding.severity == "warning"
     assert finding.line == line_of(snippet, "replayWhenNoConsumers")
 
 
-def test_a_narrower_policy_without_replay_is_named_and_the_wider_one_is_not() -> None:
-    snippet = policies(entry("orders.&gt;"), entry("&gt;", REPLAY.format("true")))
-    (finding,) = of("N019", snippet)
+def test_only_narrower_policy_without_replay_is_reported() -> None:
+    snippet = link_with_policies(entry("orders.&gt;"), entry("&gt;", REPLAY.format("true")))
+    (finding,) = findings_of("N019", snippet)
     assert finding.severity == "warning"
     assert finding.line == line_of(snippet, 'queue="orders.')
 
 
-def test_a_policy_for_topics_needs_no_replay() -> None:
-    assert of("N019", policies('<policyEntry topic="&gt;"/>', entry("&gt;", REPLAY.format("true")))) == []
+def test_topic_policy_requires_no_replay() -> None:
+    assert (
+        findings_of("N019", link_with_policies('<policyEntry topic="&gt;"/>', entry("&gt;", REPLAY.format("true"))))
+        == []
+    )
 
 
-def test_before_5_6_there_is_no_replay_to_miss() -> None:
-    assert of("N019", LINK, "5.5.1") == []
+def test_missing_replay_is_not_reported_before_5_6() -> None:
+    assert findings_of("N019", LINK, "5.5.1") == []
 
 
 @pytest.mark.parametrize(("release", "fires"), [("5.6.0", True), ("5.8.0", True), ("5.9.0", False)])
-def test_the_audit_of_a_queue_stops_replay_before_5_9(release: str, fires: bool) -> None:
-    assert bool(of("N020", policies(entry("&gt;", REPLAY.format("true"))), release)) is fires
+def test_queue_audit_that_stops_replay_is_reported_before_5_9(release: str, fires: bool) -> None:
+    assert bool(findings_of("N020", link_with_policies(entry("&gt;", REPLAY.format("true"))), release)) is fires
 
 
-def test_an_audit_that_is_off_already_is_no_mistake() -> None:
-    assert of("N020", policies(entry("&gt;", REPLAY.format("true"), enableAudit="false")), "5.8.0") == []
+def test_disabled_queue_audit_is_not_reported() -> None:
+    assert (
+        findings_of("N020", link_with_policies(entry("&gt;", REPLAY.format("true"), enableAudit="false")), "5.8.0")
+        == []
+    )
 
 
-def test_the_place_of_a_character_that_is_replaced_is_its_own() -> None:
-    (finding,) = of("N015", '<broker brokerName="north mq"/>')
+def test_replaced_character_of_name_is_reported_at_its_position() -> None:
+    (finding,) = findings_of("N015", '<broker brokerName="north mq"/>')
     text = complete('<broker brokerName="north mq"/>', Release.of("5.18.3")).decode().splitlines()
     assert text[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(' mq"')
     assert "north_mq" in finding.message
 
 
-def test_a_name_of_which_a_part_is_decided_elsewhere_is_judged_by_the_rest() -> None:
-    assert of("N015", '<broker brokerName="${host}-mq"/>') == []
-    assert len(of("N015", '<broker brokerName="${host}/mq"/>')) == 1
+def test_name_with_placeholder_is_checked_without_placeholder() -> None:
+    assert findings_of("N015", '<broker brokerName="${host}-mq"/>') == []
+    assert len(findings_of("N015", '<broker brokerName="${host}/mq"/>')) == 1
 
 
-def test_a_broker_without_any_name_is_localhost_to_its_network() -> None:
+def test_unnamed_broker_with_link_is_reported() -> None:
     beans = '<beans><broker xmlns="http://activemq.apache.org/schema/core">{}</broker></beans>'
     links = "<networkConnectors><networkConnector name='s' uri='static:(tcp://a:1)'/></networkConnectors>"
-    assert len(of("N014", beans.format(links))) == 1
-    assert of("N014", beans.format("")) == []
+    assert len(findings_of("N014", beans.format(links))) == 1
+    assert findings_of("N014", beans.format("")) == []
 
 
 @pytest.mark.parametrize(
-    ("size", "release", "says"),
+    ("size", "release", "text"),
     [("0", "5.13.2", "forwards nothing"), ("0", "5.13.3", "does not start"), ("-1", "5.5.1", "does not start")],
 )
-def test_what_a_prefetch_of_nothing_does_depends_on_the_release(size: str, release: str, says: str) -> None:
-    (finding,) = of("N030", LINK.replace("<networkConnector", f'<networkConnector prefetchSize="{size}"'), release)
-    assert says in finding.message
+def test_message_about_zero_prefetch_depends_on_release(size: str, release: str, text: str) -> None:
+    (finding,) = findings_of(
+        "N030", LINK.replace("<networkConnector", f'<networkConnector prefetchSize="{size}"'), release
+    )
+    assert text in finding.message
 
 
-def test_an_unknown_prefetch_is_no_mistake() -> None:
-    assert of("N030", LINK.replace("<networkConnector", '<networkConnector prefetchSize="${prefetch}"')) == []
+def test_prefetch_with_placeholder_is_not_reported() -> None:
+    assert findings_of("N030", LINK.replace("<networkConnector", '<networkConnector prefetchSize="${prefetch}"')) == []
 
 
-def test_one_static_uri_with_two_peers_starts_serially_too() -> None:
-    assert len(of("N037", LINK.replace("tcp://a:61616", "tcp://a:61616,tcp://b:61616"))) == 1
-    assert of("N037", LINK) == []
+def test_static_uri_with_two_peers_is_reported() -> None:
+    assert len(findings_of("N037", LINK.replace("tcp://a:61616", "tcp://a:61616,tcp://b:61616"))) == 1
+    assert findings_of("N037", LINK) == []
 
 
-def test_jmx_and_a_login_for_guests_do_without_accounts() -> None:
+def test_link_without_account_is_not_reported_with_guest_access() -> None:
     bare = '<networkConnector name="south" uri="static:(tcp://a:61616)"/>'
     guests = '<simpleAuthenticationPlugin anonymousAccessAllowed="true"/>'
-    assert len(of("N036", bare)) == 1
-    assert of("N036", bare + guests) == []
+    assert len(findings_of("N036", bare)) == 1
+    assert findings_of("N036", bare + guests) == []
 
 
-def test_of_a_jaas_login_nobody_knows_whether_guests_may_in() -> None:
+def test_link_without_account_is_warning_with_jaas_login() -> None:
     plugins = "<broker><plugins><jaasAuthenticationPlugin/></plugins></broker>"
-    (finding,) = of("N036", plugins + '<networkConnector name="south" uri="static:(tcp://a:61616)"/>')
+    (finding,) = findings_of("N036", plugins + '<networkConnector name="south" uri="static:(tcp://a:61616)"/>')
     assert finding.severity == "warning"
 
 
@@ -153,13 +161,13 @@ ACL = """<authorizationPlugin><map><authorizationMap><authorizationEntries>
         ("topic", "ActiveMQ.Advisory.Connection", "apps", True),
     ],
 )
-def test_a_bridge_must_be_allowed_to_hear_of_consumers(kind: str, name: str, read: str, fires: bool) -> None:
-    assert bool(of("N027", LINK + ACL.format(kind, name, read))) is fires
+def test_bridge_without_rights_to_consumer_advisories_is_reported(kind: str, name: str, read: str, fires: bool) -> None:
+    assert bool(findings_of("N027", LINK + ACL.format(kind, name, read))) is fires
 
 
-def test_one_way_links_without_advisories_are_a_warning() -> None:
+def test_one_way_link_without_advisories_is_warning() -> None:
     snippet = '<broker advisorySupport="false"/>' + LINK
-    assert [finding.severity for finding in of("N027", snippet)] == ["warning"]
+    assert [finding.severity for finding in findings_of("N027", snippet)] == ["warning"]
 
 
 LISTS = """<networkConnector name="south" uri="static:(tcp://a:61616)">
@@ -169,7 +177,7 @@ LISTS = """<networkConnector name="south" uri="static:(tcp://a:61616)">
 
 
 @pytest.mark.parametrize(
-    ("excluded", "listed", "release", "says"),
+    ("excluded", "listed", "release", "text"),
     [
         ("orders", "orders", "5.18.3", "not forwarded at all"),
         ("orders.a", "orders.&gt;", "5.18.3", "does not forward"),
@@ -177,27 +185,31 @@ LISTS = """<networkConnector name="south" uri="static:(tcp://a:61616)">
         ("orders.&gt;", "orders.a", "5.5.1", "still forwards"),
     ],
 )
-def test_what_becomes_of_an_excluded_static_include(excluded: str, listed: str, release: str, says: str) -> None:
-    (finding,) = of("N029", LISTS.format("queue", excluded, "queue", listed), release)
-    assert says in finding.message
+def test_message_about_excluded_static_include_depends_on_release(
+    excluded: str, listed: str, release: str, text: str
+) -> None:
+    (finding,) = findings_of("N029", LISTS.format("queue", excluded, "queue", listed), release)
+    assert text in finding.message
 
 
-def test_a_topic_is_not_excluded_by_a_queue_of_its_name() -> None:
-    assert of("N029", LISTS.format("queue", "orders", "topic", "orders")) == []
+def test_excluded_queue_does_not_exclude_topic_of_same_name() -> None:
+    assert findings_of("N029", LISTS.format("queue", "orders", "topic", "orders")) == []
 
 
-def test_one_way_demand_of_virtual_destinations_is_only_told() -> None:
+def test_virtual_destination_demand_of_one_way_link_is_info() -> None:
     one_way = LINK.replace("<networkConnector", '<networkConnector useVirtualDestSubs="true"')
-    assert [finding.severity for finding in of("N031", one_way)] == ["info"]
-    assert [finding.severity for finding in of("N031", '<broker useVirtualDestSubs="true"/>' + LINK)] == ["info"]
+    assert [finding.severity for finding in findings_of("N031", one_way)] == ["info"]
+    assert [finding.severity for finding in findings_of("N031", '<broker useVirtualDestSubs="true"/>' + LINK)] == [
+        "info"
+    ]
 
 
 @pytest.mark.parametrize(
     ("release", "fires"), [("5.13.5", False), ("5.19.6", True), ("5.19.7", False), ("6.2.5", True), ("6.2.6", False)]
 )
-def test_durable_subscriptions_are_disclosed_until_the_fix_of_each_line(release: str, fires: bool) -> None:
+def test_disclosed_durable_subscriptions_are_reported_before_fix(release: str, fires: bool) -> None:
     snippet = LINK.replace("<networkConnector", '<networkConnector syncDurableSubs="true"')
-    assert bool(of("N032", snippet, release)) is fires
+    assert bool(findings_of("N032", snippet, release)) is fires
 
 
 @pytest.mark.parametrize(
@@ -212,36 +224,36 @@ def test_durable_subscriptions_are_disclosed_until_the_fix_of_each_line(release:
         ("https://example.com/vm", False),
     ],
 )
-def test_vm_uris_are_found_where_they_start_a_broker_of_their_own(uri: str, fires: bool) -> None:
+def test_vm_uri_that_starts_another_broker_is_reported(uri: str, fires: bool) -> None:
     bean = f'<bean id="f" class="F"><property name="brokerURL" value="{uri}"/></bean>'
-    assert bool(of("N039", bean)) is fires
+    assert bool(findings_of("N039", bean)) is fires
 
 
-def test_a_vm_uri_in_a_text_is_found_too() -> None:
+def test_vm_uri_in_element_text_is_reported() -> None:
     bean = '<bean id="f" class="F"><property name="brokerURL"><value>vm://other</value></property></bean>'
-    assert len(of("N039", bean)) == 1
+    assert len(findings_of("N039", bean)) == 1
 
 
 @pytest.mark.parametrize(
     ("audit", "replay", "severities"),
     [("true", True, ["error"]), ("true", False, []), ("false", True, []), ("false", False, ["warning"])],
 )
-def test_an_audit_of_bridges_and_replay_exclude_each_other(audit: str, replay: bool, severities: list[str]) -> None:
+def test_conflict_of_bridge_audit_and_replay_is_reported(audit: str, replay: bool, severities: list[str]) -> None:
     connector = f'<transportConnector name="more" uri="tcp://0.0.0.0:1" auditNetworkProducers="{audit}"/>'
     policy = entry("&gt;", REPLAY.format("true")) if replay else ""
-    assert [finding.severity for finding in of("N034", connector + policy)] == severities
+    assert [finding.severity for finding in findings_of("N034", connector + policy)] == severities
 
 
-def test_selectors_are_lost_on_links_and_in_replay() -> None:
+def test_selector_aware_topic_is_reported_for_link_and_replay() -> None:
     topics = """<broker><destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>
     <virtualTopic name="orders.>" selectorAware="true"/>
     </virtualDestinations></virtualDestinationInterceptor></destinationInterceptors></broker>"""
     replay = entry("&gt;", REPLAY.format("true"))
-    assert len(of("N025", topics + LINK + replay)) == 2
-    assert len(of("N025", topics + LINK + replay, "5.15.16")) == 1
+    assert len(findings_of("N025", topics + LINK + replay)) == 2
+    assert len(findings_of("N025", topics + LINK + replay, "5.15.16")) == 1
 
 
-def test_a_listener_of_vm_is_no_client_and_makes_its_name_known() -> None:
+def test_vm_uri_with_listener_of_same_name_is_not_reported() -> None:
     listener = '<transportConnector name="inside" uri="vm://other"/>'
     bean = '<bean id="f" class="F"><property name="brokerURL" value="vm://other"/></bean>'
-    assert of("N039", listener + bean) == []
+    assert findings_of("N039", listener + bean) == []

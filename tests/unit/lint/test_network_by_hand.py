@@ -1,4 +1,4 @@
-"""Files as people write them: correct ones have no mistake, and each planted one is named once, in its place."""
+"""Tests with handwritten files: correct files have no findings, and each planted error has one, at its position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BEANS = """<?xml version="1.0" encoding="UTF-8"?>
        xmlns:amq="http://activemq.apache.org/schema/core">
 """
 
-SHOP = f"""{_BEANS}
+SHOP_FILE = f"""{_BEANS}
   <broker xmlns="http://activemq.apache.org/schema/core" brokerName="shop-mq01" networkConnectorStartAsync="true">
     <destinationPolicy><policyMap><policyEntries>
       <policyEntry queue=">" producerFlowControl="true">
@@ -55,7 +55,7 @@ SHOP = f"""{_BEANS}
 </beans>
 """
 
-MASTER_OF_2011 = f"""{_BEANS}
+PURE_MASTER_FILE = f"""{_BEANS}
   <amq:broker brokerName="orders-mq01-a" waitForSlave="true" waitForSlaveTimeout="86400000">
     <amq:networkConnectors>
       <amq:networkConnector name="orders-mq01-a-orders" uri="multicast://224.1.2.3:6255?group=orders" duplex="true"
@@ -76,17 +76,17 @@ MASTER_OF_2011 = f"""{_BEANS}
 """
 
 
-def found(text: str, release: str) -> list[Finding]:
+def network_findings(text: str, release: str) -> list[Finding]:
     return [finding for finding in file_findings(text.encode(), Release.of(release)) if finding.rule[0] in "NM"]
 
 
 @pytest.mark.parametrize("release", ["5.11.4", "5.16.7", "5.18.3", "6.3.1"])
-def test_a_correct_shop_has_no_mistake(release: str) -> None:
-    assert found(SHOP, release) == []
+def test_correct_file_has_no_findings(release: str) -> None:
+    assert network_findings(SHOP_FILE, release) == []
 
 
-def test_a_correct_master_of_2011_has_no_mistake() -> None:
-    assert found(MASTER_OF_2011, "5.5.1") == []
+def test_correct_file_of_5_5_has_no_findings() -> None:
+    assert network_findings(PURE_MASTER_FILE, "5.5.1") == []
 
 
 PLANTED = [
@@ -117,16 +117,16 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "good", "bad", "place"), PLANTED, ids=[f"{one[0]}-{one[3]}" for one in PLANTED])
-def test_a_planted_mistake_is_named_once_in_its_place(rule: str, good: str, bad: str, place: str) -> None:
-    assert good in SHOP
-    text = SHOP.replace(good, bad, 1)
-    findings = found(text, "5.18.3")
-    if rule in ("N014", "N015"):  # vm:// then has another name than the broker, which is true too
+@pytest.mark.parametrize(("rule", "good", "bad", "position"), PLANTED, ids=[f"{case[0]}-{case[3]}" for case in PLANTED])
+def test_planted_error_is_reported_once_at_its_position(rule: str, good: str, bad: str, position: str) -> None:
+    assert good in SHOP_FILE
+    text = SHOP_FILE.replace(good, bad, 1)
+    findings = network_findings(text, "5.18.3")
+    if rule in ("N014", "N015"):  # N039 correctly reports that the vm:// URI has a different name
         findings = [finding for finding in findings if finding.rule != "N039"]
     assert [finding.rule for finding in findings] == [rule]
     (finding,) = findings
-    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(place)
+    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)
 
 
 PLANTED_BEFORE_5_6 = [
@@ -141,11 +141,13 @@ PLANTED_BEFORE_5_6 = [
 
 
 @pytest.mark.parametrize(
-    ("rule", "good", "bad", "place"), PLANTED_BEFORE_5_6, ids=[one[0] for one in PLANTED_BEFORE_5_6]
+    ("rule", "good", "bad", "position"), PLANTED_BEFORE_5_6, ids=[case[0] for case in PLANTED_BEFORE_5_6]
 )
-def test_so_is_one_in_a_file_of_2011(rule: str, good: str, bad: str, place: str) -> None:
-    assert good in MASTER_OF_2011
-    text = MASTER_OF_2011.replace(good, bad, 1)
-    (finding,) = found(text, "5.5.1")
+def test_planted_error_in_file_of_5_5_is_reported_once_at_its_position(
+    rule: str, good: str, bad: str, position: str
+) -> None:
+    assert good in PURE_MASTER_FILE
+    text = PURE_MASTER_FILE.replace(good, bad, 1)
+    (finding,) = network_findings(text, "5.5.1")
     assert finding.rule == rule
-    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(place)
+    assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith(position)
