@@ -1,4 +1,4 @@
-"""What whoever may publish at the broker can send to a running agent: it costs the message, and never the agent."""
+"""Messages that a client with publish access sends to a running agent: the agent drops them and continues."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def urls(broker: TinyBroker) -> tuple[Endpoint, ...]:
 
 
 def canary(broker: TinyBroker, role: str) -> tuple[str, bytes]:
-    """Topic and payload of the last canary of a connection, as whoever may read it sees them."""
+    """Return topic and payload of the last canary of a connection, as a subscribed client receives them."""
     topic = f"__canary__/agent-1-{role}"
     wait_until(lambda: any(name == topic for name, _ in broker.published))
-    return next(found for found in reversed(broker.published) if found[0] == topic)
+    return next(message for message in reversed(broker.published) if message[0] == topic)
 
 
-def dropped(agent: Running, role: str) -> dict[str, int]:
+def drop_counts(agent: Running, role: str) -> dict[str, int]:
     counts: dict[str, int] = agent.status()[role]["dropped"]
     return counts
 
 
 def assert_works(agent: Running, broker: TinyBroker, event: str) -> None:
-    """It publishes and handles, on the connection that it had."""
+    """Assert that the agent publishes and handles events on its first connections."""
     publish(f"a/{event}", b"{}", socket=agent.socket)
     wait_until(lambda: any(topic == f"a/{event}" for topic, _ in broker.published))
     wait_until(lambda: agent.status()["handlers"]["without_handler"] >= 1)
@@ -42,7 +42,7 @@ def assert_works(agent: Running, broker: TinyBroker, event: str) -> None:
 
 @pytest.mark.parametrize("role", ["publisher", "subscriber"])
 @pytest.mark.parametrize("qos", [0, 1])
-def test_a_canary_number_of_five_thousand_digits_does_not_kill_the_agent(
+def test_agent_drops_canaries_with_invalid_numbers_and_continues(
     running: Callable[..., Running], role: str, qos: int
 ) -> None:
     with TinyBroker() as broker:
@@ -51,12 +51,12 @@ def test_a_canary_number_of_five_thousand_digits_does_not_kill_the_agent(
         head = payload.rpartition(b":")[0]
         for number in (b"9" * 5000, "\u00b2".encode(), "\u0661".encode() * 30, b"-1", b""):
             broker.send(topic, head + b":" + number, qos)
-        wait_until(lambda: dropped(agent, role).get("test message (canary) of another sender") == 5)
+        wait_until(lambda: drop_counts(agent, role).get("test message (canary) of another sender") == 5)
         assert_works(agent, broker, "After")
 
 
-def test_forged_barriers_are_dropped_and_real_ones_of_both_forms_are_taken(running: Callable[..., Running]) -> None:
-    real = b'{"eventId": "other.example:e1:7"}'
+def test_agent_drops_forged_barriers_and_records_valid_ones_of_both_forms(running: Callable[..., Running]) -> None:
+    valid_barrier = b'{"eventId": "other.example:e1:7"}'
     with TinyBroker() as broker:
         agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
@@ -66,49 +66,52 @@ def test_forged_barriers_are_dropped_and_real_ones_of_both_forms_are_taken(runni
             b'{"eventId": ' + b"9" * 400 + b"}",
             b"\xff" * 80,
             b"",
-            real.ljust(513),
+            valid_barrier.ljust(513),
         ):
             broker.send("a/__barrier__/other_example", payload)
-        broker.send("a/__barrier__/mallory", real)
-        broker.send("a/__barrier__", b" " * (1 << 19) + real)
-        wait_until(lambda: dropped(agent, "subscriber").get("barrier (test message) of another sender") == 8)
-        broker.send("a/__barrier__/other_example", real)
-        broker.send("a/__barrier__", real)
+        broker.send("a/__barrier__/mallory", valid_barrier)
+        broker.send("a/__barrier__", b" " * (1 << 19) + valid_barrier)
+        wait_until(lambda: drop_counts(agent, "subscriber").get("barrier (test message) of another sender") == 8)
+        broker.send("a/__barrier__/other_example", valid_barrier)
+        broker.send("a/__barrier__", valid_barrier)
         assert_works(agent, broker, "After")
         agent.stop()
     lines = "".join(path.read_text() for path in (agent.directory / "state/agent").glob("*.jsonl"))
     assert lines.count('"other.example:e1:7"') == 2
 
 
-def test_messages_that_nobody_asked_for_are_dropped_and_left_with_the_broker(running: Callable[..., Running]) -> None:
+def test_agent_drops_messages_outside_its_subscriptions_and_continues(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
         agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         for topic in ("b/E", "/".join("b" * 30_000), "a", "__canary__/agent-1-subscriber/x"):
             broker.force(topic, b"x")
-        wait_until(lambda: sum(dropped(agent, "subscriber").values()) == 2)  # a/# matches a; a canary is no event
-        wait_until(lambda: sum(dropped(agent, "publisher").values()) == 4)
+        # a/# matches a, and a canary is not an event.
+        wait_until(lambda: sum(drop_counts(agent, "subscriber").values()) == 2)
+        wait_until(lambda: sum(drop_counts(agent, "publisher").values()) == 4)
         assert_works(agent, broker, "After")
 
 
-def test_an_exception_in_one_message_costs_that_message(
+def test_exception_during_processing_of_message_drops_only_that_message(
     running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TinyBroker() as broker:
         agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         assert agent.service.subscriber is not None
-        real = agent.service.subscriber._arrived
+        process_message = agent.service.subscriber._arrived
 
         def fail(message: MessageReceived) -> None:
             if message.payload == b"planted":
                 raise RuntimeError(message.payload)
-            real(message)
+            process_message(message)
 
         monkeypatch.setattr(agent.service.subscriber, "_arrived", fail)
         for _ in range(100):
             broker.send("a/E", b"planted")
-        wait_until(lambda: dropped(agent, "subscriber").get("RuntimeError") == 100)
+        wait_until(lambda: drop_counts(agent, "subscriber").get("RuntimeError") == 100)
         assert_works(agent, broker, "After")
-    told: list[dict[str, Any]] = [fields for _, event, fields in agent.log.all if event == "received data dropped"]
-    assert [fields["reason"] for fields in told] == ["RuntimeError"]
+    drop_records: list[dict[str, Any]] = [
+        fields for _, event, fields in agent.log.all if event == "received data dropped"
+    ]
+    assert [fields["reason"] for fields in drop_records] == ["RuntimeError"]

@@ -1,4 +1,4 @@
-"""The names that programs imported before the agent was a distribution of its own, and what they say without it."""
+"""Import names of the agent below activemq_fleet, and their error if the agent is not installed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import activemq_fleet.agent.handling
 from activemq_fleet.install_hint import install_hint
 
 
-def test_the_old_import_names_are_those_of_the_agent() -> None:
+def test_old_import_names_are_aliases_of_agent() -> None:
     assert activemq_fleet.agent.publish is activemq_agent.publish
     assert activemq_fleet.agent.Client is activemq_agent.Client
     assert activemq_fleet.agent.handling.Event is activemq_agent.handling.Event
 
 
-def test_without_the_agent_they_say_what_to_install() -> None:
+def test_old_import_names_without_agent_report_what_to_install() -> None:
     code = "import sys; sys.modules['activemq_agent'] = None; import activemq_fleet.agent"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert last == f"ImportError: activemq_fleet.agent needs activemq_agent: {install_hint('agent')}"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last_line = process.stderr.strip().splitlines()[-1]
+    assert last_line == f"ImportError: activemq_fleet.agent needs activemq_agent: {install_hint('agent')}"
 
 
-def test_the_agent_imports_nothing_of_the_library_nor_of_ansible() -> None:
+def test_agent_imports_neither_library_nor_ansible() -> None:
     code = (
         "import pkgutil, sys, importlib, activemq_agent as a\n"
         "names = [m.name for m in pkgutil.walk_packages(a.__path__, 'activemq_agent.') if '__main__' not in m.name]\n"

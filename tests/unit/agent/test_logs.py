@@ -1,4 +1,4 @@
-"""The agent's log."""
+"""Log of the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from activemq_agent.logs import make_log
 from .logged import make_config
 
 
-def test_a_line_is_json(tmp_path: Path) -> None:
+def test_log_line_is_json(tmp_path: Path) -> None:
     out = io.StringIO()
     make_log(make_config(tmp_path), out).warning("connection lost", broker="b:1", path=tmp_path)
     line = json.loads(out.getvalue())
@@ -21,23 +21,23 @@ def test_a_line_is_json(tmp_path: Path) -> None:
     assert line == {"event": "connection lost", "level": "warning", "broker": "b:1", "path": str(tmp_path)}
 
 
-def test_a_line_for_people_stays_one_line(tmp_path: Path) -> None:
+def test_text_record_with_line_break_is_one_line(tmp_path: Path) -> None:
     out = io.StringIO()
     make_log(make_config(tmp_path, log_format="text"), out).error("alarm", reason="two\nlines = bad", broker="b:1")
     (line,) = out.getvalue().splitlines()
     assert line.endswith(r"error   alarm reason='two\nlines = bad' broker=b:1")
 
 
-@pytest.mark.parametrize(("level", "told"), [("debug", 3), ("info", 3), ("warning", 2), ("error", 1)])
-def test_what_is_below_the_level_is_not_told(tmp_path: Path, level: str, told: int) -> None:
+@pytest.mark.parametrize(("level", "line_count"), [("debug", 3), ("info", 3), ("warning", 2), ("error", 1)])
+def test_records_below_log_level_are_not_written(tmp_path: Path, level: str, line_count: int) -> None:
     out = io.StringIO()
     log = make_log(make_config(tmp_path, log_level=level), out)
-    for say in (log.info, log.warning, log.error):
-        say("x")
-    assert len(out.getvalue().splitlines()) == told
+    for write_record in (log.info, log.warning, log.error):
+        write_record("x")
+    assert len(out.getvalue().splitlines()) == line_count
 
 
-def test_a_reader_that_went_away_ends_nothing(tmp_path: Path) -> None:
+def test_closed_log_stream_raises_no_error(tmp_path: Path) -> None:
     out = io.StringIO()
     out.close()
     make_log(make_config(tmp_path), out).info("x")

@@ -1,4 +1,4 @@
-"""The agent's figures: bounded, of a registry of their own, and honest about what is not there."""
+"""Metrics of the agent: their number is bounded, their registry is separate, and their server limits its clients."""
 
 from __future__ import annotations
 
@@ -25,56 +25,58 @@ from tests.unit.agent.store_clock import receive
 from .tiny_broker import TinyBroker
 
 
-def lines(found: Metrics) -> list[str]:
-    return [line for line in generate_latest(found.registry).decode().splitlines() if not line.startswith("#")]
+def sample_lines(agent_metrics: Metrics) -> list[str]:
+    return [line for line in generate_latest(agent_metrics.registry).decode().splitlines() if not line.startswith("#")]
 
 
 def metrics_of(store: Store) -> Metrics:
-    """Metrics of an agent whose status has nothing but its store."""
+    """Return the metrics of an agent whose status contains only its store."""
     return Metrics(lambda: {"store": asdict(store.row_and_byte_counts())})
 
 
-def test_a_store_is_told_as_it_is_when_somebody_asks(tmp_path: Path) -> None:
+def test_metrics_contain_counts_of_store_at_time_of_scrape(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", limits=StoreLimits(filters=("t/#",))) as store:
-        found = metrics_of(store)
-        assert "activemq_agent_outbox_events 0.0" in lines(found)
+        agent_metrics = metrics_of(store)
+        assert "activemq_agent_outbox_events 0.0" in sample_lines(agent_metrics)
         store.accept_event("a/b", b"12345")
         receive(store, "t/x", b"{}")
-        told = lines(found)
-    assert "activemq_agent_outbox_events 1.0" in told
-    assert "activemq_agent_outbox_bytes 8.0" in told
-    assert 'activemq_agent_topic_events{filter="t/#"} 1.0' in told
+        samples = sample_lines(agent_metrics)
+    assert "activemq_agent_outbox_events 1.0" in samples
+    assert "activemq_agent_outbox_bytes 8.0" in samples
+    assert 'activemq_agent_topic_events{filter="t/#"} 1.0' in samples
 
 
-def test_expired_events_are_told(tmp_path: Path) -> None:
+def test_metrics_count_expired_events(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a", sweep=None) as store:
         store.accept_event("a/b", b"", timeout=0.0)
         store.expire_events()
-        assert "activemq_agent_expired_events 1.0" in lines(metrics_of(store))
+        assert "activemq_agent_expired_events 1.0" in sample_lines(metrics_of(store))
 
 
-def test_names_of_events_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_event_names_in_metrics_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics, "MOST_EVENTS", 2)
     with Store.open(tmp_path, agent="a") as store:
-        found = metrics_of(store)
+        agent_metrics = metrics_of(store)
         for name in ("a", "b", "c", "d", "a"):
-            found.record_handler_time(name, 0.25)
-        told = [line for line in lines(found) if line.startswith("activemq_agent_handler_seconds_count")]
-    assert told == [
+            agent_metrics.record_handler_time(name, 0.25)
+        samples = [
+            line for line in sample_lines(agent_metrics) if line.startswith("activemq_agent_handler_seconds_count")
+        ]
+    assert samples == [
         'activemq_agent_handler_seconds_count{event="a"} 2.0',
         'activemq_agent_handler_seconds_count{event="b"} 1.0',
         'activemq_agent_handler_seconds_count{event="other"} 2.0',
     ]
 
 
-def test_nothing_gets_into_the_registry_of_others(tmp_path: Path) -> None:
+def test_default_registry_contains_no_metrics_of_agent(tmp_path: Path) -> None:
     with Store.open(tmp_path, agent="a") as store:
         metrics_of(store)
         metrics_of(store)
     assert b"activemq_agent" not in generate_latest(REGISTRY)
 
 
-def descriptors_and_threads() -> tuple[int, int]:
+def count_descriptors_and_threads() -> tuple[int, int]:
     return len(os.listdir("/proc/self/fd")), threading.active_count()
 
 
@@ -89,9 +91,9 @@ def test_idle_connections_to_metrics_take_no_more_than_eight_slots(
         hold_idle_connections(metrics_of(store), port)
 
 
-def hold_idle_connections(served: Metrics, port: int) -> None:
-    before = descriptors_and_threads()
-    served.serve(Endpoint("127.0.0.1", port))
+def hold_idle_connections(agent_metrics: Metrics, port: int) -> None:
+    before = count_descriptors_and_threads()
+    agent_metrics.serve(Endpoint("127.0.0.1", port))
     idle: list[socket.socket] = []
     try:
         for _ in range(60):
@@ -100,31 +102,31 @@ def hold_idle_connections(served: Metrics, port: int) -> None:
             connection.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 connection.connect(("127.0.0.1", port))
-        connected = {one for one in idle if select.select([], [one], [], 1.0)[1]}
-        for one in connected:
+        connected = {connection for connection in idle if select.select([], [connection], [], 1.0)[1]}
+        for connection in connected:
             with contextlib.suppress(OSError):
-                one.send(b"GET /metrics HTTP/1.1\r\nX: ")
-        assert len(connected) >= 8, "the attack did not reach the server"
+                connection.send(b"GET /metrics HTTP/1.1\r\nX: ")
+        assert len(connected) >= 8, "fewer than 8 connections reached the server"
         most = before
         for _ in range(20):
             time.sleep(0.05)
-            now = descriptors_and_threads()
-            most = max(most[0], now[0]), max(most[1], now[1])
+            current = count_descriptors_and_threads()
+            most = max(most[0], current[0]), max(most[1], current[1])
         descriptors, threads = most
-        # Of each connection the test has one end, the server the other one; a connection has a thread and a timer.
-        # Some of those that are closed meanwhile may still be there.
+        # The test holds one end of each connection, the server the other end. A connection has a thread and a timer.
+        # Some of the connections that the server closes may still exist.
         assert descriptors - before[0] - len(idle) <= 2 * 8
         assert threads - before[1] <= 3 * 8
-        # All slots are free again after a second each, also with a client that sends a byte now and then.
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as answer:
-            assert b"activemq_agent_outbox_events" in answer.read()
+        # Each slot is free again after a second, even if a client occasionally sends a byte.
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=120) as response:
+            assert b"activemq_agent_outbox_events" in response.read()
     finally:
-        for one in idle:
-            one.close()
-        served.close()
+        for connection in idle:
+            connection.close()
+        agent_metrics.close()
 
 
-def test_an_address_that_is_taken_is_one_line_with_the_key(tmp_path: Path) -> None:
+def test_metrics_address_in_use_raises_error_with_address(tmp_path: Path) -> None:
     expected = r"the agent cannot listen on 127\.0\.0\.1:\d+ for its metrics \(Address already"
-    with Store.open(tmp_path, agent="a") as store, TinyBroker() as taken, pytest.raises(AgentError, match=expected):
-        metrics_of(store).serve(Endpoint("127.0.0.1", taken.port))
+    with Store.open(tmp_path, agent="a") as store, TinyBroker() as broker, pytest.raises(AgentError, match=expected):
+        metrics_of(store).serve(Endpoint("127.0.0.1", broker.port))

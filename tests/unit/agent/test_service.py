@@ -1,4 +1,4 @@
-"""The whole agent against a small broker: what is published arrives, and how it starts and ends."""
+"""The agent with all its parts against a small broker: delivery of events and messages, start and stop."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .service_runs import Running, answers, wait_until
 from .tiny_broker import TinyBroker
 
 
-def rows(directory: Path) -> list[bytes]:
-    """What a stopped agent has in its outbox."""
+def outbox_payloads(directory: Path) -> list[bytes]:
+    """Return the payloads in the outbox of a stopped agent."""
     with Store.open(directory / "state", agent="agent-1") as store:
         return [row.payload for row in store.outgoing_events(100)]
 
 
-def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., Running]) -> None:
+def test_published_event_is_delivered_and_removed_from_outbox(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
         agent = running(urls=(Endpoint("127.0.0.1", broker.port),))
         event_id = publish("a/b", b'{"n": 1}', socket=agent.socket)
@@ -44,7 +44,7 @@ def test_what_is_published_arrives_and_leaves_the_outbox(running: Callable[..., 
         assert agent.stop() == 0
 
 
-def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_path: Path, guarded: Path) -> None:
+def test_message_of_broker_starts_its_handler(running: Callable[..., Running], tmp_path: Path, guarded: Path) -> None:
     program = guarded / "handlers.d" / "Started"
     program.parent.mkdir(mode=0o755)
     program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
@@ -57,39 +57,39 @@ def test_what_the_broker_sends_is_handled(running: Callable[..., Running], tmp_p
     assert json.loads((tmp_path / "seen").read_text())["event_id"] == "e1"
 
 
-def test_stopping_empties_the_outbox_first(running: Callable[..., Running]) -> None:
+def test_stop_sends_all_events_of_outbox_first(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
         agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=20)
         for number in range(50):
             publish("a/b", str(number), socket=agent.socket)
         assert agent.stop() == 0
         assert [body for topic, body in broker.published if topic == "a/b"] == [b"%d" % n for n in range(50)]
-    assert rows(agent.directory) == []
+    assert outbox_payloads(agent.directory) == []
 
 
-def test_what_cannot_be_sent_is_kept_when_the_time_is_over(running: Callable[..., Running]) -> None:
-    agent = running(drain_seconds=0.5)  # nobody listens
+def test_event_that_cannot_be_sent_is_kept_after_drain_time(running: Callable[..., Running]) -> None:
+    agent = running(drain_seconds=0.5)  # no server listens
     publish("a/b", "kept", socket=agent.socket)
     assert agent.stop() == 0
-    assert rows(agent.directory)[0] == b"kept"
+    assert outbox_payloads(agent.directory)[0] == b"kept"
     assert (
         "the agent stops before it has sent all events and handled all messages. It sends and handles the rest after "
         "its next start" in agent.log.events("warning")
     )
 
 
-def test_systemd_hears_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
+def test_systemd_is_notified_of_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
     with TinyBroker() as broker:
         agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=0)
         wait_until(lambda: agent.hear().count("WATCHDOG=1") >= 3)
         agent.stop()
-    told = [line for line in agent.heard if not line.startswith("STATUS=")]
-    assert (told[0], told[1], told[-1]) == ("READY=1", "WATCHDOG=1", "STOPPING=1")
+    notifications = [line for line in agent.heard if not line.startswith("STATUS=")]
+    assert (notifications[0], notifications[1], notifications[-1]) == ("READY=1", "WATCHDOG=1", "STOPPING=1")
     assert f"STATUS=connected to 127.0.0.1:{broker.port}" in agent.heard
 
 
-def test_ready_may_wait_for_the_subscription(running: Callable[..., Running]) -> None:
-    agent = running(topics=("t/#",), ready="subscription", drain_seconds=0)  # nobody listens
+def test_ready_is_not_notified_before_subscription_if_configured(running: Callable[..., Running]) -> None:
+    agent = running(topics=("t/#",), ready="subscription", drain_seconds=0)  # no server listens
     wait_until(lambda: "WATCHDOG=1" in agent.hear())
     time.sleep(1.5)
     assert "READY=1" not in agent.hear()
@@ -97,26 +97,24 @@ def test_ready_may_wait_for_the_subscription(running: Callable[..., Running]) ->
 
 @some_situations(1)
 @pytest.mark.parametrize("part", ["publisher", "store", "handlers"])
-def test_the_watchdog_hungers_while_a_loop_stands_still(
+def test_watchdog_is_not_notified_while_loop_makes_no_progress(
     running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     agent = running(drain_seconds=0)
     wait_until(lambda: "WATCHDOG=1" in agent.hear())
-    ticks = agent.service.last_loop_starts
+    loop_starts = agent.service.last_loop_starts
     name = "storage" if part == "store" else part
-    frozen = ticks()[name]
-    monkeypatch.setattr(agent.service, "last_loop_starts", lambda: ticks() | {name: frozen})
+    frozen_start = loop_starts()[name]
+    monkeypatch.setattr(agent.service, "last_loop_starts", lambda: loop_starts() | {name: frozen_start})
     time.sleep(1.2)
     agent.hear()
-    fed = agent.heard.count("WATCHDOG=1")
+    notified = agent.heard.count("WATCHDOG=1")
     time.sleep(2.0)
-    assert agent.hear().count("WATCHDOG=1") <= fed + 1
+    assert agent.hear().count("WATCHDOG=1") <= notified + 1
     assert any(event.startswith("threads of the agent make no progress") for event in agent.log.events("error"))
 
 
-def test_a_part_that_dies_ends_the_agent_with_a_line(
-    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_agent_stops_with_error_if_loop_fails(running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
     agent = running()
 
     def fail(*_: object) -> None:
@@ -129,7 +127,9 @@ def test_a_part_that_dies_ends_the_agent_with_a_line(
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
-def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_stops_with_error_if_worker_fails(
+    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with TinyBroker() as broker:
         agent = running(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",))
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
@@ -149,7 +149,7 @@ def test_a_worker_that_dies_does_so_too(running: Callable[..., Running], monkeyp
     )
 
 
-def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Running]) -> None:
+def test_agent_stops_with_error_if_writer_of_store_fails(running: Callable[..., Running]) -> None:
     agent = running()
     wait_until(lambda: "READY=1" in agent.hear())
     agent.service.store._writer._queue.put("no job")  # type: ignore[arg-type]
@@ -158,15 +158,15 @@ def test_a_store_whose_writer_dies_ends_the_agent_too(running: Callable[..., Run
     assert "store: the writer thread ended" in str(agent.log.all)
 
 
-def test_a_second_agent_in_the_same_directory_does_not_begin(running: Callable[..., Running]) -> None:
+def test_second_agent_with_same_state_directory_is_refused(running: Callable[..., Running]) -> None:
     agent = running(drain_seconds=0)
-    other = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=Lines())
+    second = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=Lines())
     with pytest.raises(AgentError, match="another agent"):
-        other.run()
+        second.run()
     assert agent.status()["agent"] == "agent-1"
 
 
-def test_metrics_tell_of_every_part(running: Callable[..., Running]) -> None:
+def test_metrics_contain_samples_of_each_part(running: Callable[..., Running]) -> None:
     port = next(port for port in range(23_000, 24_000) if _is_free(port))
     with TinyBroker() as broker:
         urls = (Endpoint("127.0.0.1", broker.port),)
@@ -176,16 +176,16 @@ def test_metrics_tell_of_every_part(running: Callable[..., Running]) -> None:
         broker.send("t/E", b"{}")
         wait_until(lambda: agent.status()["handlers"]["without_handler"] == 1)
         wait_until(lambda: agent.status()["publisher"]["acknowledged"] >= 1)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            text = answer.read().decode()
-    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+            text = response.read().decode()
+    samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     prefix, url = "activemq_agent_", f"127.0.0.1:{broker.port}"
-    assert found[f'{prefix}active_broker{{broker="{url}",connection="publisher"}}'] == "1.0"
-    assert found[f'{prefix}active_broker{{broker="{url}",connection="subscriber"}}'] == "1.0"
-    assert float(found[f"{prefix}without_handler_total"]) == 1
-    assert float(found[f"{prefix}acknowledged_total"]) >= 1
+    assert samples[f'{prefix}active_broker{{broker="{url}",connection="publisher"}}'] == "1.0"
+    assert samples[f'{prefix}active_broker{{broker="{url}",connection="subscriber"}}'] == "1.0"
+    assert float(samples[f"{prefix}without_handler_total"]) == 1
+    assert float(samples[f"{prefix}acknowledged_total"]) >= 1
     for name in ("outbox_events", "outbox_bytes", "outbox_oldest_age_seconds", "expired_events", "quarantined_events"):
-        assert f"{prefix}{name}" in found
+        assert f"{prefix}{name}" in samples
 
 
 def _is_free(port: int) -> bool:
@@ -198,7 +198,7 @@ def _is_free(port: int) -> bool:
 
 
 class TestProcess:
-    """The command itself, with signals."""
+    """Processes of the command, stopped by signals."""
 
     def start(self, directory: Path, *lines: str) -> subprocess.Popen[str]:
         path = directory / "agent.conf"
@@ -211,7 +211,7 @@ class TestProcess:
         wait_until(lambda: answers(directory / "state/agent.sock") or process.poll() is not None)
         return process
 
-    def test_sigterm_ends_it_with_0_and_keeps_the_rows(self, tmp_path: Path) -> None:
+    def test_sigterm_stops_agent_with_status_0_and_keeps_events(self, tmp_path: Path) -> None:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
         event_id = publish("a/b", "kept", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)
@@ -222,7 +222,7 @@ class TestProcess:
         with Store.open(tmp_path / "state", agent="agent-1") as store:
             assert store.outgoing_events(1)[0].event_id == event_id
 
-    def test_a_second_sigterm_ends_it_at_once(self, tmp_path: Path) -> None:
+    def test_second_sigterm_stops_agent_immediately(self, tmp_path: Path) -> None:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 600")
         publish("a/b", "kept", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)
@@ -231,9 +231,9 @@ class TestProcess:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGTERM
-        assert rows(tmp_path)[0] == b"kept"
+        assert outbox_payloads(tmp_path)[0] == b"kept"
 
-    def test_events_are_in_the_journals_files_when_it_has_ended(self, tmp_path: Path) -> None:
+    def test_stopped_agent_has_exported_all_journal_records(self, tmp_path: Path) -> None:
         process = self.start(tmp_path, "mb.urls = 127.0.0.1:1", "drain.seconds = 0")
         event_id = publish("a/b", "x", socket=tmp_path / "state/agent.sock")
         process.send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A connection against sockets that accept, answer, refuse, freeze and hang up."""
+"""A connection to sockets that accept, respond, refuse, stop responding and disconnect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CONNECT, PUBLISH, PUBACK, SUBSCRIBE, PING, DISCONNECT = 1, 3, 4, 8, 12, 14
 
 
 class Peer:
-    """A broker of a few lines on loopback: what it answers to a packet is up to the test."""
+    """A minimal MQTT broker on loopback. The test defines its response to each type of packet."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -42,23 +42,23 @@ class Peer:
         self.answers: dict[int, Callable[[bytes], bytes]] = {CONNECT: lambda _body: b"\x20\x02\x00\x00"}
         self.frozen = threading.Event()
         self.connection: socket.socket | None = None
-        threading.Thread(target=self._serve, daemon=True).start()
+        threading.Thread(target=self._accept_connections, daemon=True).start()
 
-    def _serve(self) -> None:
+    def _accept_connections(self) -> None:
         with suppress(OSError):
             while True:
                 self.connection, _ = self.listener.accept()
-                threading.Thread(target=self._talk, args=(self.connection,), daemon=True).start()
+                threading.Thread(target=self._serve_connection, args=(self.connection,), daemon=True).start()
 
-    def _talk(self, connection: socket.socket) -> None:
+    def _serve_connection(self, connection: socket.socket) -> None:
         with suppress(OSError, EOFError):
             while not self.frozen.is_set():
                 first = self._read(connection, 1)[0]
                 body = self._read(connection, self._length(connection))
                 self.packets.put((first >> 4, body))
-                answer = self.answers.get(first >> 4)
-                if answer:
-                    connection.sendall(answer(body))
+                respond = self.answers.get(first >> 4)
+                if respond:
+                    connection.sendall(respond(body))
 
     def _length(self, connection: socket.socket) -> int:
         value = shift = 0
@@ -70,20 +70,20 @@ class Peer:
                 return value
 
     def _read(self, connection: socket.socket, size: int) -> bytes:
-        found = b""
-        while len(found) < size:
-            more = connection.recv(size - len(found))
-            if not more:
+        received = b""
+        while len(received) < size:
+            chunk = connection.recv(size - len(received))
+            if not chunk:
                 raise EOFError
-            found += more
-        return found
+            received += chunk
+        return received
 
     def packet(self, kind: int) -> bytes:
-        """The body of the next packet of a kind."""
+        """Return the body of the next packet of a kind."""
         deadline = time.monotonic() + 60
         while True:
-            found, body = self.packets.get(timeout=deadline - time.monotonic())
-            if found == kind:
+            received_kind, body = self.packets.get(timeout=deadline - time.monotonic())
+            if received_kind == kind:
                 return body
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Peer:
             self.connection.close()
 
 
-def puback(body: bytes) -> bytes:
+def encode_puback(body: bytes) -> bytes:
     (length,) = struct.unpack("!H", body[:2])
     return b"\x40\x02" + body[2 + length : 4 + length]
 
@@ -104,7 +104,9 @@ def peer() -> Iterator[Peer]:
     peer.close()
 
 
-class Opened:
+class OpenedSession:
+    """A session that was started, and its events."""
+
     def __init__(self, port: int, **options: Any) -> None:
         self.events: queue.SimpleQueue[SessionEvent] = queue.SimpleQueue()
         self.broker = Endpoint(host="127.0.0.1", port=port)
@@ -119,15 +121,17 @@ class Opened:
 
 
 @pytest.fixture
-def opened(peer: Peer) -> Iterator[Opened]:
-    opened = Opened(peer.port)
+def opened(peer: Peer) -> Iterator[OpenedSession]:
+    opened = OpenedSession(peer.port)
     assert opened.next() == TransportUp(7)
     assert opened.next() == ConnackReceived(7, None, False)
     yield opened
     opened.session.close()
 
 
-def test_connect_says_version_keepalive_identity_and_that_the_session_is_durable(peer: Peer, opened: Opened) -> None:
+def test_connect_packet_contains_version_keepalive_client_id_and_durable_session(
+    peer: Peer, opened: OpenedSession
+) -> None:
     body = peer.packet(CONNECT)
     assert body[:7] == b"\x00\x04MQTT\x04"
     flags, keepalive = body[7], struct.unpack("!H", body[8:10])[0]
@@ -135,36 +139,36 @@ def test_connect_says_version_keepalive_identity_and_that_the_session_is_durable
     assert body[10:] == b"\x00\x06host-1"
 
 
-def test_username_and_password_go_out_and_the_password_is_in_no_event(peer: Peer) -> None:
-    opened = Opened(peer.port, username="agent", password=Password("s3cret"))
+def test_credentials_are_sent_and_no_event_contains_password(peer: Peer) -> None:
+    opened = OpenedSession(peer.port, username="agent", password=Password("s3cret"))
     assert b"\x00\x05agent\x00\x06s3cret" in peer.packet(CONNECT)
     assert "s3cret" not in repr([opened.next(), opened.next()])
     opened.session.close()
 
 
-@pytest.mark.parametrize(("code", "bad"), [(5, True), (4, True), (3, False), (2, False)])
-def test_a_refused_login_tells_whether_it_is_the_credentials(peer: Peer, code: int, bad: bool) -> None:
+@pytest.mark.parametrize(("code", "bad_credentials"), [(5, True), (4, True), (3, False), (2, False)])
+def test_refused_login_reports_whether_credentials_are_wrong(peer: Peer, code: int, bad_credentials: bool) -> None:
     peer.answers[CONNECT] = lambda _body: b"\x20\x02\x00" + bytes([code])
-    opened = Opened(peer.port)
+    opened = OpenedSession(peer.port)
     opened.next()
-    answer = opened.next()
-    assert isinstance(answer, ConnackReceived)
-    assert answer.bad_credentials is bad
-    assert answer.refused is not None
-    assert "127.0.0.1" in answer.refused
+    connack = opened.next()
+    assert isinstance(connack, ConnackReceived)
+    assert connack.bad_credentials is bad_credentials
+    assert connack.refused is not None
+    assert "127.0.0.1" in connack.refused
     assert isinstance(opened.next(), ConnectionEnded)
 
 
-def test_a_port_where_nobody_listens_says_so() -> None:
+def test_port_without_listener_is_reported_with_address() -> None:
     with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # and does not listen
+        bound.bind(("127.0.0.1", 0))  # bound, but not listening
         port = bound.getsockname()[1]
-        assert Opened(port).next() == ConnectionEnded(
+        assert OpenedSession(port).next() == ConnectionEnded(
             7, f"no process listens on 127.0.0.1:{port}: start the broker, or correct mb.urls"
         )
 
 
-def test_a_broker_that_closes_is_gone_and_the_client_does_not_come_back_by_itself(peer: Peer, opened: Opened) -> None:
+def test_connection_closed_by_broker_is_reported_and_not_opened_again(peer: Peer, opened: OpenedSession) -> None:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.shutdown(socket.SHUT_RDWR)
@@ -173,20 +177,21 @@ def test_a_broker_that_closes_is_gone_and_the_client_does_not_come_back_by_itsel
         peer.packets.get(timeout=1.5)
 
 
-def test_a_publish_returns_the_number_that_its_puback_carries(peer: Peer, opened: Opened) -> None:
-    peer.answers[PUBLISH] = puback
+def test_publish_returns_message_id_of_its_puback(peer: Peer, opened: OpenedSession) -> None:
+    peer.answers[PUBLISH] = encode_puback
     mids = [opened.session.publish("a/b", b"x") for _ in range(50)]
     assert [opened.next() for _ in mids] == [PubackReceived(7, mid or 0) for mid in mids]
 
 
-def test_more_than_pahos_own_window_of_twenty_may_be_on_the_wire(peer: Peer, opened: Opened) -> None:
+def test_more_than_twenty_messages_may_be_unacknowledged(peer: Peer, opened: OpenedSession) -> None:
+    """The default window of paho is 20 messages."""
     for _ in range(200):
         opened.session.publish("a/b", b"x")
     for _ in range(200):
         peer.packet(PUBLISH)
 
 
-def test_a_refused_subscription_is_told_from_a_granted_one(peer: Peer, opened: Opened) -> None:
+def test_refused_and_granted_subscriptions_are_distinguished(peer: Peer, opened: OpenedSession) -> None:
     codes = iter([b"\x01", b"\x80"])
     peer.answers[SUBSCRIBE] = lambda body: b"\x90\x03" + body[:2] + next(codes)
     granted, refused = opened.session.subscribe("a/#"), opened.session.subscribe("b/#")
@@ -194,7 +199,7 @@ def test_a_refused_subscription_is_told_from_a_granted_one(peer: Peer, opened: O
     assert opened.next() == SubackReceived(7, refused or 0, True)
 
 
-def test_a_message_is_acknowledged_only_when_it_is_asked_for(peer: Peer, opened: Opened) -> None:
+def test_message_is_acknowledged_only_by_call_of_acknowledge(peer: Peer, opened: OpenedSession) -> None:
     assert peer.connection is not None
     peer.packet(CONNECT)
     peer.connection.sendall(b"\x32\x0a\x00\x03a/b\x00\x09xyz")
@@ -205,7 +210,7 @@ def test_a_message_is_acknowledged_only_when_it_is_asked_for(peer: Peer, opened:
     assert peer.packet(PUBACK) == b"\x00\x09"
 
 
-def test_a_message_on_a_topic_that_is_no_text_still_comes(peer: Peer, opened: Opened) -> None:
+def test_message_with_topic_that_is_no_text_is_delivered(peer: Peer, opened: OpenedSession) -> None:
     assert peer.connection is not None
     peer.connection.sendall(b"\x32\x0a\x00\x03a\xff\xfe\x00\x09xyz")
     message = opened.next()
@@ -213,34 +218,34 @@ def test_a_message_on_a_topic_that_is_no_text_still_comes(peer: Peer, opened: Op
     assert message.mid == 9
 
 
-def test_an_orderly_end_says_goodbye(peer: Peer, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine takes its time
+def test_orderly_close_sends_disconnect(peer: Peer, opened: OpenedSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)  # a busy machine is slow
     opened.session.close(orderly=True)
     assert peer.packet(DISCONNECT) == b""
     assert isinstance(opened.next(), ConnectionEnded)
 
 
-def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that made the connection may still be at work, and does not cut the farewell short."""
+def test_orderly_close_right_after_connection_sends_disconnect(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that opened the connection may still run. It does not interrupt the DISCONNECT packet."""
     monkeypatch.setattr("activemq_agent.session.FAREWELL", 30.0)
     start, disconnect = BoundedClient.loop_start, BoundedClient.disconnect
     connecting: list[threading.Thread] = []
-    leaving = threading.Event()
+    disconnecting = threading.Event()
 
-    def start_and_linger(client: BoundedClient) -> object:
+    def start_and_wait(client: BoundedClient) -> object:
         connecting.append(threading.current_thread())
         started = start(client)
-        leaving.wait(60)
+        disconnecting.wait(60)
         return started
 
-    def disconnect_afterwards(client: BoundedClient) -> object:
-        leaving.set()
+    def disconnect_after_start(client: BoundedClient) -> object:
+        disconnecting.set()
         connecting[0].join(60)
         return disconnect(client)
 
-    monkeypatch.setattr(BoundedClient, "loop_start", start_and_linger)
-    monkeypatch.setattr(BoundedClient, "disconnect", disconnect_afterwards)
-    opened = Opened(peer.port)
+    monkeypatch.setattr(BoundedClient, "loop_start", start_and_wait)
+    monkeypatch.setattr(BoundedClient, "disconnect", disconnect_after_start)
+    opened = OpenedSession(peer.port)
     assert opened.next() == TransportUp(7)
     assert opened.next() == ConnackReceived(7, None, False)
     opened.session.close(orderly=True)
@@ -248,7 +253,7 @@ def test_an_orderly_end_right_after_the_connection_says_goodbye(peer: Peer, monk
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_closing_waits_for_no_broker_that_reads_nothing(peer: Peer, opened: Opened, orderly: bool) -> None:
+def test_close_does_not_wait_for_broker_that_reads_nothing(peer: Peer, opened: OpenedSession, orderly: bool) -> None:
     peer.frozen.set()
     for _ in range(100):
         opened.session.publish("a/b", bytes(100_000))
@@ -257,23 +262,23 @@ def test_closing_waits_for_no_broker_that_reads_nothing(peer: Peer, opened: Open
         pass
 
 
-def test_a_port_that_accepts_and_never_answers_is_closed_at_once(peer: Peer) -> None:
+def test_connection_without_connack_is_closed_immediately(peer: Peer) -> None:
     peer.answers.clear()
-    opened = Opened(peer.port)
+    opened = OpenedSession(peer.port)
     assert opened.next() == TransportUp(7)
     within(PATIENCE, opened.session.close)
     assert isinstance(opened.next(), ConnectionEnded)
 
 
-def _descriptors() -> int:
+def _descriptor_count() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_no_thread_and_no_socket_is_left_behind(peer: Peer) -> None:
+def test_closed_sessions_leave_no_thread_and_no_socket(peer: Peer) -> None:
     before = threading.active_count()
-    descriptors = _descriptors()
+    descriptors = _descriptor_count()
     for _ in range(5):
-        opened = Opened(peer.port)
+        opened = OpenedSession(peer.port)
         opened.next()
         opened.next()
         opened.session.close(orderly=True)
@@ -281,16 +286,16 @@ def test_no_thread_and_no_socket_is_left_behind(peer: Peer) -> None:
         assert peer.connection is not None
         peer.connection.close()
     wait_until(
-        lambda: threading.active_count() <= before and _descriptors() <= descriptors,
+        lambda: threading.active_count() <= before and _descriptor_count() <= descriptors,
         "no thread and no socket is left",
-        seen=lambda: (threading.active_count(), _descriptors()),
+        seen=lambda: (threading.active_count(), _descriptor_count()),
         pause=0.01,
     )
 
 
-def test_events_arrive_while_publish_is_being_called_from_another_thread(peer: Peer, opened: Opened) -> None:
-    """The deadlock of a lock held across publish() and taken in a callback: there is no lock to take."""
-    peer.answers[PUBLISH] = puback
+def test_events_arrive_while_another_thread_publishes(peer: Peer, opened: OpenedSession) -> None:
+    """A lock that is held during publish() and acquired in a callback would cause a deadlock."""
+    peer.answers[PUBLISH] = encode_puback
     done = threading.Event()
 
     def publish() -> None:

@@ -1,4 +1,4 @@
-"""A damaged store opens, never delivers an altered payload, keeps what is readable and names the gaps."""
+"""A damaged store opens, never delivers an altered payload, keeps readable rows and names the gaps."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WAL = f"{FILE}-wal"
 
 
 @dataclass(frozen=True)
-class Written:
-    """State directories of one store, closed (``cold``) and as a kill leaves it (``hot``), and what is in them."""
+class WrittenStore:
+    """State directories of a store, closed (``cold``) and after a kill (``hot``), and their contents."""
 
     cold: Path
     hot: Path
@@ -39,42 +39,42 @@ class Written:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    base, chance = tmp_path_factory.mktemp("written"), random.Random(7)
+def written(tmp_path_factory: pytest.TempPathFactory) -> WrittenStore:
+    base, generator = tmp_path_factory.mktemp("written"), random.Random(7)
     outbox: dict[str, bytes] = {}
     accepted: dict[str, bytes] = {}
     received: dict[str, bytes] = {}
     inbox: dict[str, bytes] = {}
     with open_store(base / "live") as store:
-        for turn in range(15):
-            payloads = [chance.randbytes(chance.choice((10, 200, 300, 300, 9000))) for _ in range(60)]
+        for batch in range(15):
+            payloads = [generator.randbytes(generator.choice((10, 200, 300, 300, 9000))) for _ in range(60)]
             outbox |= dict(zip(accept_all(store, [("t", payload) for payload in payloads]), payloads, strict=True))
             accepted |= outbox
-            done = store.outgoing_events(25)
-            acknowledge(store, *[event.seq for event in done], proved=True)
-            for event in done:
+            sent_events = store.outgoing_events(25)
+            acknowledge(store, *[event.seq for event in sent_events], proved=True)
+            for event in sent_events:
                 del outbox[event.event_id]
             for number in range(20):
-                payload = json.dumps({"eventId": f"e{turn}-{number}", "x": "x" * 200}).encode()
-                received[f"e{turn}-{number}"] = payload
+                payload = json.dumps({"eventId": f"e{batch}-{number}", "x": "x" * 200}).encode()
+                received[f"e{batch}-{number}"] = payload
                 rx = receive(store, "t", payload).rx
                 if number % 2:
                     store.record_handled(rx)
                 else:
-                    inbox[f"e{turn}-{number}"] = payload
+                    inbox[f"e{batch}-{number}"] = payload
         shutil.copytree(base / "live", base / "hot")
     shutil.copytree(base / "live", base / "cold")
-    return Written(base / "cold", base / "hot", accepted, outbox, received, inbox)
+    return WrittenStore(base / "cold", base / "hot", accepted, outbox, received, inbox)
 
 
-def flipped(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict[str, set[int]]:
-    """Copy a state directory and flip random bits of its database; returns the offsets of bytes hit, by file."""
+def flip_bits(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict[str, set[int]]:
+    """Copy a state directory, flip random bits of its database, and return the offsets of changed bytes by file."""
     shutil.copytree(source, target)
-    chance = random.Random(seed)
+    generator = random.Random(seed)
     contents = {path.name: bytearray(path.read_bytes()) for path in (target / FILE, target / WAL) if path.exists()}
     hit: dict[str, set[int]] = {name: set() for name in contents}
-    for name in chance.choices(list(contents), [len(content) for content in contents.values()], k=flips):
-        bit = chance.randrange(len(contents[name]) * 8)
+    for name in generator.choices(list(contents), [len(content) for content in contents.values()], k=flips):
+        bit = generator.randrange(len(contents[name]) * 8)
         contents[name][bit // 8] ^= 1 << bit % 8
         hit[name].add(bit // 8)
     for name, content in contents.items():
@@ -82,13 +82,14 @@ def flipped(source: Path, target: Path, seed: int, flips: int = FLIPS) -> dict[s
     return hit
 
 
-def everything_outgoing(store: Store) -> dict[str, bytes]:
+def outgoing_payloads(store: Store) -> dict[str, bytes]:
     return {event.event_id: event.payload for event in store.outgoing_events(100_000)}
 
 
-def selected_one_by_one(path: Path, last: int) -> set[str]:
-    """Ids of the undamaged rows of the outbox that SQLite itself finds, asked for place by place so that damage
-    elsewhere does not matter.
+def ids_selected_by_sqlite(path: Path, last: int) -> set[str]:
+    """Return the ids of the undamaged outbox rows that SQLite selects.
+
+    Each place has a separate query, so that damage in other places does not matter.
     """
     event_ids: set[str] = set()
     with contextlib.closing(sqlite3.connect(path)) as db:
@@ -100,12 +101,12 @@ def selected_one_by_one(path: Path, last: int) -> set[str]:
 
 
 def place_of(event_id: str) -> int:
-    """The place in the outbox of an event of ``written``, where all ids are the agent's own."""
+    """Return the place in the outbox of an event of ``written``. The agent generated all its ids."""
     return int(event_id.rpartition(":")[2])
 
 
 def named_places(store: Store) -> set[int]:
-    """The places of the outbox that lie in the gaps that the store reports."""
+    """Return the places of the outbox in the gaps that the store reports."""
     assert store.damage is not None
     return {place for gap in store.damage.gaps for place in range(gap.first, gap.last + 1)}
 
@@ -114,18 +115,18 @@ def named_places(store: Store) -> set[int]:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["cold", "hot"])
 def test_no_altered_payload_is_delivered_and_gaps_are_named(
-    written: Written, tmp_path: Path, kind: str, seed: int
+    written: WrittenStore, tmp_path: Path, kind: str, seed: int
 ) -> None:
-    flipped(getattr(written, kind), tmp_path / "state", seed)
+    flip_bits(getattr(written, kind), tmp_path / "state", seed)
     with open_store(tmp_path / "state") as store:
-        found = everything_outgoing(store)
-        assert found.items() <= written.accepted.items()
-        # Two flips in one frame may leave an older copy of a page in its place: its events are sent once more.
-        assert len(found.keys() - written.outbox.keys()) <= (0 if kind == "cold" else 12)
+        outgoing = outgoing_payloads(store)
+        assert outgoing.items() <= written.accepted.items()
+        # Two flips in one frame may restore an older copy of a page: the agent sends its events a second time.
+        assert len(outgoing.keys() - written.outbox.keys()) <= (0 if kind == "cold" else 12)
         pending = {message.event_id: message.payload for message in store.pending_messages("t", 100_000)}
         assert {name: written.received[str(name)] for name in pending} == pending
         assert len(pending.keys() - written.inbox.keys()) <= (0 if kind == "cold" else 12)
-        missing = {place_of(event_id) for event_id in written.outbox.keys() - found.keys()}
+        missing = {place_of(event_id) for event_id in written.outbox.keys() - outgoing.keys()}
         if missing:
             assert store.damage is not None
             assert missing <= named_places(store)
@@ -134,91 +135,91 @@ def test_no_altered_payload_is_delivered_and_gaps_are_named(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_event_that_sqlite_selects_by_its_place_is_kept(written: Written, tmp_path: Path, seed: int) -> None:
-    flipped(written.cold, tmp_path / "state", seed)
-    shutil.copytree(tmp_path / "state", tmp_path / "asked")
-    selected = selected_one_by_one(tmp_path / "asked" / FILE, len(written.accepted))
+def test_event_that_sqlite_selects_by_place_is_kept(written: WrittenStore, tmp_path: Path, seed: int) -> None:
+    flip_bits(written.cold, tmp_path / "state", seed)
+    shutil.copytree(tmp_path / "state", tmp_path / "read_by_sqlite")
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
     with open_store(tmp_path / "state") as store:
-        assert selected & written.outbox.keys() <= everything_outgoing(store).keys()
+        assert selected & written.outbox.keys() <= outgoing_payloads(store).keys()
 
 
 def pages_of_type(content: bytes, kind: int) -> list[int]:
-    """The offsets of a database file's pages with a type: 0x0d leaf, 0x05 interior page of a table."""
+    """Return the offsets of the pages of a type in a database file (0x0d: leaf, 0x05: interior page of a table)."""
     return [at for at in range(PAGE, len(content), PAGE) if content[at] == kind]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_row_is_kept_if_no_flip_has_hit_its_page_or_an_interior_page(
-    written: Written, tmp_path: Path, seed: int
+def test_row_is_kept_if_no_flip_hits_its_page_or_interior_page(
+    written: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
-    whole = (written.cold / FILE).read_bytes()
+    undamaged = (written.cold / FILE).read_bytes()
     shutil.copytree(written.cold, tmp_path / "state")
-    content, chance = bytearray(whole), random.Random(seed)
-    interior = {*pages_of_type(whole, 0x05), *pages_of_type(whole, 0x02)}
-    hit = {bit // 8 // PAGE * PAGE: bit for bit in chance.choices(range(len(whole) * 8), k=FLIPS)}
+    content, generator = bytearray(undamaged), random.Random(seed)
+    interior = {*pages_of_type(undamaged, 0x05), *pages_of_type(undamaged, 0x02)}
+    hit = {bit // 8 // PAGE * PAGE: bit for bit in generator.choices(range(len(undamaged) * 8), k=FLIPS)}
     for page, bit in hit.items():
         if page not in interior:
             content[bit // 8] ^= 1 << bit % 8
     (tmp_path / "state" / FILE).write_bytes(content)
     with open_store(tmp_path / "state") as store:
-        found = everything_outgoing(store)
+        outgoing = outgoing_payloads(store)
     checked = 0
     for event_id, payload in written.outbox.items():
-        at = whole.find(payload)  # a payload that lies in one page
+        at = undamaged.find(payload)  # a payload within one page
         if 200 <= len(payload) <= 300 and at >= 0 and at // PAGE == (at + len(payload)) // PAGE:
-            assert event_id in found or at // PAGE * PAGE in hit
-            checked += event_id in found
+            assert event_id in outgoing or at // PAGE * PAGE in hit
+            checked += event_id in outgoing
     assert checked > 100
 
 
-def test_one_flip_in_each_part_of_a_page_leaves_every_row_of_other_pages(written: Written, tmp_path: Path) -> None:
+def test_flip_in_any_part_of_page_keeps_rows_of_other_pages(written: WrittenStore, tmp_path: Path) -> None:
     leaves = pages_of_type((written.cold / FILE).read_bytes(), 0x0D)
-    chance = random.Random(3)
+    generator = random.Random(3)
     for number, at in enumerate((0, 0, 3, 4, 5, 6, 7, 8, 9, 20)):
         state = tmp_path / str(number)
         shutil.copytree(written.cold, state)
         content = bytearray((state / FILE).read_bytes())
-        page = chance.choice(leaves)
+        page = generator.choice(leaves)
         in_page = {event_id for event_id in written.outbox if event_id.encode() in content[page : page + PAGE]}
-        content[page + at] ^= 1 << chance.randrange(8)
+        content[page + at] ^= 1 << generator.randrange(8)
         (state / FILE).write_bytes(content)
         with open_store(state) as store:
-            assert written.outbox.keys() - everything_outgoing(store).keys() <= in_page
+            assert written.outbox.keys() - outgoing_payloads(store).keys() <= in_page
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_between_zeroed_leaf_pages_are_kept_and_the_rest_is_named(
-    written: Written, tmp_path: Path, seed: int
+def test_rows_between_zeroed_leaf_pages_are_kept_and_lost_rows_are_named(
+    written: WrittenStore, tmp_path: Path, seed: int
 ) -> None:
     """A third of the outbox's leaf pages is zeroed; with seed 0 the first and the last, with seed 1 all but three."""
-    whole = (written.cold / FILE).read_bytes()
+    undamaged = (written.cold / FILE).read_bytes()
     shutil.copytree(written.cold, tmp_path / "state")
     ids_by_page = {
-        page: {event_id for event_id in written.outbox if f"{event_id}t".encode() in whole[page : page + PAGE]}
-        for page in pages_of_type(whole, 0x0D)
+        page: {event_id for event_id in written.outbox if f"{event_id}t".encode() in undamaged[page : page + PAGE]}
+        for page in pages_of_type(undamaged, 0x0D)
     }
     pages = sorted(
         (page for page, event_ids in ids_by_page.items() if event_ids),
         key=lambda page: min(map(place_of, ids_by_page[page])),
     )
-    chance = random.Random(seed)
-    zeroed = {0: {pages[0], pages[-1]}, 1: set(pages) - set(chance.sample(pages, 3))}.get(
-        seed, set(chance.sample(pages, len(pages) // 3))
+    generator = random.Random(seed)
+    zeroed = {0: {pages[0], pages[-1]}, 1: set(pages) - set(generator.sample(pages, 3))}.get(
+        seed, set(generator.sample(pages, len(pages) // 3))
     )
-    content = bytearray(whole)
+    content = bytearray(undamaged)
     for page in zeroed:
         content[page : page + PAGE] = bytes(PAGE)
     (tmp_path / "state" / FILE).write_bytes(content)
     lost = set[str]().union(*(ids_by_page[page] for page in zeroed))
     with open_store(tmp_path / "state") as store:
-        assert everything_outgoing(store).keys() == written.outbox.keys() - lost
+        assert outgoing_payloads(store).keys() == written.outbox.keys() - lost
         assert set(map(place_of, lost)) <= named_places(store)
         assert store.damage is not None
         assert store.damage.missing == len(lost)
 
 
-def test_tables_of_a_used_store_begin_at_the_pages_of_a_new_one(written: Written, tmp_path: Path) -> None:
-    """The first page of a damaged store is replaced by that of a new one, which says where each table begins."""
+def test_tables_of_used_store_have_root_pages_of_new_store(written: WrittenStore, tmp_path: Path) -> None:
+    """The salvage replaces the first page of a damaged store with that of a new store, which lists all root pages."""
     shutil.copytree(written.cold, tmp_path / "used")
     query = "SELECT name, rootpage FROM sqlite_master ORDER BY name"
     with (
@@ -231,10 +232,10 @@ def test_tables_of_a_used_store_begin_at_the_pages_of_a_new_one(written: Written
 
 @some_situations(2)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Path, seed: int) -> None:
-    flipped(written.hot, tmp_path / "state", seed)
+def test_damaged_store_accepts_events_and_assigns_no_id_twice(written: WrittenStore, tmp_path: Path, seed: int) -> None:
+    flip_bits(written.hot, tmp_path / "state", seed)
     with open_store(tmp_path / "state") as store:
-        before = set(everything_outgoing(store)) | set(written.outbox)
+        before = set(outgoing_payloads(store)) | set(written.outbox)
         new = accept_all(store, [("t", b"new")] * 50)
         assert not before & set(new)
         assert [event.event_id for event in store.outgoing_events(100_000)][-50:] == new
@@ -244,16 +245,16 @@ def test_the_store_works_on_and_gives_no_id_twice(written: Written, tmp_path: Pa
         assert store.damage is None
 
 
-def test_an_undamaged_store_is_left_alone(written: Written, tmp_path: Path) -> None:
+def test_undamaged_store_keeps_all_rows(written: WrittenStore, tmp_path: Path) -> None:
     for kind in (written.cold, written.hot):
         shutil.copytree(kind, tmp_path / kind.name)
         with open_store(tmp_path / kind.name) as store:
             assert store.damage is None
-            assert everything_outgoing(store) == written.outbox
+            assert outgoing_payloads(store) == written.outbox
             assert {message.event_id for message in store.pending_messages("t", 10**6)} == set(written.inbox)
 
 
-def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> None:
+def test_transactions_after_damaged_wal_frame_are_kept(tmp_path: Path) -> None:
     with open_store(tmp_path / "live") as store:
         ids = [store.accept_event("t", b"%d" % number) for number in range(50)]
         shutil.copytree(tmp_path / "live", tmp_path / "state")
@@ -266,7 +267,7 @@ def test_transactions_behind_a_bad_frame_are_not_forgotten(tmp_path: Path) -> No
         assert [event.event_id for event in store.outgoing_events(99)] == ids
 
 
-def test_a_last_frame_that_a_crash_has_torn_is_no_damage(tmp_path: Path) -> None:
+def test_incomplete_last_wal_frame_is_not_reported_as_damage(tmp_path: Path) -> None:
     with open_store(tmp_path / "live") as store:
         ids = [store.accept_event("t", b"%d" % number) for number in range(50)]
         shutil.copytree(tmp_path / "live", tmp_path / "state")
@@ -290,34 +291,34 @@ def zero_interior_pages(state: Path) -> None:
     (state / FILE).write_bytes(content)
 
 
-def flip_a_frame(state: Path) -> None:
-    """The tenth frame of the write-ahead file: SQLite forgets every transaction from there on."""
+def flip_bit_in_wal_frame(state: Path) -> None:
+    """Flip a bit in the tenth frame of the write-ahead file: SQLite ignores all transactions from there on."""
     content = bytearray((state / WAL).read_bytes())
     content[32 + 24 + 3000 + 9 * (PAGE + 24)] ^= 1
     (state / WAL).write_bytes(content)
 
 
-@pytest.mark.parametrize(("kind", "harm"), [("cold", zero_first_page), ("hot", flip_a_frame)])
-def test_events_are_kept_that_sqlite_itself_no_longer_finds(
-    written: Written, tmp_path: Path, kind: str, harm: Callable[[Path], None]
+@pytest.mark.parametrize(("kind", "damage_files"), [("cold", zero_first_page), ("hot", flip_bit_in_wal_frame)])
+def test_events_that_sqlite_cannot_select_are_kept(
+    written: WrittenStore, tmp_path: Path, kind: str, damage_files: Callable[[Path], None]
 ) -> None:
-    for name in ("asked", "state"):
+    for name in ("read_by_sqlite", "state"):
         shutil.copytree(getattr(written, kind), tmp_path / name)
-        harm(tmp_path / name)
-    selected = selected_one_by_one(tmp_path / "asked" / FILE, len(written.accepted))
+        damage_files(tmp_path / name)
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
     with open_store(tmp_path / "state") as store:
-        kept = everything_outgoing(store).keys() & written.outbox.keys()
+        kept = outgoing_payloads(store).keys() & written.outbox.keys()
     assert len(written.outbox) - len(selected & written.outbox.keys()) > 100
     assert len(written.outbox) - len(kept) <= 1
 
 
-def test_events_below_zeroed_interior_pages_are_reported_as_lost(written: Written, tmp_path: Path) -> None:
-    for name in ("asked", "state"):
+def test_events_below_zeroed_interior_pages_are_reported_as_lost(written: WrittenStore, tmp_path: Path) -> None:
+    for name in ("read_by_sqlite", "state"):
         shutil.copytree(written.cold, tmp_path / name)
         zero_interior_pages(tmp_path / name)
-    selected = selected_one_by_one(tmp_path / "asked" / FILE, len(written.accepted))
+    selected = ids_selected_by_sqlite(tmp_path / "read_by_sqlite" / FILE, len(written.accepted))
     with open_store(tmp_path / "state") as store:
-        kept = everything_outgoing(store).keys()
+        kept = outgoing_payloads(store).keys()
         lost = written.outbox.keys() - kept
         assert kept == selected & written.outbox.keys()
         assert set(map(place_of, lost)) <= named_places(store)
@@ -326,7 +327,7 @@ def test_events_below_zeroed_interior_pages_are_reported_as_lost(written: Writte
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"not a database at all" * 1000, bytes(PAGE * 3)])
-def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE).write_bytes(content)
     with open_store(tmp_path) as store:
         assert store.damage is None if not content else store.damage is not None
@@ -335,7 +336,7 @@ def test_a_file_that_is_no_database_is_set_aside(tmp_path: Path, content: bytes)
         assert next(tmp_path.glob("set-aside-*")).joinpath(FILE).read_bytes() == content
 
 
-def test_a_journal_that_cannot_go_on_ends_with_a_gap(tmp_path: Path) -> None:
+def test_journal_that_cannot_continue_ends_with_skipped_numbers(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         epoch = store.epoch
         store.accept_event("t", b"x")
@@ -348,16 +349,17 @@ def test_a_journal_that_cannot_go_on_ends_with_a_gap(tmp_path: Path) -> None:
         assert [record["jseq"] for record in records if record["epoch"] == epoch] == [1, 1 + salvage.JSEQ_GAP]
 
 
-def alter(store: Store, sql: str) -> None:
+def execute_sql(store: Store, sql: str) -> None:
     store._writer.submit(lambda turn: turn.db.execute(sql)).result()
 
 
-def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) -> None:
+def test_row_altered_while_agent_runs_is_never_delivered(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         accept_all(store, [("t", b"one"), ("t", b"two")])
         receive(store, "t", b"in")
         for table in ("outbox", "inbox"):
-            alter(store, f"UPDATE {table} SET payload = CAST('bad' AS BLOB) WHERE payload IN (x'6f6e65', x'696e')")  # noqa: S608
+            update = f"UPDATE {table} SET payload = CAST('bad' AS BLOB) WHERE payload IN (x'6f6e65', x'696e')"  # noqa: S608
+            execute_sql(store, update)
         assert [event.payload for event in store.outgoing_events(1)] == [b"two"]
         assert store.pending_messages("t") == []
         assert store.row_and_byte_counts().damaged == 2
@@ -368,32 +370,32 @@ def test_a_row_altered_while_the_agent_runs_is_never_handed_out(tmp_path: Path) 
 
 @some_situations(2)
 @pytest.mark.parametrize("moves", range(5))
-def test_a_crash_while_setting_aside_loses_nothing(
-    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
+def test_crash_while_files_are_set_aside_loses_no_further_events(
+    written: WrittenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:
-    """The rename that is reached after ``moves`` others does not happen, as if the machine had stopped there."""
+    """The rename after ``moves`` others fails, as if the machine had stopped there."""
     state = tmp_path / "state"
-    flipped(written.hot, state, seed=1, flips=30)
-    rename, done = Path.rename, 0
+    flip_bits(written.hot, state, seed=1, flips=30)
+    rename, renamed = Path.rename, 0
 
-    def counted(path: Path, target: Path) -> Path:
-        nonlocal done
-        if done == moves:
+    def rename_or_fail(path: Path, target: Path) -> Path:
+        nonlocal renamed
+        if renamed == moves:
             raise OSError(5, "stopped here")
-        done += 1
+        renamed += 1
         return rename(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "rename", counted)
+        patch.setattr(Path, "rename", rename_or_fail)
         try:
             open_store(state).close()
         except AgentError:
-            assert done == moves
+            assert renamed == moves
     with open_store(state) as store:
-        assert len(written.outbox) - len(everything_outgoing(store)) <= 30
+        assert len(written.outbox) - len(outgoing_payloads(store)) <= 30
 
 
-def test_a_newer_agents_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_store_of_newer_agent_is_refused_and_not_set_aside(tmp_path: Path) -> None:
     open_store(tmp_path).close()
     db = sqlite3.connect(tmp_path / FILE)
     db.execute("PRAGMA user_version = 0x02020202")
@@ -403,7 +405,7 @@ def test_a_newer_agents_store_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("set-aside-*"))
 
 
-def test_a_file_that_may_not_be_read_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_read_permission_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_store(tmp_path).close()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(damage, "read_wal", lambda _: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))

@@ -1,4 +1,4 @@
-"""A disk that takes no more: what was not written is refused, what was is there."""
+"""A full disk: the store refuses events that it cannot write, and keeps accepted events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from activemq_agent.store import Store, StoreLimits
 
-# A file that may not grow stands for the disk: the kernel refuses the write, and SQLite cannot tell why.
+# A limit of the file size simulates a full disk: the kernel refuses the write, and SQLite does not know the reason.
 FILLER = textwrap.dedent(
     """
     import resource, signal, sys
@@ -36,19 +36,19 @@ FILLER = textwrap.dedent(
 )
 
 
-def test_a_full_disk_refuses_events_and_keeps_those_that_were_accepted(tmp_path: Path) -> None:
-    run = subprocess.run(
+def test_store_on_full_disk_refuses_events_and_keeps_accepted_ones(tmp_path: Path) -> None:
+    process = subprocess.run(
         [sys.executable, "-c", FILLER, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
     )
-    assert run.returncode == 0, run.stderr
-    lines = [line.split(" ", 1) for line in run.stdout.splitlines()]
-    accepted = [text for kind, text in lines if kind in ("accepted", "after")]
-    assert len(accepted) > 5
+    assert process.returncode == 0, process.stderr
+    lines = [line.split(" ", 1) for line in process.stdout.splitlines()]
+    accepted_ids = [text for kind, text in lines if kind in ("accepted", "after")]
+    assert len(accepted_ids) > 5
     assert any("cannot be written" in text for kind, text in lines if kind == "refused")
 
     store = Store.open(tmp_path, agent="a", limits=StoreLimits())
     try:
-        there = [row.event_id for row in store.outgoing_events(1000)]
+        outgoing_ids = [row.event_id for row in store.outgoing_events(1000)]
     finally:
         store.close()
-    assert there == accepted
+    assert outgoing_ids == accepted_ids

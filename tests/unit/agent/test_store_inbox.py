@@ -1,4 +1,4 @@
-"""What the subscriber's side of the store promises."""
+"""Guarantees of the store for the subscriber."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def receive(store: Store, topic: str, event_id: str | None = None) -> InboxStora
     return receive_payload(store, topic, payload)
 
 
-def run(store: Store, rx: int, *statements: str) -> None:
+def record_handled_with(store: Store, rx: int, *statements: str) -> None:
     store.queue_handled_record(rx, [(statement, ()) for statement in statements]).result()
 
 
-def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
+def test_messages_are_pending_in_order_of_receipt(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(filters=("t/#",))) as store:
         for name in ("t/a", "t/b", "u", "t/a"):
             receive(store, name)
@@ -32,7 +32,7 @@ def test_messages_are_pending_in_the_order_of_receipt(tmp_path: Path) -> None:
         assert [message.rx for message in store.pending_messages("u", 1)] == [3]
 
 
-def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_path: Path) -> None:
+def test_message_with_known_id_is_duplicate_before_and_after_handling(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert receive(store, "t", "e") == InboxStorageOutcome(1, "e")
         assert receive(store, "t", "e") == InboxStorageOutcome(0, "e", duplicate=True)
@@ -43,7 +43,7 @@ def test_a_message_with_a_known_id_is_a_duplicate_before_and_after_handling(tmp_
         assert store.pending_messages("t") == []
 
 
-def test_messages_without_id_are_never_taken_for_duplicates(tmp_path: Path) -> None:
+def test_messages_without_id_are_never_duplicates(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         assert [receive(store, "t").rx for _ in range(3)] == [1, 2, 3]
         assert [message.rx_id for message in store.pending_messages("t")] == [
@@ -51,7 +51,7 @@ def test_messages_without_id_are_never_taken_for_duplicates(tmp_path: Path) -> N
         ]
 
 
-def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
+def test_each_filter_has_separate_limit_of_rows(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(topic_rows=2, filters=("slow/#", "fast/#"))) as store:
         assert not any(receive(store, f"slow/{n}").full for n in range(2))
         assert receive(store, "slow/3") == InboxStorageOutcome(0, None, full=True)
@@ -62,7 +62,7 @@ def test_each_filter_has_a_bound_of_its_own(tmp_path: Path) -> None:
         assert store.row_and_byte_counts().lanes == {"slow/#": 2, "fast/#": 1, "elsewhere": 1}
 
 
-def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_path: Path) -> None:
+def test_inbox_is_limited_by_rows_and_bytes_including_quarantined_messages(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(inbox_rows=2, inbox_bytes=30)) as store:
         assert receive(store, "t", "e" * 30).full
         receive(store, "t")
@@ -71,24 +71,24 @@ def test_the_inbox_is_bounded_by_rows_and_bytes_quarantined_ones_among_them(tmp_
         assert receive(store, "v").full
 
 
-def test_a_duplicate_is_a_duplicate_even_if_there_is_no_room(tmp_path: Path) -> None:
+def test_duplicate_is_detected_even_if_inbox_is_full(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(inbox_rows=1)) as store:
         receive(store, "t", "e")
         assert receive(store, "t", "e").duplicate
 
 
-def test_a_handled_message_never_runs_again(tmp_path: Path) -> None:
+def test_handled_message_never_runs_again(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         assert store.begin_handling_attempt(1) == 1
         store.record_handled(1)
         assert store.pending_messages("t") == []
-        for again in (store.begin_handling_attempt, store.record_handled):
+        for record_attempt in (store.begin_handling_attempt, store.record_handled):
             with pytest.raises(RequestRefusedError, match="no longer contains the message"):
-                again(1)
+                record_attempt(1)
 
 
-def test_a_message_that_was_being_handled_runs_again_and_says_which_attempt(tmp_path: Path) -> None:
+def test_interrupted_message_runs_again_with_next_attempt_number(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         store.begin_handling_attempt(1)
@@ -97,7 +97,7 @@ def test_a_message_that_was_being_handled_runs_again_and_says_which_attempt(tmp_
         assert store.begin_handling_attempt(1) == 2
 
 
-def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_path: Path) -> None:
+def test_quarantined_message_is_skipped_and_its_copy_is_duplicate(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         receive(store, "t", "f")
@@ -107,7 +107,7 @@ def test_a_quarantined_message_is_passed_over_and_its_copy_is_a_duplicate(tmp_pa
         assert receive(store, "t", "e").duplicate
 
 
-def test_other_filters_after_a_restart_sort_the_inbox_anew(tmp_path: Path) -> None:
+def test_changed_filters_assign_messages_to_lanes_again_after_restart(tmp_path: Path) -> None:
     with open_store(tmp_path, limits=StoreLimits(filters=("a/#",))) as store:
         receive(store, "a/x")
         receive(store, "b/x")
@@ -116,7 +116,7 @@ def test_other_filters_after_a_restart_sort_the_inbox_anew(tmp_path: Path) -> No
         assert [message.topic for message in store.pending_messages("+/x")] == ["a/x"]
 
 
-def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path: Path) -> None:
+def test_statements_of_handler_are_committed_with_handled_record(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         table = ("CREATE TABLE x_seen (name TEXT PRIMARY KEY)", ())
@@ -129,18 +129,18 @@ def test_a_handlers_statements_take_effect_with_the_record_of_handling(tmp_path:
     "statement",
     ["INSERT INTO x_absent VALUES (1)", "DELETE FROM outbox", "PRAGMA synchronous = OFF", "COMMIT", "DROP TABLE inbox"],
 )
-def test_a_statement_that_fails_or_reaches_too_far_leaves_all_as_it_was(tmp_path: Path, statement: str) -> None:
+def test_failing_or_forbidden_statement_of_handler_changes_nothing(tmp_path: Path, statement: str) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         store.accept_event("t", b"x")
         with pytest.raises(AgentError):
-            run(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
+            record_handled_with(store, 1, "CREATE TABLE x_seen (name TEXT)", statement)
         assert [message.rx for message in store.pending_messages("t")] == [1]
         assert len(store.outgoing_events(9)) == 1
         assert store._reader.first_row("SELECT count(*) FROM sqlite_master WHERE name = 'x_seen'") == (0,)
 
 
-def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
+def test_failing_job_does_not_affect_other_jobs(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         receive(store, "t", "e")
         before = [store.accept_event_later("t", b"1") for _ in range(5)]
@@ -150,7 +150,7 @@ def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
         with pytest.raises(AgentError, match="nowhere"):
             faulty.result()
         assert [event.event_id for event in store.outgoing_events(99)] == ids
-        assert [int(one.rpartition(":")[2]) for one in ids] == list(range(1, 11))
+        assert [int(event_id.rpartition(":")[2]) for event_id in ids] == list(range(1, 11))
 
 
 @pytest.mark.parametrize(
@@ -161,5 +161,5 @@ def test_a_faulty_job_fails_alone(tmp_path: Path) -> None:
         ("a/+", "a/", True), ("a/+/c", "a/b/c", True), ("a/+/c", "a/c", False),
     ],
 )  # fmt: skip
-def test_filters_match_as_mqtt_says(topic_filter: str, topic: str, expected: bool) -> None:
+def test_filters_match_topics_according_to_mqtt(topic_filter: str, topic: str, expected: bool) -> None:
     assert filter_matches(topic_filter, topic) is expected

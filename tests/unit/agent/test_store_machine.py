@@ -1,4 +1,4 @@
-"""The store against a simple model of it, through any sequence of calls, restarts, crashes and reboots."""
+"""The store compared with a simple model, through any sequence of calls, restarts, crashes and reboots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from activemq_agent.agent_errors import OutboxFullError, RequestRefusedError
 from activemq_agent.store import InboxStorageOutcome, SentEvent, Store, StoreLimits
 from tests.unit.agent.store_clock import SimulatedClock, acknowledge, everything_pending, open_store, receive
 
-# Small, so that each bound is met within a few calls.
+# A few calls reach each of these limits.
 LIMITS = StoreLimits(
     outbox_rows=4, expired_rows=2, unconfirmed_rows=2, inbox_rows=4, topic_rows=2, filters=("a/#",), timeout=100,
     remember=10_000,
@@ -27,7 +27,7 @@ IDS = st.sampled_from(["e1", "e2", None])
 
 @dataclass
 class Event:
-    """What the model knows of an accepted event."""
+    """An accepted event of the model."""
 
     event_id: str
     topic: str
@@ -40,7 +40,7 @@ class Event:
 
 @dataclass
 class Model:
-    """The state that the store must have, in plain lists."""
+    """The expected state of the store, in plain lists."""
 
     outbox: list[Event] = field(default_factory=list)
     expired: list[Event] = field(default_factory=list)
@@ -57,12 +57,12 @@ class Model:
     jseq: int = 0
 
     def lane(self, topic: str) -> list[int]:
-        same = [rx for rx, _, other in self.inbox if (other[0] == "a") == (topic[0] == "a")]
-        return [rx for rx, _, other in self.inbox if other == topic] if topic[0] != "a" else same
+        filter_lane = [rx for rx, _, message_topic in self.inbox if (message_topic[0] == "a") == (topic[0] == "a")]
+        return [rx for rx, _, message_topic in self.inbox if message_topic == topic] if topic[0] != "a" else filter_lane
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Rules are the calls of the store; the invariant compares everything that can be read."""
+    """A state machine whose rules call the store, and whose invariants compare all readable rows with the model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,35 +79,37 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         shutil.rmtree(self.base)
 
-    # The publisher's side
+    # Rules of the publisher
 
     @rule(topic=TOPICS, event_id=IDS, timeout=st.sampled_from([None, 0.0, 50.0]))
     def accept(self, topic: str, event_id: str | None, timeout: float | None) -> None:
         model, payload = self.model, b"payload %d" % self.model.place
         try:
-            got = self.store.accept_event(topic, payload, event_id=event_id, timeout=timeout)
+            accepted_id = self.store.accept_event(topic, payload, event_id=event_id, timeout=timeout)
         except OutboxFullError:
             assert len(model.outbox) == LIMITS.outbox_rows
             assert event_id not in model.accepted
             return
         if event_id in model.accepted:
-            assert got == event_id
+            assert accepted_id == event_id
             return
         assert len(model.outbox) < LIMITS.outbox_rows
         model.seq += event_id is None
         model.place += 1
         model.jseq += 1
-        assert got == (event_id or f"a1:{self.epoch}:{model.seq}")
+        assert accepted_id == (event_id or f"a1:{self.epoch}:{model.seq}")
         if event_id is not None:
             model.accepted.add(event_id)
-        waits = LIMITS.timeout if timeout is None else timeout
-        model.outbox.append(Event(got, topic, payload, self.clock.seconds + waits, waits, model.place))
+        event_timeout = LIMITS.timeout if timeout is None else timeout
+        model.outbox.append(
+            Event(accepted_id, topic, payload, self.clock.seconds + event_timeout, event_timeout, model.place)
+        )
 
     @rule(data=st.data(), proved=st.booleans())
     def send_and_acknowledge(self, data: st.DataObject, proved: bool) -> None:
         model = self.model
-        alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
-        chosen = data.draw(st.lists(st.sampled_from(alive), unique_by=id)) if alive else []
+        unexpired = [event for event in model.outbox if event.deadline > self.clock.seconds]
+        chosen = data.draw(st.lists(st.sampled_from(unexpired), unique_by=id)) if unexpired else []
         sent_events = [SentEvent(event.place, self.conn, 1, "b") for event in chosen]
         self.store.queue_journal_records_for_sent_events(sent_events).result()
         acknowledge(self.store, *[event.place for event in chosen], proved=proved, conn=self.conn)
@@ -117,7 +119,7 @@ class StoreMachine(RuleBasedStateMachine):
             if not proved:
                 event.conn = self.conn
                 model.unconfirmed.append(event)
-                model.unconfirmed.sort(key=lambda one: one.place)
+                model.unconfirmed.sort(key=lambda event: event.place)
                 del model.unconfirmed[: -LIMITS.unconfirmed_rows]
 
     @rule()
@@ -146,7 +148,7 @@ class StoreMachine(RuleBasedStateMachine):
         due = due[: LIMITS.expired_rows - len(model.expired)]
         assert self.store.expire_events() == len(due)
         model.outbox = [event for event in model.outbox if event not in due]
-        model.expired = sorted(model.expired + due, key=lambda one: one.place)
+        model.expired = sorted(model.expired + due, key=lambda event: event.place)
         model.jseq += len(due)
 
     @rule()
@@ -161,7 +163,7 @@ class StoreMachine(RuleBasedStateMachine):
         model.outbox += fitting
         model.jseq += len(fitting)
 
-    # The subscriber's side
+    # Rules of the subscriber
 
     @rule(topic=TOPICS, event_id=IDS)
     def receive(self, topic: str, event_id: str | None) -> None:
@@ -204,15 +206,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.handled)
     @rule(data=st.data())
-    def what_was_handled_never_runs_again(self, data: st.DataObject) -> None:
+    def retry_handled_message(self, data: st.DataObject) -> None:
         rx = data.draw(st.sampled_from(sorted(self.model.handled)))
         try:
             self.store.begin_handling_attempt(rx)
         except RequestRefusedError:
             return
-        raise AssertionError(f"message {rx} runs again")
+        raise AssertionError(f"the store starts the handled message {rx} again")
 
-    # Restarts
+    # Rules of restarts
 
     @rule(reboot=st.booleans(), takes=st.sampled_from([0.0, 30.0]))
     def restart(self, reboot: bool, takes: float) -> None:
@@ -222,27 +224,28 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What lies on the disk now is all that is left."""
+        """Continue with a copy of the files that are on the disk now."""
         self.copies += 1
-        left = self.base / str(self.copies)
-        shutil.copytree(self.directory, left)
+        copy = self.base / str(self.copies)
+        shutil.copytree(self.directory, copy)
         self.store.close()
         shutil.rmtree(self.directory)
-        self.directory = left
+        self.directory = copy
         self.store = open_store(self.directory, self.clock, LIMITS)
 
-    # What must hold
+    # Invariants
 
     @invariant()
-    def the_store_is_as_the_model(self) -> None:
+    def store_matches_model(self) -> None:
         model = self.model
-        alive = [event for event in model.outbox if event.deadline > self.clock.seconds]
+        unexpired = [event for event in model.outbox if event.deadline > self.clock.seconds]
         assert [
             (event.seq, event.event_id, event.topic, event.payload) for event in self.store.outgoing_events(100)
-        ] == [(event.place, event.event_id, event.topic, event.payload) for event in alive]
-        assert [(one.rx, one.event_id, one.topic, one.attempts) for one in everything_pending(self.store)] == [
-            (*message, model.attempts.get(message[0], 0)) for message in model.inbox
-        ]
+        ] == [(event.place, event.event_id, event.topic, event.payload) for event in unexpired]
+        assert [
+            (message.rx, message.event_id, message.topic, message.attempts)
+            for message in everything_pending(self.store)
+        ] == [(*message, model.attempts.get(message[0], 0)) for message in model.inbox]
         counts = self.store.row_and_byte_counts()
         assert counts.outbox_rows == len(model.outbox)
         assert counts.outbox_bytes == sum(len(event.topic) + len(event.payload) for event in model.outbox)
@@ -252,13 +255,13 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.damage is None
 
     @invariant()
-    def the_journal_has_no_gap(self) -> None:
+    def journal_numbers_are_consecutive(self) -> None:
         numbers = [json.loads(record.line)["jseq"] for record in self.store.oldest_journal_records(10_000)]
         assert numbers == list(range(1, self.model.jseq + 1))
 
 
-# A step opens and reads files: fewer examples than of what is computed only.
+# Each step opens and reads files: it needs fewer examples than a test that only computes.
 StoreMachine.TestCase.settings = settings(
     max_examples=max(10, settings().max_examples // 4), stateful_step_count=40, deadline=None
 )
-test_the_store_does_what_the_model_does = StoreMachine.TestCase
+test_store_matches_model_after_any_sequence_of_calls = StoreMachine.TestCase

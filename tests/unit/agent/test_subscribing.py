@@ -1,4 +1,4 @@
-"""What the subscriber stores, acknowledges and withholds, with a real inbox and a broker that is none."""
+"""Messages that the subscriber stores, acknowledges and withholds, with a real inbox and a fake broker."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, conf
 
 
 class Bench:
+    """A subscriber with a store, a fake broker and a clock that tests advance."""
+
     def __init__(self, directory: Path, **options: Any) -> None:
         self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
         self.broker.refuses = set(options.pop("refuses", ()))
@@ -36,27 +38,27 @@ class Bench:
             draw=lambda: 0.5,
         )
         self.subscriber.link.start()
-        self.turn()
+        self.run_loop()
 
-    def turn(self, seconds: float = 0.02) -> None:
-        """Let the loop turn until the store has answered."""
+    def run_loop(self, seconds: float = 0.02) -> None:
+        """Run the loop until the store has completed its jobs, and advance the clock after each run."""
         for _ in range(3):
             self.store.expire_events()
             self.subscriber.link.queue_for_connection_loop(None)
             self.subscriber.run_once()
             self.clock.now += seconds
 
-    def come(self, mid: int, payload: dict[str, Any] | bytes = b"x", topic: str = "a/E") -> None:
+    def deliver(self, mid: int, payload: dict[str, Any] | bytes = b"x", topic: str = "a/E") -> None:
         conn = self.broker.last
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         conn.put(MessageReceived(conn.number, topic, body, 1, mid))
 
-    def journal(self, kind: str) -> list[dict[str, Any]]:
-        self.store.expire_events()  # whatever was written without waiting is committed before this
+    def journal_records(self, kind: str) -> list[dict[str, Any]]:
+        self.store.expire_events()  # commits queued writes first
         lines = [line for record in self.store.oldest_journal_records(10**6) for line in record.line.splitlines()]
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
-    def inbox(self, topic_filter: str = "a/#") -> list[bytes]:
+    def inbox_payloads(self, topic_filter: str = "a/#") -> list[bytes]:
         return [message.payload for message in self.store.pending_messages(topic_filter, 10**6)]
 
     def handle_first(self, topic_filter: str = "a/#") -> None:
@@ -77,66 +79,66 @@ def bench(bench_of: Callable[..., Bench]) -> Bench:
     return bench_of()
 
 
-def test_every_topic_is_asked_for_by_itself_and_noted_when_granted(bench: Bench) -> None:
+def test_each_topic_has_separate_subscription_that_is_recorded(bench: Bench) -> None:
     assert bench.conn.filters == [canary_topic("", "host-1-subscriber"), "a/#", "b/#"]
-    assert [record["filters"] for record in bench.journal("subscribed")] == [["a/#"], ["b/#"]]
+    assert [record["filters"] for record in bench.journal_records("subscribed")] == [["a/#"], ["b/#"]]
     assert bench.subscriber.granted == {"a/#", "b/#"}
 
 
-def test_what_is_granted_with_wildcards_is_anchored_on_every_connection(bench_of: Callable[..., Bench]) -> None:
+def test_granted_wildcard_filter_has_canary_on_each_connection(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(topics=("a/#", "b/E", "c/+"), refuses=["c/+"])
-    own, anchor = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
-    assert [topic for topic in bench.conn.canaries if topic != own] == [anchor]
+    connection_canary, topic_canary = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
+    assert [topic for topic in bench.conn.canaries if topic != connection_canary] == [topic_canary]
     bench.conn.die()
     for _ in range(5):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert len(bench.broker.conns) == 2
-    assert [topic for topic in bench.conn.canaries if topic != own] == [anchor]
+    assert [topic for topic in bench.conn.canaries if topic != connection_canary] == [topic_canary]
 
 
-def test_a_refused_topic_alarms_once_and_leaves_the_others_alone(bench_of: Callable[..., Bench]) -> None:
+def test_refused_topic_is_logged_once_and_does_not_affect_other_topics(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(refuses=["a/#"])
     assert bench.subscriber.granted == {"b/#"}
     assert bench.subscriber.refused == {"a/#": "b1:1883"}
-    bench.come(1, topic="b/E")
-    bench.turn()
+    bench.deliver(1, topic="b/E")
+    bench.run_loop()
     assert bench.conn.acked == [1]
     for _ in range(130):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     refusals = [event for event in bench.log.events() if "rejects the subscription to the topic filter" in event]
     assert len(refusals) == 1
 
 
-def test_a_refused_topic_is_asked_for_again_every_minute(bench_of: Callable[..., Bench]) -> None:
+def test_refused_topic_is_subscribed_again_within_one_minute(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(refuses=["a/#"])
     bench.broker.refuses.clear()
     for _ in range(25):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert bench.subscriber.granted == {"a/#", "b/#"}
     assert bench.subscriber.refused == {}
 
 
-def test_messages_are_stored_then_acknowledged_in_their_order(bench: Bench) -> None:
+def test_messages_are_stored_and_then_acknowledged_in_order(bench: Bench) -> None:
     for mid in range(1, 51):
-        bench.come(mid, f"{mid}".encode())
-    bench.turn()
-    assert bench.inbox() == [f"{mid}".encode() for mid in range(1, 51)]
+        bench.deliver(mid, f"{mid}".encode())
+    bench.run_loop()
+    assert bench.inbox_payloads() == [f"{mid}".encode() for mid in range(1, 51)]
     assert bench.conn.acked == list(range(1, 51))
     assert bench.lanes == ["a/#"] * 50
 
 
-def test_nothing_is_acknowledged_before_its_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    promise: Future[InboxStorageOutcome] = Future()
-    monkeypatch.setattr(bench.store, "queue_message_for_inbox", lambda *_, **__: promise)
-    bench.come(1)
-    bench.turn()
+def test_message_is_not_acknowledged_before_commit(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome: Future[InboxStorageOutcome] = Future()
+    monkeypatch.setattr(bench.store, "queue_message_for_inbox", lambda *_, **__: outcome)
+    bench.deliver(1)
+    bench.run_loop()
     assert bench.conn.acked == []
-    promise.set_result(InboxStorageOutcome(1, None))
-    bench.turn()
+    outcome.set_result(InboxStorageOutcome(1, None))
+    bench.run_loop()
     assert bench.conn.acked == [1]
 
 
-def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
+def test_message_is_stored_and_acknowledged_after_failed_write_is_repeated(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> Future[InboxStorageOutcome]:
@@ -146,165 +148,165 @@ def test_a_disk_that_fails_withholds_the_acknowledgement_and_is_tried_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.store, "queue_message_for_inbox", fail)
-        bench.come(1)
-        bench.turn()
+        bench.deliver(1)
+        bench.run_loop()
         assert bench.conn.acked == []
-    bench.turn(1.0)
-    bench.turn()
+    bench.run_loop(1.0)
+    bench.run_loop()
     assert bench.conn.acked == [1]
-    assert bench.inbox() == [b"x"]
+    assert bench.inbox_payloads() == [b"x"]
 
 
-def test_an_event_that_comes_twice_is_stored_once_and_acknowledged_twice(bench: Bench) -> None:
-    bench.come(1, {"eventId": "p:1"})
-    bench.come(2, {"eventId": "p:1"})
-    bench.turn()
-    assert len(bench.inbox()) == 1
+def test_event_received_twice_is_stored_once_and_acknowledged_twice(bench: Bench) -> None:
+    bench.deliver(1, {"eventId": "p:1"})
+    bench.deliver(2, {"eventId": "p:1"})
+    bench.run_loop()
+    assert len(bench.inbox_payloads()) == 1
     assert bench.conn.acked == [1, 2]
     assert (bench.subscriber.received, bench.subscriber.duplicates) == (1, 1)
 
 
-def test_a_full_topic_is_not_acknowledged_and_stalls_only_itself(bench_of: Callable[..., Bench]) -> None:
+def test_messages_of_full_topic_are_not_acknowledged_but_other_topics_are(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(topic_rows=2)
     for mid in range(1, 6):
-        bench.come(mid, f"{mid}".encode())
-    bench.come(6, topic="b/E")
-    bench.turn()
+        bench.deliver(mid, f"{mid}".encode())
+    bench.deliver(6, topic="b/E")
+    bench.run_loop()
     assert bench.conn.acked == [1, 2, 6]
     assert bench.subscriber.filters_with_full_inbox == ("a/#",)
 
 
-def test_what_found_no_room_is_stored_in_its_order_as_soon_as_there_is(bench_of: Callable[..., Bench]) -> None:
+def test_waiting_messages_are_stored_in_order_when_inbox_has_room(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(topic_rows=2)
     for mid in range(1, 6):
-        bench.come(mid, f"{mid}".encode())
-    bench.turn()
+        bench.deliver(mid, f"{mid}".encode())
+    bench.run_loop()
     handled = []
     for _ in range(5):
-        handled.append(bench.inbox()[0])
+        handled.append(bench.inbox_payloads()[0])
         bench.handle_first()
-        bench.turn(1.1)
+        bench.run_loop(1.1)
     assert handled == [b"1", b"2", b"3", b"4", b"5"]
     assert bench.conn.acked == [1, 2, 3, 4, 5]
     assert bench.subscriber.filters_with_full_inbox == ()
 
 
-def test_room_that_is_made_between_two_messages_does_not_let_the_later_one_pass(
+def test_room_freed_between_two_messages_does_not_change_their_order(
     bench_of: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = bench_of(topic_rows=1)
-    bench.come(1, b"1")
-    bench.turn()
-    take = bench.store.queue_message_for_inbox
+    bench.deliver(1, b"1")
+    bench.run_loop()
+    queue_message = bench.store.queue_message_for_inbox
 
-    def make_room_after(topic: str, payload: bytes, **rest: Any) -> Future[InboxStorageOutcome]:
-        future = take(topic, payload, **rest)
+    def queue_and_make_room(topic: str, payload: bytes, **options: Any) -> Future[InboxStorageOutcome]:
+        future = queue_message(topic, payload, **options)
         if payload == b"2" and future.result().full:
             bench.handle_first()
         return future
 
-    monkeypatch.setattr(bench.store, "queue_message_for_inbox", make_room_after)
-    bench.come(2, b"2")
-    bench.come(3, b"3")
-    bench.turn()
-    bench.turn(1.1)
-    assert bench.inbox() == [b"2"]
+    monkeypatch.setattr(bench.store, "queue_message_for_inbox", queue_and_make_room)
+    bench.deliver(2, b"2")
+    bench.deliver(3, b"3")
+    bench.run_loop()
+    bench.run_loop(1.1)
+    assert bench.inbox_payloads() == [b"2"]
     assert bench.conn.acked == [1, 2]
 
 
-def test_after_a_loss_what_was_not_stored_is_forgotten_for_it_comes_again(bench_of: Callable[..., Bench]) -> None:
+def test_message_not_stored_before_connection_loss_is_received_again(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(topic_rows=1)
-    bench.come(1, b"1")
-    bench.come(2, b"2")
-    bench.turn()
-    old = bench.conn
+    bench.deliver(1, b"1")
+    bench.deliver(2, b"2")
+    bench.run_loop()
+    earlier = bench.conn
     bench.clock.now += 11
-    old.die()
+    earlier.die()
     for _ in range(20):
-        bench.turn(0.5)
-    assert bench.conn is not old
+        bench.run_loop(0.5)
+    assert bench.conn is not earlier
     bench.handle_first()
-    bench.come(1, b"2")
-    bench.turn()
-    assert bench.inbox() == [b"2"]
-    assert old.acked == [1]
+    bench.deliver(1, b"2")
+    bench.run_loop()
+    assert bench.inbox_payloads() == [b"2"]
+    assert earlier.acked == [1]
     assert bench.conn.acked == [1]
 
 
-def test_large_messages_for_full_topic_stay_on_broker_until_there_is_room(
+def test_large_messages_for_full_topic_stay_on_broker_until_inbox_has_room(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of(topic_rows=1)
     large = b"x" * (1 << 20)
-    bench.come(1, b"first")
-    bench.turn()
+    bench.deliver(1, b"first")
+    bench.run_loop()
     for mid in range(2, 30):
-        bench.come(mid, large)
-        bench.turn()
-    bench.come(30, b"of the other filter", topic="b/E")
-    bench.turn()
+        bench.deliver(mid, large)
+        bench.run_loop()
+    bench.deliver(30, b"of the other filter", topic="b/E")
+    bench.run_loop()
     assert bench.conn.acked == [1, 30]
     assert bench.subscriber.link.dropped.counts["no room in memory"] == 24
     first = bench.conn
     for _ in range(60):
-        if bench.inbox():
+        if bench.inbox_payloads():
             bench.handle_first()
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert bench.conn is not first
     assert first.acked == [1, 30, 2, 3, 4, 5]
     assert (
-        bench.journal("connection_lost")[0]["reason"]
+        bench.journal_records("connection_lost")[0]["reason"]
         == "the agent discarded unacknowledged messages, because its memory for received messages was full: it "
         "reconnects, and the broker sends these messages again"
     )
 
 
 def test_canaries_of_any_agent_are_acknowledged_and_dropped(bench: Bench) -> None:
-    bench.come(1, topic=canary_topic("a", "some-other-host"))
-    bench.turn()
+    bench.deliver(1, topic=canary_topic("a", "some-other-host"))
+    bench.run_loop()
     assert bench.conn.acked == [1]
-    assert bench.inbox() == []
+    assert bench.inbox_payloads() == []
 
 
-def test_barriers_are_noted_acknowledged_and_not_handled(bench: Bench) -> None:
-    bench.come(1, {"eventId": "p:e:9"}, topic="a/__barrier__")
-    bench.turn()
-    assert [record["event_id"] for record in bench.journal("barrier")] == ["p:e:9"]
+def test_barriers_are_recorded_and_acknowledged_but_not_handled(bench: Bench) -> None:
+    bench.deliver(1, {"eventId": "p:e:9"}, topic="a/__barrier__")
+    bench.run_loop()
+    assert [record["event_id"] for record in bench.journal_records("barrier")] == ["p:e:9"]
     assert bench.conn.acked == [1]
-    assert bench.inbox() == []
+    assert bench.inbox_payloads() == []
 
 
-def test_the_canary_keeps_a_connection_and_its_silence_ends_it(bench: Bench) -> None:
+def test_connection_is_kept_while_canaries_return_and_closed_otherwise(bench: Bench) -> None:
     for _ in range(60):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert bench.subscriber.link.connections == 1
     bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
     for _ in range(15):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     reason = (
         "the broker did not return 2 test messages (canaries) in a row within 5 s each: check whether the broker hangs"
     )
-    assert bench.journal("connection_lost")[0]["reason"] == reason
+    assert bench.journal_records("connection_lost")[0]["reason"] == reason
 
 
-def test_where_the_canarys_topic_is_refused_acknowledgements_have_to_do(bench_of: Callable[..., Bench]) -> None:
+def test_refused_canary_topic_does_not_close_connection(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(refuses=[canary_topic("", "host-1-subscriber")])
     for _ in range(60):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert bench.subscriber.link.connections == 1
 
 
-def test_acknowledged_canaries_suffice_after_two_connections_without_receipt(
+def test_acknowledged_canaries_suffice_after_two_connections_without_canary(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of()
     bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
     for _ in range(300):
-        bench.turn(1.0)
+        bench.run_loop(1.0)
     assert 2 <= bench.subscriber.link.connections <= 4
 
 
-def test_stopping_ends_the_connection_and_keeps_the_durable_session(bench: Bench) -> None:
+def test_stop_closes_connection_and_keeps_durable_session(bench: Bench) -> None:
     stop = threading.Event()
     stop.set()
     bench.subscriber.run(stop)
