@@ -1,4 +1,4 @@
-"""What systemd hears from the agent."""
+"""Notifications of the agent to systemd, and the detection of stalled loops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from activemq_agent.systemd_watchdog import StallDetector, SystemdNotifier
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_assignments_arrive_in_one_datagram(tmp_path: Path, kind: str) -> None:
+def test_assignments_are_sent_in_one_datagram(tmp_path: Path, kind: str) -> None:
     address = str(tmp_path / "notify") if kind == "path" else f"@activemq-agent-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(address.replace("@", "\0", 1))
@@ -22,7 +22,7 @@ def test_assignments_arrive_in_one_datagram(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "relative", "/nonexistent/socket", "@nobody"])
-def test_without_systemd_nothing_happens(address: str) -> None:
+def test_notification_without_usable_socket_is_not_sent(address: str) -> None:
     assert not SystemdNotifier({"NOTIFY_SOCKET": address}).send_assignments_to_systemd("READY=1")
 
 
@@ -37,26 +37,26 @@ def test_without_systemd_nothing_happens(address: str) -> None:
         ({}, None),
     ],
 )
-def test_signs_of_life_come_twice_as_often_as_systemd_waits(environment: dict[str, str], seconds: float | None) -> None:
+def test_watchdog_interval_is_half_of_timeout_of_systemd(environment: dict[str, str], seconds: float | None) -> None:
     assert SystemdNotifier(environment).interval == seconds
 
 
-class TestPulse:
-    def test_all_that_move_are_alive(self) -> None:
-        pulse = StallDetector()
-        assert pulse.stalled_loops({"a": 1.0, "b": 1.0}) == ()
-        assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()
+class TestStallDetector:
+    def test_loops_that_progress_are_not_reported(self) -> None:
+        detector = StallDetector()
+        assert detector.stalled_loops({"a": 1.0, "b": 1.0}) == ()
+        assert detector.stalled_loops({"a": 2.0, "b": 2.0}) == ()
 
-    @pytest.mark.parametrize("name", ["network", "storage", "handlers"])
-    def test_one_that_stands_still_is_named(self, name: str) -> None:
-        pulse = StallDetector()
-        ticks = {"network": 1.0, "storage": 1.0, "handlers": 1.0}
-        assert pulse.stalled_loops(ticks) == ()
-        moved = {one: tick + (one != name) for one, tick in ticks.items()}
-        assert pulse.stalled_loops(moved) == (name,)
+    @pytest.mark.parametrize("stalled", ["network", "storage", "handlers"])
+    def test_stalled_loop_is_named(self, stalled: str) -> None:
+        detector = StallDetector()
+        loop_starts = {"network": 1.0, "storage": 1.0, "handlers": 1.0}
+        assert detector.stalled_loops(loop_starts) == ()
+        later_starts = {loop: start + (loop != stalled) for loop, start in loop_starts.items()}
+        assert detector.stalled_loops(later_starts) == (stalled,)
 
-    def test_it_counts_from_the_last_time_that_all_moved(self) -> None:
-        pulse = StallDetector()
-        pulse.stalled_loops({"a": 1.0, "b": 1.0})
-        assert pulse.stalled_loops({"a": 2.0, "b": 1.0}) == ("b",)
-        assert pulse.stalled_loops({"a": 2.0, "b": 2.0}) == ()
+    def test_stall_is_measured_since_last_progress_of_all_loops(self) -> None:
+        detector = StallDetector()
+        detector.stalled_loops({"a": 1.0, "b": 1.0})
+        assert detector.stalled_loops({"a": 2.0, "b": 1.0}) == ("b",)
+        assert detector.stalled_loops({"a": 2.0, "b": 2.0}) == ()

@@ -1,4 +1,4 @@
-"""Whom an agent trusts, and what it says about whom it does not."""
+"""Brokers that an agent trusts, and its errors for other brokers."""
 
 from __future__ import annotations
 
@@ -24,70 +24,69 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-def shake_hands(tls: AgentTlsSettings, port: int, host: str = "127.0.0.1") -> str:
-    """Why the handshake failed, or its TLS version."""
+def handshake_outcome(tls: AgentTlsSettings, port: int, host: str = "127.0.0.1") -> str:
+    """Return the TLS version of a handshake, or the reason for its failure."""
     try:
         plain = socket.create_connection(("127.0.0.1", port), 60)
         with plain, tls_context(tls).wrap_socket(plain, server_hostname=host) as wrapped:
             version = str(wrapped.version())
             wrapped.settimeout(3)
             with suppress(TimeoutError):
-                wrapped.recv(10)  # with TLS 1.3 a refused client hears of it only now
+                wrapped.recv(10)  # with TLS 1.3, the client receives its rejection only now
             return version
     except OSError as error:
         return explain_connection_failure(error, Endpoint(host, port, tls=True), seconds=5)
 
 
-def test_a_broker_with_a_good_certificate_is_trusted(authority: Authority) -> None:
+def test_broker_with_valid_certificate_is_trusted(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1"))) as port:
-        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == "TLSv1.3"
+        assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == "TLSv1.3"
 
 
-def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
+def test_certificate_for_another_name_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("other.example.com"))) as port:
-        assert shake_hands(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
+        assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
             f"the broker mq.example.com:{port} has a certificate that is not for mq.example.com: "
             "in mb.urls of agent.conf, write a host name that the certificate contains"
         )
-        assert "not for 127.0.0.1" in shake_hands(AgentTlsSettings(ca=authority.ca), port)
+        assert "not for 127.0.0.1" in handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
 
 
-def test_host_may_present_certificate_of_its_own_name_only(authority: Authority) -> None:
+def test_host_may_present_certificate_of_its_expected_name_only(authority: Authority) -> None:
     names = (
         HostAndExpectedCertificateName("127.0.0.1", "mq.example.com"),
         HostAndExpectedCertificateName("127.0.0.2", "else.example.com"),
     )
     tls = AgentTlsSettings(ca=authority.ca, names=names)
     with server(serving(authority.certificate("mq.example.com"))) as port:
-        assert shake_hands(tls, port, "127.0.0.1") == "TLSv1.3"
-        assert "not for 127.0.0.2" in shake_hands(tls, port, "127.0.0.2")
-        assert "not for 127.0.0.3" in shake_hands(tls, port, "127.0.0.3")
+        assert handshake_outcome(tls, port, "127.0.0.1") == "TLSv1.3"
+        assert "not for 127.0.0.2" in handshake_outcome(tls, port, "127.0.0.2")
+        assert "not for 127.0.0.3" in handshake_outcome(tls, port, "127.0.0.3")
 
 
-def test_an_expired_certificate_is_refused(authority: Authority) -> None:
+def test_expired_certificate_is_refused(authority: Authority) -> None:
     with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
-        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == (
+        assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == (
             f"the broker 127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
 
 
-def test_a_certificate_of_a_foreign_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
+def test_certificate_of_untrusted_authority_is_refused(authority: Authority, tmp_path: Path) -> None:
     foreign = Authority(tmp_path, "foreign")
     expected = (
         "has a certificate from an authority that the agent does not trust: add the certificate of this authority to "
         "the file that tls.ca in agent.conf names"
     )
     with server(serving(foreign.certificate("127.0.0.1"))) as port:
-        assert shake_hands(AgentTlsSettings(ca=authority.ca), port) == f"the broker 127.0.0.1:{port} {expected}"
-        assert (
-            shake_hands(AgentTlsSettings(), port) == f"the broker 127.0.0.1:{port} {expected}"
-        )  # nor does the system know it
+        assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == f"the broker 127.0.0.1:{port} {expected}"
+        # The system does not trust the authority either.
+        assert handshake_outcome(AgentTlsSettings(), port) == f"the broker 127.0.0.1:{port} {expected}"
 
 
-@pytest.mark.parametrize("says", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes) -> None:
-    with server(None, says=says) as port:
-        problem = shake_hands(AgentTlsSettings(ca=authority.ca), port)
+@pytest.mark.parametrize("response", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_port_without_tls_is_reported(authority: Authority, response: bytes) -> None:
+    with server(None, says=response) as port:
+        problem = handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert problem in (
         f"the broker 127.0.0.1:{port} does not use TLS: remove ssl:// in mb.urls, or name the broker's TLS port",
@@ -95,20 +94,20 @@ def test_a_port_that_speaks_no_tls_is_said_to(authority: Authority, says: bytes)
     )
 
 
-def test_a_port_that_speaks_tls_is_known_by_it(authority: Authority) -> None:
+def test_port_with_tls_is_detected(authority: Authority) -> None:
     with server(serving(authority.certificate("other.example.com"))) as port:
         assert speaks_tls(("127.0.0.1", port), 5)
 
 
-def test_nothing_below_tls_1_2_is_spoken(authority: Authority) -> None:
+def test_connection_below_tls_1_2_is_refused(authority: Authority) -> None:
     assert tls_context(AgentTlsSettings()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        old = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
-        old.minimum_version = ssl.TLSVersion.TLSv1
-    old.set_ciphers("ALL:@SECLEVEL=0")
-    with server(old) as port:
-        assert "does not support TLS 1.2 or later" in shake_hands(AgentTlsSettings(ca=authority.ca), port)
+        outdated = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
+        outdated.minimum_version = ssl.TLSVersion.TLSv1
+    outdated.set_ciphers("ALL:@SECLEVEL=0")
+    with server(outdated) as port:
+        assert "does not support TLS 1.2 or later" in handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
 
 
 def test_host_names_are_always_checked(authority: Authority) -> None:
@@ -118,31 +117,31 @@ def test_host_names_are_always_checked(authority: Authority) -> None:
 
 
 class TestClientCertificates:
-    def test_it_is_shown_to_a_broker_that_asks(self, authority: Authority) -> None:
-        asking = serving(authority.certificate("127.0.0.1"))
-        asking.verify_mode = ssl.CERT_REQUIRED
-        asking.load_verify_locations(authority.ca)
+    def test_client_certificate_is_sent_to_broker_that_requires_it(self, authority: Authority) -> None:
+        verifying = serving(authority.certificate("127.0.0.1"))
+        verifying.verify_mode = ssl.CERT_REQUIRED
+        verifying.load_verify_locations(authority.ca)
         client_certificate = authority.certificate("agent-1")
-        with server(asking) as port:
+        with server(verifying) as port:
             assert (
-                shake_hands(
+                handshake_outcome(
                     AgentTlsSettings(ca=authority.ca, certificate=client_certificate, key=client_certificate), port
                 )
                 == "TLSv1.3"
             )
 
-    def test_without_one_the_message_names_the_key(self, authority: Authority) -> None:
-        asking = serving(authority.certificate("127.0.0.1"))
-        asking.verify_mode = ssl.CERT_REQUIRED
-        asking.load_verify_locations(authority.ca)
-        with server(asking) as port:
-            assert shake_hands(AgentTlsSettings(ca=authority.ca), port).endswith(
+    def test_missing_client_certificate_is_reported_with_settings(self, authority: Authority) -> None:
+        verifying = serving(authority.certificate("127.0.0.1"))
+        verifying.verify_mode = ssl.CERT_REQUIRED
+        verifying.load_verify_locations(authority.ca)
+        with server(verifying) as port:
+            assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port).endswith(
                 "did not accept the agent's client certificate (tlsv13 alert certificate required): set "
                 "tls.certificate and tls.key in agent.conf to a certificate from an authority that the broker trusts"
             )
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
-    def test_a_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
+    def test_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
         good = authority.certificate("agent-1")
         (tmp_path / "bad").write_text("not PEM\n")
         for path, reason in (
@@ -155,20 +154,20 @@ class TestClientCertificates:
             assert f"tls.{part}" in str(caught.value)
             assert reason in str(caught.value)
 
-    def test_a_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
-        one, other = authority.certificate("agent-1"), authority.certificate("agent-2")
+    def test_key_of_another_certificate_is_refused(self, authority: Authority) -> None:
+        certificate, other_key = authority.certificate("agent-1"), authority.certificate("agent-2")
         with pytest.raises(ConfigError, match="the key does not match the certificate"):
-            tls_context(AgentTlsSettings(certificate=one, key=other))
+            tls_context(AgentTlsSettings(certificate=certificate, key=other_key))
 
-    def test_a_key_with_a_passphrase_is_refused_without_asking(self, authority: Authority) -> None:
-        locked = authority.certificate("agent-1", passphrase=b"secret")
+    def test_key_with_passphrase_is_refused_without_prompt(self, authority: Authority) -> None:
+        encrypted = authority.certificate("agent-1", passphrase=b"secret")
         with pytest.raises(ConfigError, match=r"tls\.certificate and tls\.key: .*: "):
-            tls_context(AgentTlsSettings(certificate=locked, key=locked))
+            tls_context(AgentTlsSettings(certificate=encrypted, key=encrypted))
 
 
-def test_other_failures_are_said_plainly() -> None:
+def test_connection_failures_are_explained_with_remedy() -> None:
     broker = Endpoint("mq.example.com", 1883)
-    said = [
+    messages = [
         explain_connection_failure(error, broker, seconds=5)
         for error in (
             TimeoutError("timed out"),
@@ -177,7 +176,7 @@ def test_other_failures_are_said_plainly() -> None:
             OSError(113, "No route to host"),
         )
     ]
-    assert said == [
+    assert messages == [
         "the broker mq.example.com:1883 did not answer in 5 s: check the broker's process and the network",
         "no process listens on mq.example.com:1883: start the broker, or correct mb.urls",
         "the host name of the broker mq.example.com:1883 cannot be resolved (Name or service not known): "
