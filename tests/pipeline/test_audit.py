@@ -20,7 +20,7 @@ from activemq_fleet.spark.schemas import SCHEMAS
 from activemq_fleet.spark.settings import temporary_settings
 from tests.log_reading import logger_of
 from tests.pipeline.job_counts import counted_jobs
-from tests.unit.audit.broker_logs import NOON, PAIR, SAID, STORE, A, B, C
+from tests.unit.audit.broker_logs import MESSAGES, NOON, PAIR, STORE, A, B, C
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +46,7 @@ def lines(*said: str) -> list[str]:
     for line in said:
         when, _, what = line.partition(" ")
         stamp = moment(when).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-        found.append(f"{stamp} | INFO  | {SAID[what]} | {logger_of(SAID[what])} | main\n")
+        found.append(f"{stamp} | INFO  | {MESSAGES[what]} | {logger_of(MESSAGES[what])} | main\n")
     return found
 
 

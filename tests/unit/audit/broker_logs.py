@@ -1,4 +1,4 @@
-"""Hand-made logs of brokers for tests of ``audit``: real messages, through the real kinds."""
+"""Generated logs of brokers for tests of ``audit``, with real messages and real record kinds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 A, B, C = "orders-mq01-a.example.com", "orders-mq01-b.example.com", "billing-mq01-a.example.com"
 PAIR, STORE = "orders-mq01", "/srv/activemq/orders-mq01"
 
-SAID = {
+MESSAGES = {
     "chosen": "Using Persistence Adapter: KahaDBPersistenceAdapter[/srv/activemq/orders-mq01]",
     "refresh": "Refreshing org.apache.activemq.xbean.XBeanBrokerFactory$1@5f: startup date [Sun Mar 01]",
     "invalid": "Failed to load: URL [file:/x/activemq.xml], reason: Unrecognized xbean element",
@@ -106,49 +106,49 @@ SAID = {
 
 
 def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[LogRecordEvidence]:
-    """Records of a host from lines ``[+MINUTES:]SECONDS WHAT``; ``clock``: by how many seconds it is ahead."""
-    found = []
+    """Return the records of a host from lines ``[MINUTES:]SECONDS NAME``. Its clock is ``clock`` seconds ahead."""
+    records = []
     for number, line in enumerate(lines, 1):
         text, stack = line if isinstance(line, tuple) else (line, "")
-        when, _, what = text.partition(" ")
-        minutes, _, seconds = when.rpartition(":")
+        offset, _, name = text.partition(" ")
+        minutes, _, seconds = offset.rpartition(":")
         at = NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
-        record = Record(number, at, "INFO", SAID[what], logger_of(SAID[what]), "main", stack)
+        record = Record(number, at, "INFO", MESSAGES[name], logger_of(MESSAGES[name]), "main", stack)
         event = event_of_any_kind(record)
-        assert event is not None, what
+        assert event is not None, name
         if event.kind in KINDS:
             body = "\n".join([record.message, stack])
-            found.append(LogRecordEvidence(host, number, at, event.kind, event.fields, body, record.thread))
-    return found
+            records.append(LogRecordEvidence(host, number, at, event.kind, event.fields, body, record.thread))
+    return records
 
 
 def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedMinute:
-    """Lines without meaning from one moment to another."""
+    """Return a period in which a host writes irrelevant records."""
     return LoggedMinute(host, _at(first, clock), _at(last, clock))
 
 
 def operation(host: str, first: str, last: str, clock: float = 0.0) -> PlannedOperation:
-    """A playbook at work on a host, as the host has written it down."""
+    """Return an operation of a playbook as recorded by a host."""
     return PlannedOperation(host, "restart", "ops@controller", _at(first, clock), _at(last, clock))
 
 
 def agent(
     lost: str, back: str | None, *, broker: str = A, to: str = B, clock: float = 0.0
 ) -> list[AgentConnectionRecord]:
-    """An agent that loses its connection and gets another."""
-    about, closed = ("shop01.example.com", "shop", "e"), "the connection was closed"
+    """Return the records of an agent that loses its connection and connects again."""
+    identity, closed = ("shop01.example.com", "shop", "e"), "the connection was closed"
     connection_records = [
-        AgentConnectionRecord(*about, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)
+        AgentConnectionRecord(*identity, 1, _at(lost, clock), is_up=False, broker=f"{broker}:1883", reason=closed)
     ]
     if back is not None:
         connection_records.append(
-            AgentConnectionRecord(*about, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None)
+            AgentConnectionRecord(*identity, 2, _at(back, clock), is_up=True, broker=f"{to}:1883", reason=None)
         )
     return connection_records
 
 
 def bridge_loss(lost: str, back: str | None, clock: float = 0.0) -> ConnectionLoss:
-    """What a bridge of another host saw."""
+    """Return the loss of a bridge of another host."""
     return ConnectionLoss("bridge", C, _at(lost, clock), back=None if back is None else _at(back, clock))
 
 
@@ -161,11 +161,11 @@ def audit_pair(
     states: Mapping[str, str] | None = None,
     collected: str = "",
 ) -> list[Incident]:
-    """The incidents of the pair A and B, from everything at once and in no order. ``lacking``: a host without a log.
+    """Return the incidents of the pair A and B from evidence in reverse order.
 
-    ``states``: the states of brokers when their logs were ``collected``.
+    ``lacking``: a host without a log. ``states``: the states of brokers when their logs were ``collected``.
     """
-    made, known = generations or {}, states or {}
+    generations_by_host, states_by_host = generations or {}, states or {}
     at = _at(collected, 0) if collected else None
     nodes = [
         PairNode(
@@ -174,13 +174,13 @@ def audit_pair(
             PAIR,
             store,
             complete=host != lacking,
-            generations=made.get(host, ()),
-            state=known.get(host),
+            generations=generations_by_host.get(host, ()),
+            state=states_by_host.get(host),
             collected=at,
         )
         for host in (A, B)
     ]
-    evidence = [sign for mine in logs for sign in evidence_in_log(mine)]
+    evidence = [sign for records in logs for sign in evidence_in_log(records)]
     periods = [record for record in more if isinstance(record, LoggedMinute | SystemdJournalRecord)]
     operations = [record for record in more if isinstance(record, PlannedOperation)]
     witnesses = [record for record in more if isinstance(record, AgentConnectionRecord | ConnectionLoss)]
@@ -189,7 +189,7 @@ def audit_pair(
 
 
 def kinds(incidents: list[Incident]) -> list[str]:
-    """Their kinds, sorted."""
+    """Return the sorted kinds of incidents."""
     return sorted(incident.kind for incident in incidents)
 
 

@@ -1,4 +1,4 @@
-"""Verdicts of seeded histories, against their truth and against a plain reference; without Spark."""
+"""Verdicts of generated histories, compared with the true verdicts and with a simple reference, without Spark."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ HISTORIES = int(os.environ.get("HISTORIES", "100"))
 
 @dataclass(frozen=True)
 class Run:
+    """Histories, and the verdicts of their deliveries and events."""
+
     histories: list[History]
     read: Read
     units: Units
@@ -28,64 +30,67 @@ class Run:
 
     @property
     def truth(self) -> Units:
-        return {key: verdict for one in self.histories for key, verdict in one.units.items()}
+        return {key: verdict for past in self.histories for key, verdict in past.units.items()}
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """All histories, judged together."""
+    """Return all histories with the verdicts of a common audit."""
     histories = [history(seed) for seed in range(HISTORIES)]
-    found = read({path: lines for one in histories for path, lines in one.files.items()})
-    return Run(histories, found, *judge(found))
+    journals = read({path: lines for past in histories for path, lines in past.files.items()})
+    return Run(histories, journals, *judge(journals))
 
 
-def differences(found: Units, truth: Units) -> list[str]:
-    """What differs, the first ten, as text to be read."""
-    keys = sorted(key for key in {*found, *truth} if found.get(key) != truth.get(key))
-    return [f"{key}: found {found.get(key)}, in truth {truth.get(key)}" for key in keys[:10]]
+def differences(verdicts: Units, expected: Units) -> list[str]:
+    """Return the first ten differences between two sets of verdicts as readable text."""
+    keys = sorted(key for key in {*verdicts, *expected} if verdicts.get(key) != expected.get(key))
+    return [f"{key}: the verdict is {verdicts.get(key)}, but must be {expected.get(key)}" for key in keys[:10]]
 
 
-def test_units_have_the_verdicts_that_are_true(run: Run) -> None:
+def test_deliveries_have_true_verdicts(run: Run) -> None:
     assert differences(run.units, run.truth) == []
 
 
-def test_events_have_the_worst_verdict_of_their_units(run: Run) -> None:
-    truth = {event: verdict for one in run.histories for event, verdict in one.events.items()}
+def test_events_have_worst_verdict_of_their_deliveries(run: Run) -> None:
+    truth = {event: verdict for past in run.histories for event, verdict in past.events.items()}
 
     assert {e: (v, truth.get(e)) for e, v in run.events.items() if truth.get(e) != v} == {}
     assert run.events.keys() == truth.keys()
 
 
-def test_the_plain_reference_comes_to_the_same(run: Run) -> None:
+def test_simple_reference_has_same_verdicts(run: Run) -> None:
     units: Units = {}
-    for one in run.histories:
-        units |= Fleet(one.files).units
+    for past in run.histories:
+        units |= Fleet(past.files).units
 
     assert differences(run.units, units) == []
 
 
-def test_every_verdict_occurs(run: Run) -> None:
-    found = Counter(run.units.values())
+def test_histories_contain_each_verdict(run: Run) -> None:
+    counts = Counter(run.units.values())
 
-    assert min(found[one] for one in ("delivered", "duplicate", "stuck", "lost", "indeterminate")) >= HISTORIES // 5
+    assert (
+        min(counts[verdict] for verdict in ("delivered", "duplicate", "stuck", "lost", "indeterminate"))
+        >= HISTORIES // 5
+    )
 
 
-def test_without_evidence_taken_away_nothing_is_indeterminate(run: Run) -> None:
-    whole = [one for one in run.histories if not any(one.gone.values())]
+def test_delivery_with_complete_evidence_is_not_indeterminate(run: Run) -> None:
+    complete = [past for past in run.histories if not any(past.gone.values())]
 
-    assert len(whole) >= HISTORIES // 4
-    assert [key for one in whole for key in one.units if run.units[key] == "indeterminate"] == []
+    assert len(complete) >= HISTORIES // 4
+    assert [key for past in complete for key in past.units if run.units[key] == "indeterminate"] == []
 
 
 @some_situations(4)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_planted_bug_is_caught(mutant: Mutant, run: Run, tmp_path: Path) -> None:
+def test_injected_fault_changes_verdicts(mutant: Mutant, run: Run, tmp_path: Path) -> None:
     with planted(mutant, tmp_path) as modules:
         assert differences(judge(run.read, modules)[0], run.truth) != []
 
 
 @pytest.mark.parametrize(
-    ("wanted", "topic", "is_match"),
+    ("topic_filter", "topic", "is_match"),
     [
         ("a/b", "a/b", True),
         ("a/b", "a", False),
@@ -101,5 +106,5 @@ def test_a_planted_bug_is_caught(mutant: Mutant, run: Run, tmp_path: Path) -> No
         ("a/+/#", "a/b", True),
     ],
 )
-def test_a_filter_matches_as_mqtt_says(wanted: str, topic: str, is_match: bool) -> None:
-    assert topic_filter_matches(wanted, topic) is is_match
+def test_topic_filter_matches_according_to_mqtt(topic_filter: str, topic: str, is_match: bool) -> None:
+    assert topic_filter_matches(topic_filter, topic) is is_match

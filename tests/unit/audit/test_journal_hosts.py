@@ -1,4 +1,4 @@
-"""The host whose directory has an agent's journal: lines of that agent in another directory do not count."""
+"""The host that owns the event journal of an agent: lines of this agent in other directories do not count."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def line(agent: str, jseq: int, ts: str = "2026-03-01T12:00:00Z") -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
-OWN = line("sub", 1) + line("sub", 2)
+GENUINE = line("sub", 1) + line("sub", 2)
 FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
 
 
@@ -44,8 +44,10 @@ FORGED = line("sub", 3, "2026-02-01T12:00:00Z")
         ("host-2", ["host-2", "evil"], {}, "evil"),
     ],
 )
-def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str) -> None:
-    contents = {owner: OWN, "evil": FORGED}
+def test_journal_of_agent_belongs_to_one_host(
+    owner: str, hosts: list[str], agent_hosts: dict[str, str], expected: str
+) -> None:
+    contents = {owner: GENUINE, "evil": FORGED}
     files = [
         summarize_event_journal_file(host, "agent/j.jsonl", memoryview(text))[0] for host, text in contents.items()
     ]
@@ -79,7 +81,7 @@ def test_journal_belongs_to_one_host(owner: str, hosts: list[str], agent_hosts: 
         '{"v":1,"agent":"a","epoch":"e","jseq":1,"kind":"started","reason":' + "[" * 400 + "]" * 400 + "}",
     ],
 )
-def test_values_that_no_dataset_holds_are_not_read(text: str) -> None:
+def test_values_that_datasets_cannot_hold_are_ignored(text: str) -> None:
     parsed = parse_event_journal_line(1, text)
 
     assert parsed.record is not None

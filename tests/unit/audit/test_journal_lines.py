@@ -1,4 +1,4 @@
-"""Files of journals -> lines and their records, whatever has happened to the files."""
+"""Lines and records of event journal files, also of damaged files."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from activemq_fleet.audit.journal_lines import (
 )
 
 
-def values(content: bytes) -> list[str | None]:
+def line_texts(content: bytes) -> list[str | None]:
     return [text for _, text, _ in lines_with_number_and_problem(memoryview(content))]
 
 
-def test_lines_are_numbered_from_1() -> None:
+def test_line_numbers_start_with_1() -> None:
     assert list(lines_with_number_and_problem(memoryview(b"one\ntwo\n"))) == [(1, "one", None), (2, "two", None)]
 
 
-def test_what_has_no_end_of_line_is_a_line_too() -> None:
-    assert values(b'{"v":1}\n{"v"') == ['{"v":1}', '{"v"']
+def test_last_line_without_line_feed_is_read() -> None:
+    assert line_texts(b'{"v":1}\n{"v"') == ['{"v":1}', '{"v"']
 
 
 def test_empty_lines_are_counted() -> None:
-    assert values(b"\n\none\n") == ["", "", "one"]
+    assert line_texts(b"\n\none\n") == ["", "", "one"]
 
 
 def test_only_a_line_feed_ends_a_line() -> None:
-    assert values("a\u2028b\rc\x0bd\n".encode()) == ["a\u2028b\rc\x0bd"]
+    assert line_texts("a\u2028b\rc\x0bd\n".encode()) == ["a\u2028b\rc\x0bd"]
 
 
-def test_bytes_that_are_no_text_are_written_out() -> None:
-    assert values(b"a\xff\xfeb\n") == ["a\\xff\\xfeb"]
+def test_bytes_that_are_no_text_are_escaped() -> None:
+    assert line_texts(b"a\xff\xfeb\n") == ["a\\xff\\xfeb"]
 
 
-def test_gzip_is_told_by_its_first_bytes_and_may_have_several_members() -> None:
-    assert values(gzip.compress(b"one\ntw") + gzip.compress(b"o\nthree\n") + b"\0" * 512) == ["one", "two", "three"]
+def test_gzip_file_with_several_members_and_padding_is_read() -> None:
+    assert line_texts(gzip.compress(b"one\ntw") + gzip.compress(b"o\nthree\n") + b"\0" * 512) == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("size", [3, 11, 300, 4000])
-def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) -> None:
+def test_truncated_gzip_file_yields_its_lines_and_problem(size: int) -> None:
     text = "".join(f"{random.Random(number).random()}\n" for number in range(1000)).encode()
 
     numbered_lines = list(lines_with_number_and_problem(memoryview(gzip.compress(text)[:size])))
@@ -57,28 +57,28 @@ def test_a_gzip_file_that_is_cut_off_gives_what_it_has_and_says_so(size: int) ->
     assert len(numbered_lines) > size // 20
 
 
-def test_damage_inside_a_gzip_file_ends_it() -> None:
+def test_damaged_gzip_file_ends_with_problem() -> None:
     packed = bytearray(gzip.compress(random.Random(1).randbytes(5000)))
     packed[len(packed) // 2 :] = b"\xff" * (len(packed) - len(packed) // 2)
 
     assert list(lines_with_number_and_problem(memoryview(bytes(packed))))[-1][2] == words.CUT_OFF
 
 
-def test_a_large_file_comes_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_AT_ONCE", 1000)
     text = b"".join(b"%d:%s\n" % (number, b"x" * (number % 97)) for number in range(500))
 
     for content in (text, gzip.compress(text)):
-        assert [str(value).encode() + b"\n" for value in values(content)] == text.splitlines(keepends=True)
+        assert [str(line_text).encode() + b"\n" for line_text in line_texts(content)] == text.splitlines(keepends=True)
 
 
-def test_an_empty_file_has_no_lines() -> None:
-    assert values(b"") == []
+def test_empty_file_has_no_lines() -> None:
+    assert line_texts(b"") == []
 
 
-def line(**more: Any) -> str:
-    about = {"v": 1, "agent": "shop", "epoch": "e", "jseq": 7, "ts": "2026-03-01T12:00:00.5Z", "kind": "accepted"}
-    return json.dumps({**about, **more}, separators=(",", ":"))
+def line(**fields: Any) -> str:
+    defaults = {"v": 1, "agent": "shop", "epoch": "e", "jseq": 7, "ts": "2026-03-01T12:00:00.5Z", "kind": "accepted"}
+    return json.dumps({**defaults, **fields}, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def line(**more: Any) -> str:
         ("", words.FOREIGN, False),
     ],
 )
-def test_a_line_is_a_record_or_has_a_problem(text: str, problem: str | None, is_numbered: bool) -> None:
+def test_line_is_record_or_has_problem(text: str, problem: str | None, is_numbered: bool) -> None:
     parsed_line = parse_event_journal_line(1, text)
 
     assert (parsed_line.problem, parsed_line.record is not None) == (problem, is_numbered)
 
 
-def test_a_record_has_the_values_that_its_line_names() -> None:
+def test_record_has_values_of_its_line() -> None:
     record = parse_event_journal_line(1, line(event_id="", topic="a/b", conn=3, filters=["a/#", 1])).record
 
     assert record is not None
@@ -117,7 +117,7 @@ def test_a_record_has_the_values_that_its_line_names() -> None:
     )
 
 
-def test_a_file_tells_what_it_has_of_each_epoch_and_what_is_wrong_with_it() -> None:
+def test_summary_of_file_contains_its_epochs_and_problems() -> None:
     lines = [line(), line(jseq=9, ts="2026-03-01T11:00:00Z"), "?", line(jseq=11)[:60], "{"]
 
     summaries, _ = summarize_event_journal_file("h", "agent/a.jsonl", memoryview("\n".join(lines).encode()))

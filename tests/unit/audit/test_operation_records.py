@@ -1,4 +1,4 @@
-"""``operations.jsonl``: planned work as hosts have written it down, also where it was cut short or is no such file."""
+"""``operations.jsonl``: operations recorded by hosts, also in incomplete and invalid files."""
 
 from __future__ import annotations
 
@@ -20,31 +20,34 @@ def read(*records: object) -> tuple[tuple[PlannedOperation, ...], tuple[str, ...
     return parse_planned_operations(HOST, "".join(json.dumps(record) + "\n" for record in records).encode())
 
 
-def spans(found: tuple[PlannedOperation, ...]) -> list[tuple[float, float]]:
-    return [((one.began - NOON).total_seconds() / 60, (one.ended - NOON).total_seconds() / 60) for one in found]
+def spans(operations: tuple[PlannedOperation, ...]) -> list[tuple[float, float]]:
+    return [
+        ((operation.began - NOON).total_seconds() / 60, (operation.ended - NOON).total_seconds() / 60)
+        for operation in operations
+    ]
 
 
-def test_an_operation_lasts_from_its_begin_to_its_end() -> None:
-    found, problems = read(record("begin", 0), record("end", 2), record("begin", 30, "2"), record("end", 31, "2"))
-    assert spans(found) == [(0, 2), (30, 31)]
-    assert (found[0].host, found[0].operation, found[0].by) == (HOST, "restart", "ops@controller")
+def test_operation_lasts_from_begin_record_to_end_record() -> None:
+    operations, problems = read(record("begin", 0), record("end", 2), record("begin", 30, "2"), record("end", 31, "2"))
+    assert spans(operations) == [(0, 2), (30, 31)]
+    assert (operations[0].host, operations[0].operation, operations[0].by) == (HOST, "restart", "ops@controller")
     assert problems == ()
 
 
-def test_what_has_no_end_is_planned_for_a_while_and_no_longer_than_until_the_next() -> None:
-    found, _ = read(record("begin", 0, "1"), record("begin", 3, "2"), record("begin", 60, "3"))
-    assert spans(found) == [(0, 3), (3, 3 + UNENDED.total_seconds() / 60), (60, 60 + UNENDED.total_seconds() / 60)]
+def test_operation_without_end_record_lasts_until_limit_or_next_operation() -> None:
+    operations, _ = read(record("begin", 0, "1"), record("begin", 3, "2"), record("begin", 60, "3"))
+    assert spans(operations) == [(0, 3), (3, 3 + UNENDED.total_seconds() / 60), (60, 60 + UNENDED.total_seconds() / 60)]
 
 
-def test_a_clock_that_was_set_back_makes_no_operation_of_hours() -> None:
-    found, _ = read(record("begin", 0), record("end", -180))
-    assert spans(found) == [(0, UNENDED.total_seconds() / 60)]
+def test_operation_whose_clock_was_set_back_has_default_duration() -> None:
+    operations, _ = read(record("begin", 0), record("end", -180))
+    assert spans(operations) == [(0, UNENDED.total_seconds() / 60)]
 
 
-def test_lines_that_are_no_records_are_counted_and_passed_over() -> None:
+def test_lines_that_are_no_records_are_counted_and_ignored() -> None:
     wrong: list[object] = [1, None, [], {"kind": "begin"}, record("middle", 0), {**record("begin", 0), "ts": "noon"}]
-    found, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
-    assert spans(found) == [(5, 5 + UNENDED.total_seconds() / 60)]
+    operations, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
+    assert spans(operations) == [(5, 5 + UNENDED.total_seconds() / 60)]
     assert problems == (
         "the audit ignores 7 of 8 lines of operations.jsonl, because their format is unknown. Therefore, the "
         "audit may report planned takeovers as unplanned. If a newer version of activemq-fleet wrote the file, run the "

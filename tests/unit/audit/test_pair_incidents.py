@@ -1,4 +1,4 @@
-"""Take-overs, failed ones, split brains and flapping, from logs of a pair; and that clocks change none of them."""
+"""Takeovers, failed takeovers, split brains and flapping in the logs of a pair, independent of clock differences."""
 
 from __future__ import annotations
 
@@ -12,87 +12,89 @@ from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_
 from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
-STANDS_BY = ("5 chosen", "6 wait")
-TAKES_OVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+STANDBY = ("5 chosen", "6 wait")
+TAKEOVER = ("1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
 
 
 def at(text: str) -> datetime:
-    """The moment ``MINUTES:SECONDS`` after noon."""
+    """Return the time ``MINUTES:SECONDS`` after noon."""
     minutes, _, seconds = text.partition(":")
     return NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
 
 
 def killed(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> SystemdJournalRecord:
-    """The watchdog's report of a broker that has not answered since then, with its kill."""
+    """Return the record of the watchdog for a broker that has not responded since a time, and its kill."""
     seconds = round((at(moment) - at(since)).total_seconds())
     fields = {"seconds": str(seconds), "reason": "process 812 was stopped by a signal"}
     return SystemdJournalRecord(host, 1, at(moment), kind, fields)
 
 
 def takeover_of(incidents: list[Incident]) -> Incident:
-    return only([incident for incident in incidents if incident.kind == "takeover"])
+    return only_incident([incident for incident in incidents if incident.kind == "takeover"])
 
 
-def only(incidents: list[Incident]) -> Incident:
+def only_incident(incidents: list[Incident]) -> Incident:
     assert len(incidents) == 1, incidents
     return incidents[0]
 
 
-def test_a_pair_that_starts_and_runs_has_no_incident() -> None:
-    assert audit_pair(log(A, *MASTER), log(B, *STANDS_BY)) == []
+def test_pair_that_starts_and_runs_has_no_incident() -> None:
+    assert audit_pair(log(A, *MASTER), log(B, *STANDBY)) == []
 
 
-def test_a_stand_by_that_becomes_active_took_over() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+def test_standby_that_becomes_active_is_takeover() -> None:
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.kind, incident.host, incident.pair, incident.certainty) == ("takeover", B, "orders-mq01", "proved")
     assert "orders-mq01-a" in incident.cause
 
 
-def test_a_kill_without_witnesses_has_no_beginning() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)))
+def test_takeover_after_kill_without_other_evidence_has_no_start_time() -> None:
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.began, incident.seconds, incident.began_from) == (None, None, "unknown")
 
 
-def test_an_agent_tells_when_a_killed_master_was_lost() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("1:08.5", "1:14")))
+def test_takeover_after_kill_starts_with_connection_loss_of_agent() -> None:
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=agent("1:08.5", "1:14")))
 
     assert (incident.began_from, incident.seconds) == ("agent", 3.5)
 
 
-def test_an_agent_that_ended_by_itself_saw_no_loss() -> None:
+def test_stop_of_agent_is_no_evidence_for_start_of_takeover() -> None:
     stopped = agent("1:08.5", "1:14")
     stopped[0] = stopped[0]._replace(reason="stopped")
 
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=stopped))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=stopped))
 
     assert incident.began_from == "unknown"
 
 
-def test_a_loss_of_an_hour_before_is_not_of_this_take_over() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=agent("-60:0", "-59:0")))
+def test_connection_loss_one_hour_earlier_does_not_belong_to_takeover() -> None:
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=agent("-60:0", "-59:0")))
 
     assert incident.began_from == "unknown"
 
 
-def test_a_bridge_tells_when_no_agent_does() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[bridge_loss("1:09", "1:13")]))
+def test_takeover_without_agent_starts_with_loss_of_bridge() -> None:
+    incident = only_incident(
+        audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[bridge_loss("1:09", "1:13")])
+    )
 
     assert (incident.began_from, incident.seconds) == ("bridge", 3.0)
 
 
-def test_an_agent_goes_before_a_bridge() -> None:
+def test_connection_loss_of_agent_has_precedence_over_bridge() -> None:
     more = [*agent("1:08", "1:14"), bridge_loss("1:09", "1:13")]
 
-    assert only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more)).began_from == "agent"
+    assert only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more)).began_from == "agent"
 
 
 @pytest.mark.parametrize("clock", [-299.0, -60.0, 60.0, 299.0])
-def test_a_witness_with_another_clock_tells_the_time_by_its_own(clock: float) -> None:
+def test_duration_is_measured_by_clock_of_agent_if_clocks_differ(clock: float) -> None:
     more = agent("1:08.5", "1:14", clock=clock)
 
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
 
     assert incident.seconds == 5.5
     assert incident.began is not None
@@ -100,60 +102,68 @@ def test_a_witness_with_another_clock_tells_the_time_by_its_own(clock: float) ->
     assert (incident.ended - incident.began).total_seconds() == 5.5
 
 
-def test_a_stop_in_good_order_begins_with_its_line() -> None:
-    old = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
+def test_takeover_after_orderly_stop_starts_with_stop_record() -> None:
+    earlier = log(A, *MASTER, "1:08 stopping", "1:09 stopped")
 
-    incident = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only_incident(audit_pair(earlier, log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.began_from, incident.seconds) == ("log", 4.0)
     assert "was stopped cleanly" in incident.cause
 
 
 @pytest.mark.parametrize("clock", [-280.0, 280.0])
-def test_logs_whose_clocks_contradict_the_lock_give_no_duration(clock: float) -> None:
-    old = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
+def test_takeover_has_no_duration_if_clocks_contradict_lock(clock: float) -> None:
+    earlier = log(A, *MASTER, "1:08 stopping", "1:09 stopped", clock=clock)
 
-    incident = only(audit_pair(old, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only_incident(audit_pair(earlier, log(B, *STANDBY, *TAKEOVER)))
 
     assert (incident.kind, incident.seconds) == ("takeover", None)
 
 
-def test_a_node_that_comes_back_for_its_own_lock_took_nothing_over() -> None:
-    again = ("1:00 lost", "1:01 stopping", "1:02 stopped", "1:03 chosen", "1:04 wait", "1:09 opened", "1:10 started")
+def test_node_that_reacquires_its_lock_is_demotion_and_no_takeover() -> None:
+    demoted_and_waiting = (
+        "1:00 lost",
+        "1:01 stopping",
+        "1:02 stopped",
+        "1:03 chosen",
+        "1:04 wait",
+        "1:09 opened",
+        "1:10 started",
+    )
 
-    assert kinds(audit_pair(log(A, *MASTER, *again), log(B, *STANDS_BY))) == ["demotion"]
+    assert kinds(audit_pair(log(A, *MASTER, *demoted_and_waiting), log(B, *STANDBY))) == ["demotion"]
 
 
-def test_a_first_start_that_had_to_wait_is_no_take_over() -> None:
+def test_start_that_waited_for_failed_start_of_peer_is_no_takeover() -> None:
     failed = log(A, "0 chosen", "1 opened", "2 start failed", "2 stopping")
 
-    assert kinds(audit_pair(failed, log(B, *STANDS_BY, *TAKES_OVER))) == ["failing_start"]
+    assert kinds(audit_pair(failed, log(B, *STANDBY, *TAKEOVER))) == ["failing_start"]
 
 
-def test_without_the_other_log_a_take_over_is_only_possible() -> None:
-    incident = only(audit_pair(log(B, *STANDS_BY, *TAKES_OVER), lacking=A))
+def test_takeover_without_log_of_peer_is_possible() -> None:
+    incident = only_incident(audit_pair(log(B, *STANDBY, *TAKEOVER), lacking=A))
 
     assert (incident.kind, incident.certainty) == ("takeover", "possible")
 
 
-def test_a_waiting_line_that_was_rolled_away_leaves_a_take_over() -> None:
-    assert kinds(audit_pair(log(A, *MASTER), log(B, *TAKES_OVER))) == ["takeover"]
+def test_takeover_is_detected_without_record_of_waiting() -> None:
+    assert kinds(audit_pair(log(A, *MASTER), log(B, *TAKEOVER))) == ["takeover"]
 
 
-def test_a_start_after_the_whole_pair_was_down_is_no_take_over() -> None:
-    old = log(A, *MASTER, "1:00 stopping", "1:01 stopped")
+def test_start_while_both_nodes_are_stopped_is_no_takeover() -> None:
+    earlier = log(A, *MASTER, "1:00 stopping", "1:01 stopped")
 
-    assert audit_pair(old, log(B, "30:00 chosen", "30:01 opened", "30:02 starting", "30:03 started")) == []
+    assert audit_pair(earlier, log(B, "30:00 chosen", "30:01 opened", "30:02 starting", "30:03 started")) == []
 
 
-def test_a_lease_that_was_waited_for_is_a_take_over() -> None:
-    old = log(A, "0 jdbc", "0 lease try", "0.1 lease got", "1 starting", "2 started")
+def test_standby_that_acquires_lease_is_takeover() -> None:
+    earlier = log(A, "0 jdbc", "0 lease try", "0.1 lease got", "1 starting", "2 started")
     new = log(B, "5 jdbc", "5 lease try", "1:10 lease got", "1:11 starting", "1:12 started")
 
-    assert kinds(audit_pair(old, new, store=None)) == ["takeover"]
+    assert kinds(audit_pair(earlier, new, store=None)) == ["takeover"]
 
 
-def test_a_promoted_slave_took_over_from_its_master() -> None:
+def test_promotion_of_slave_is_takeover() -> None:
     master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
     slave = log(
         B,
@@ -166,170 +176,174 @@ def test_a_promoted_slave_took_over_from_its_master() -> None:
         "1:00.2 promoted",
     )
 
-    incident = only(audit_pair(master, slave, store=None))
+    incident = only_incident(audit_pair(master, slave, store=None))
 
     assert (incident.kind, incident.host, incident.began_from, incident.seconds) == ("takeover", B, "log", 0.2)
     assert "P009" in incident.rules
 
 
-def test_slave_took_over_from_master_that_died_before_its_start_was_logged() -> None:
+def test_promotion_is_takeover_even_if_start_of_master_was_not_logged() -> None:
     slave = log(
         B, "5 chosen", "7 slave dials", "8 slave attached", "9 old started", "1:00 master lost", "1:00.2 promoted"
     )
 
-    incident = only(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
+    incident = only_incident(audit_pair(log(A, "0 chosen", "8 slave seen"), slave, store=None))
 
     assert (incident.kind, incident.certainty) == ("takeover", "proved")
     assert "orders-mq01-a" in incident.cause
 
 
-def test_an_attached_slave_is_no_active_node_and_no_failed_one() -> None:
+def test_attached_slave_is_no_incident() -> None:
     slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "9 old started", "1:00 stopping")
 
     assert audit_pair(log(A, *MASTER), slave, store=None) == []
 
 
-def test_a_slave_that_stops_with_its_master_failed_to_take_over() -> None:
+def test_slave_that_stops_with_its_master_is_failed_takeover() -> None:
     master = log(A, "0 chosen", "1 opened", "2 old started", "9 slave seen")
     slave = log(B, "5 chosen", "6 opened", "7 slave dials", "8 slave attached", "1:00 master lost", "1:00 retired")
 
-    incident = only(audit_pair(master, slave, store=None))
+    incident = only_incident(audit_pair(master, slave, store=None))
 
     assert (incident.kind, incident.rules) == ("failed_takeover", ("P007",))
 
 
-def test_a_stand_by_that_gets_the_lock_and_fails_is_a_failed_take_over() -> None:
-    incident = only(
-        audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:10 opened", "1:11 start failed", "1:12 stopping"))
+def test_standby_that_acquires_lock_and_fails_is_failed_takeover() -> None:
+    incident = only_incident(
+        audit_pair(log(A, *MASTER), log(B, *STANDBY, "1:10 opened", "1:11 start failed", "1:12 stopping"))
     )
 
     assert (incident.kind, incident.host, incident.seconds) == ("failed_takeover", B, 1.0)
 
 
-def test_a_stand_by_that_is_stopped_while_it_waits_did_not_fail() -> None:
-    assert audit_pair(log(A, *MASTER), log(B, *STANDS_BY, "1:00 stopping", "1:01 stopped")) == []
+def test_standby_that_is_stopped_while_it_waits_is_no_incident() -> None:
+    assert audit_pair(log(A, *MASTER), log(B, *STANDBY, "1:00 stopping", "1:01 stopped")) == []
 
 
-def test_a_silent_old_master_is_a_take_over() -> None:
-    incidents = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(B, "9:00", "60:00")])
+def test_takeover_from_master_without_later_records_is_no_split_brain() -> None:
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(B, "9:00", "60:00")])
 
     assert kinds(incidents) == ["takeover"]
 
 
-def test_two_nodes_that_both_work_on_one_store_are_a_split_brain() -> None:
+def test_two_active_nodes_with_same_store_are_split_brain() -> None:
     more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
 
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
 
     assert (incident.kind, incident.host) == ("split_brain", B)
     assert "L001" in incident.rules
 
 
-LATER = ("5 chosen", "6 wait", "21:10 opened", "21:11 starting", "21:12 started")
+LATE_TAKEOVER = ("5 chosen", "6 wait", "21:10 opened", "21:11 starting", "21:12 started")
 
 
-def test_lines_within_the_skew_are_no_split_brain() -> None:
-    incidents = audit_pair(log(A, *MASTER), log(B, *LATER), more=[busy(A, "26:00", "26:08"), busy(B, "40:00", "40:05")])
-
-    assert kinds(incidents) == ["takeover"]
-
-
-def test_lines_just_beyond_the_skew_are_one() -> None:
-    assert kinds(audit_pair(log(A, *MASTER), log(B, *LATER), more=[busy(A, "26:12", "26:15")])) == ["split_brain"]
-
-
-def test_two_that_began_at_about_the_same_time_must_both_work_beyond_the_skew() -> None:
-    """The clocks may hide that one came after the other."""
-    incidents = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "9:00", "9:10")])
+def test_overlapping_records_within_clock_skew_are_no_split_brain() -> None:
+    incidents = audit_pair(
+        log(A, *MASTER), log(B, *LATE_TAKEOVER), more=[busy(A, "26:00", "26:08"), busy(B, "40:00", "40:05")]
+    )
 
     assert kinds(incidents) == ["takeover"]
 
 
-def test_a_node_that_woke_up_and_gave_up_is_no_split_brain() -> None:
-    woke = log(A, *MASTER, "20:01 lock modified", "20:02 lost", "20:03 stopping")
+def test_overlapping_records_beyond_clock_skew_are_split_brain() -> None:
+    assert kinds(audit_pair(log(A, *MASTER), log(B, *LATE_TAKEOVER), more=[busy(A, "26:12", "26:15")])) == [
+        "split_brain"
+    ]
+
+
+def test_early_records_of_one_node_beyond_clock_skew_are_no_split_brain() -> None:
+    """The difference of the clocks may hide that one node became active after the other."""
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(A, "9:00", "9:10")])
+
+    assert kinds(incidents) == ["takeover"]
+
+
+def test_resumed_node_that_releases_its_lock_is_no_split_brain() -> None:
+    resumed = log(A, *MASTER, "20:01 lock modified", "20:02 lost", "20:03 stopping")
     more = [busy(A, "20:00", "20:01.5")]
 
-    assert kinds(audit_pair(woke, log(B, *STANDS_BY, *TAKES_OVER), more=more)) == ["demotion", "takeover"]
+    assert kinds(audit_pair(resumed, log(B, *STANDBY, *TAKEOVER), more=more)) == ["demotion", "takeover"]
 
 
-def test_two_nodes_with_stores_of_their_own_are_no_split_brain() -> None:
-    other = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+def test_two_active_nodes_without_known_store_are_no_split_brain() -> None:
+    second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
     more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
 
-    assert audit_pair(log(A, *MASTER), other, more=more, store=None) == []
+    assert audit_pair(log(A, *MASTER), second, more=more, store=None) == []
 
 
-def test_two_nodes_that_worked_on_generations_of_their_own_are_no_split_brain() -> None:
+def test_two_active_nodes_with_different_generations_are_no_split_brain() -> None:
     noon = NOON.timestamp()
     generations = {A: ((1, noon - 60),), B: ((2, noon + 21 * 60),)}
-    logs = log(A, *MASTER), log(B, *LATER)
+    logs = log(A, *MASTER), log(B, *LATE_TAKEOVER)
     more = [busy(A, "26:12", "26:15")]
 
     assert kinds(audit_pair(*logs, more=more, generations=generations)) == ["takeover"]
     assert kinds(audit_pair(*logs, more=more, generations={A: ((1, noon - 60),)})) == ["split_brain"]
 
 
-def test_nodes_without_a_lock_on_one_known_store_are_a_split_brain() -> None:
-    other = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
+def test_active_nodes_without_lock_on_same_known_store_are_split_brain() -> None:
+    second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
     more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
 
-    assert kinds(audit_pair(log(A, *MASTER), other, more=more)) == ["split_brain"]
+    assert kinds(audit_pair(log(A, *MASTER), second, more=more)) == ["split_brain"]
 
 
-def rounds(times: tuple[int, ...], clock: float, planned: tuple[int, ...] = ()) -> list[Incident]:
-    """A dies at the first of ``times`` (minutes), B at the next, and so on; B's clock is ahead.
+def takeover_rounds(times: tuple[int, ...], clock: float, planned: tuple[int, ...] = ()) -> list[Incident]:
+    """Return the incidents of a pair whose active node fails at each of ``times`` (minutes), first A, then B.
 
-    At the minutes ``planned`` a playbook was at work on the pair.
+    The clock of B is ``clock`` seconds ahead. A playbook operates on the pair at the minutes ``planned``.
     """
-    a, b = [*MASTER], [*STANDS_BY]
+    a, b = [*MASTER], [*STANDBY]
     nodes = [a, b]
-    for turn, minute in enumerate(times):
-        dies, takes = nodes[turn % 2], nodes[1 - turn % 2]
-        takes += [f"{minute}:02 opened", f"{minute}:02 unclean", f"{minute}:03 starting", f"{minute}:04 started"]
-        dies += [f"{minute}:30 chosen", f"{minute}:31 wait"]
+    for index, minute in enumerate(times):
+        active, standby = nodes[index % 2], nodes[1 - index % 2]
+        standby += [f"{minute}:02 opened", f"{minute}:02 unclean", f"{minute}:03 starting", f"{minute}:04 started"]
+        active += [f"{minute}:30 chosen", f"{minute}:31 wait"]
     more = [
-        operation(host, f"{minute}:01", f"{minute}:45", ahead)
+        operation(host, f"{minute}:01", f"{minute}:45", clock_offset)
         for minute in planned
-        for host, ahead in ((A, 0.0), (B, clock))
+        for host, clock_offset in ((A, 0.0), (B, clock))
     ]
     return audit_pair(log(A, *a), log(B, *b, clock=clock), more=more)
 
 
 @pytest.mark.parametrize("clock", [-299.0, -150.0, -30.0, 0.0, 30.0, 150.0, 299.0])
-def test_three_take_overs_in_ten_minutes_are_flapping_whatever_the_clocks_say(clock: float) -> None:
-    assert kinds(rounds((3, 7, 12), clock)) == ["flapping", "takeover", "takeover", "takeover"]
+def test_three_takeovers_in_ten_minutes_are_flapping_with_any_clock_skew(clock: float) -> None:
+    assert kinds(takeover_rounds((3, 7, 12), clock)) == ["flapping", "takeover", "takeover", "takeover"]
 
 
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
-def test_three_take_overs_in_more_than_ten_minutes_are_not(clock: float) -> None:
-    assert kinds(rounds((3, 9, 14), clock)) == ["takeover", "takeover", "takeover"]
+def test_three_takeovers_in_more_than_ten_minutes_are_no_flapping(clock: float) -> None:
+    assert kinds(takeover_rounds((3, 9, 14), clock)) == ["takeover", "takeover", "takeover"]
 
 
 @pytest.mark.parametrize("clock", [-299.0, -30.0, 0.0, 30.0, 299.0])
 def test_takeovers_during_playbook_are_planned_and_no_flapping(clock: float) -> None:
-    incidents = rounds((3, 7, 12), clock, planned=(3, 7, 12))
+    incidents = takeover_rounds((3, 7, 12), clock, planned=(3, 7, 12))
     assert kinds(incidents) == ["takeover", "takeover", "takeover"]
-    assert all(one.planned for one in incidents)
-    takeover = next(one for one in incidents if one.kind == "takeover")
+    assert all(incident.planned for incident in incidents)
+    takeover = next(incident for incident in incidents if incident.kind == "takeover")
     assert takeover.cause.endswith("The takeover was planned: restart, by ops@controller.")
 
 
-def test_planned_takeovers_around_unplanned_one_are_no_flapping() -> None:
-    incidents = rounds((3, 7, 12), 0.0, planned=(3, 12))
-    assert sorted((one.kind, one.planned) for one in incidents) == [
+def test_planned_takeovers_around_unplanned_takeover_are_no_flapping() -> None:
+    incidents = takeover_rounds((3, 7, 12), 0.0, planned=(3, 12))
+    assert sorted((incident.kind, incident.planned) for incident in incidents) == [
         ("takeover", False), ("takeover", True), ("takeover", True),
     ]  # fmt: skip
 
 
-def test_three_unplanned_takeovers_beside_planned_one_are_flapping() -> None:
-    flapping = [one for one in rounds((3, 5, 7, 9), 0.0, planned=(5,)) if one.kind == "flapping"]
-    assert only(flapping).cause.startswith("3 takeovers")
+def test_three_unplanned_takeovers_and_planned_takeover_are_flapping() -> None:
+    flapping = [
+        incident for incident in takeover_rounds((3, 5, 7, 9), 0.0, planned=(5,)) if incident.kind == "flapping"
+    ]
+    assert only_incident(flapping).cause.startswith("3 takeovers")
 
 
-def test_takeover_after_watchdog_killed_hung_node_names_reason_and_downtime() -> None:
-    incident = takeover_of(
-        audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "0:20", "1:09")])
-    )
+def test_takeover_after_kill_by_watchdog_names_reason_and_downtime() -> None:
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[killed(A, "0:20", "1:09")]))
     assert (incident.began_from, incident.began, incident.seconds) == ("watchdog", NOON + timedelta(seconds=20), 52.0)
     assert incident.cause == (
         "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
@@ -343,14 +357,14 @@ def test_takeover_after_watchdog_killed_hung_node_names_reason_and_downtime() ->
     assert "thread dump" in incident.remedy
 
 
-def test_kill_by_watchdog_counts_before_later_loss_that_agent_saw() -> None:
+def test_kill_by_watchdog_has_precedence_over_later_loss_of_agent() -> None:
     more = [*agent("1:08.5", "1:14"), killed(A, "0:20", "1:09")]
-    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
 
 
-def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> None:
-    logs = log(A, *MASTER, clock=-200.0), log(B, *STANDS_BY, *TAKES_OVER)
+def test_kill_by_watchdog_with_other_clock_has_reason_without_duration() -> None:
+    logs = log(A, *MASTER, clock=-200.0), log(B, *STANDBY, *TAKEOVER)
     incident = takeover_of(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
     assert (incident.began_from, incident.seconds) == ("watchdog", None)
     assert "hung (process 812" in incident.cause
@@ -363,58 +377,61 @@ def test_kill_by_watchdog_with_other_clock_gives_reason_without_duration() -> No
     ids=["peer", "old", "late"],
 )
 def test_kill_that_does_not_belong_to_takeover_does_not_explain_it(host: str, since: str, at: str) -> None:
-    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[killed(host, since, at)]))
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[killed(host, since, at)]))
     assert (incident.began_from, incident.seconds) == ("unknown", None)
 
 
 def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None:
     stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = takeover_of(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER), more=[killed(A, "1:00", "1:09")]))
+    incident = takeover_of(audit_pair(stops, log(B, *STANDBY, *TAKEOVER), more=[killed(A, "1:00", "1:09")]))
     assert "was stopped cleanly" in incident.cause
 
 
-def test_downtime_begins_with_last_record_before_hang_although_broker_logged_later() -> None:
+def test_downtime_starts_with_last_record_before_hang_despite_later_records() -> None:
     more = [killed(A, "0:20", "1:09"), busy(A, "15", "50")]
-    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=more))
+    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 57.0)
 
 
 def test_killed_broker_without_journal_has_downtime_bounds_by_lock_and_last_record() -> None:
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "40", "58")]))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(A, "40", "58")]))
     assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (None, 2.0, 14.0)
     assert "The downtime of the pair was between 2.0 and 14.0 s." in incident.cause
 
 
-def test_downtime_after_orderly_stop_is_the_duration_of_the_takeover() -> None:
+def test_downtime_after_orderly_stop_is_duration_of_takeover() -> None:
     stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only_incident(audit_pair(stops, log(B, *STANDBY, *TAKEOVER)))
     assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (7.0, 7.0, 7.0)
     assert "downtime" not in incident.cause
 
 
-def test_slow_stop_and_late_lock_are_named() -> None:
+def test_cause_names_slow_stop_and_late_lock() -> None:
     stops = log(A, *MASTER, "10 stopping", "40 stopped")
-    incident = only(audit_pair(stops, log(B, *STANDS_BY, *TAKES_OVER)))
+    incident = only_incident(audit_pair(stops, log(B, *STANDBY, *TAKEOVER)))
     assert incident.cause.endswith(
         "orders-mq01-a released its store 30 s after its stop had begun. orders-mq01-b acquired the lock 30 s after "
         "orders-mq01-a had stopped."
     )
 
 
-def test_hang_is_an_incident_with_and_without_a_kill() -> None:
+def test_hang_is_incident_with_and_without_kill() -> None:
     for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill the broker.")):
-        incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY), more=[killed(A, "0:20", "1:09", kind)]))
+        incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY), more=[killed(A, "0:20", "1:09", kind)]))
         assert (incident.kind, incident.host, incident.began) == ("hung_broker", A, at("0:20"))
         assert incident.cause.endswith(outcome)
 
 
-def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
+def test_hang_that_ended_before_crash_does_not_explain_it() -> None:
     healthy = SystemdJournalRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
     hung = killed(A, "0:10", "0:30", "WATCHDOG-HUNG")
-    logs = log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER)
+    logs = log(A, *MASTER), log(B, *STANDBY, *TAKEOVER)
     incidents = audit_pair(*logs, more=[hung, healthy])
     assert "orders-mq01-a stopped logging" in takeover_of(incidents).cause
-    assert "It answered again later." in only([one for one in incidents if one.kind == "hung_broker"]).cause
+    assert (
+        "It answered again later."
+        in only_incident([incident for incident in incidents if incident.kind == "hung_broker"]).cause
+    )
 
 
 @pytest.mark.parametrize(
@@ -428,16 +445,16 @@ def test_hang_that_ended_hours_before_does_not_explain_a_crash() -> None:
         ("UNIT-EXITED", {"status": "code=killed, status=9/KILL"}, "systemd recorded code=killed, status=9/KILL at"),
     ],
 )
-def test_record_of_systemd_explains_the_end_of_a_broker(kind: str, fields: dict[str, str], cause: str) -> None:
+def test_record_of_systemd_explains_stop_of_broker(kind: str, fields: dict[str, str], cause: str) -> None:
     record = SystemdJournalRecord(A, 1, at("1:09"), kind, fields)
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("systemd", 3.0, 70.0)
     assert cause in incident.cause
 
 
-def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() -> None:
+def test_kill_by_guard_after_takeover_explains_stop_without_duration() -> None:
     record = SystemdJournalRecord(A, 1, at("1:30"), "GUARD-KILLED", {"reason": "the other node took over the store"})
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record]))
     assert (incident.began_from, incident.seconds, incident.downtime_max) == ("unknown", None, 70.0)
     reason = (
         "the guard of orders-mq01-a, which protects the store, killed its broker at 12:01:30 UTC, because the other "
@@ -447,9 +464,9 @@ def test_kill_by_guard_after_the_takeover_explains_the_end_without_a_duration() 
     assert "contradict" not in incident.cause
 
 
-def test_failed_start_after_the_takeover_does_not_explain_the_end_before() -> None:
+def test_failed_start_after_takeover_does_not_explain_earlier_stop() -> None:
     record = SystemdJournalRecord(A, 1, at("1:30"), "UNIT-EXITED", {"status": "code=exited, status=1/FAILURE"})
-    incident = only(audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[record]))
+    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record]))
     assert (incident.began_from, incident.seconds) == ("unknown", None)
     assert "orders-mq01-a stopped logging" in incident.cause
 
@@ -465,79 +482,81 @@ def test_three_orderly_stops_in_ten_minutes_are_no_flapping() -> None:
             for when, what in zip(("3:00", "3:01", "4:02", "4:03", "4:04", "6:00", "6:01"), stops, strict=True)
         ),
     ]
-    b = [*STANDS_BY, "2:02 opened", "2:03 starting", "2:04 started", "4:00 stopping", "4:01 stopped"]
+    b = [*STANDBY, "2:02 opened", "2:03 starting", "2:04 started", "4:00 stopping", "4:01 stopped"]
     b += ["5:00 chosen", "5:01 wait", "6:02 opened", "6:03 starting", "6:04 started"]
     assert kinds(audit_pair(log(A, *a), log(B, *b))) == ["takeover", "takeover", "takeover"]
 
 
-def test_a_take_over_before_or_after_the_planned_work_is_not_planned() -> None:
+def test_takeover_before_or_after_operation_is_not_planned() -> None:
     for window in (("0:10", "1:05"), ("1:20", "2:00")):
-        found = audit_pair(log(A, *MASTER), log(B, *STANDS_BY, *TAKES_OVER), more=[operation(B, *window)])
-        assert [(one.kind, one.planned) for one in found] == [("takeover", False)]
+        incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[operation(B, *window)])
+        assert [(incident.kind, incident.planned) for incident in incidents] == [("takeover", False)]
 
 
-def test_a_take_over_that_fails_is_never_planned() -> None:
-    dies = log(B, *STANDS_BY, "1:10 opened", "1:11 start failed")
-    incidents = audit_pair(log(A, *MASTER), dies, more=[operation(B, "1:00", "1:30")])
-    assert ("failed_takeover", False) in [(one.kind, one.planned) for one in incidents]
+def test_failed_takeover_during_operation_is_not_planned() -> None:
+    failed = log(B, *STANDBY, "1:10 opened", "1:11 start failed")
+    incidents = audit_pair(log(A, *MASTER), failed, more=[operation(B, "1:00", "1:30")])
+    assert ("failed_takeover", False) in [(incident.kind, incident.planned) for incident in incidents]
 
 
-def test_two_take_overs_are_no_flapping() -> None:
-    assert kinds(rounds((3, 4), 0.0)) == ["takeover", "takeover"]
+def test_two_takeovers_are_no_flapping() -> None:
+    assert kinds(takeover_rounds((3, 4), 0.0)) == ["takeover", "takeover"]
 
 
-def test_five_close_take_overs_are_one_flapping() -> None:
-    incidents = [one for one in rounds((3, 5, 7, 9, 11), 0.0) if one.kind == "flapping"]
+def test_five_takeovers_in_close_succession_are_one_flapping_incident() -> None:
+    incidents = [incident for incident in takeover_rounds((3, 5, 7, 9, 11), 0.0) if incident.kind == "flapping"]
 
-    assert only(incidents).cause.startswith("5 takeovers")
+    assert only_incident(incidents).cause.startswith("5 takeovers")
 
 
 @pytest.mark.parametrize("clock", [-299.0, 299.0])
-def test_clocks_change_neither_host_nor_kind_of_an_incident(clock: float) -> None:
-    def told(found: list[Incident]) -> list[tuple[str, str, str]]:
-        return sorted((one.kind, one.host, one.certainty) for one in found)
+def test_clock_skew_changes_neither_host_nor_kind_of_incident(clock: float) -> None:
+    def identities(incidents: list[Incident]) -> list[tuple[str, str, str]]:
+        return sorted((incident.kind, incident.host, incident.certainty) for incident in incidents)
 
-    assert told(rounds((3, 7, 40, 44, 90), clock)) == told(rounds((3, 7, 40, 44, 90), 0.0))
+    assert identities(takeover_rounds((3, 7, 40, 44, 90), clock)) == identities(
+        takeover_rounds((3, 7, 40, 44, 90), 0.0)
+    )
 
 
-def test_a_witness_whose_clock_is_right_tells_nothing_of_what_it_did_not_see() -> None:
-    """Its one loss is of the second takeover, and close to the first."""
-    a, b = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDS_BY, "3:02 opened", "3:03 starting", "3:04 started"]
+def test_connection_loss_of_agent_belongs_only_to_its_takeover() -> None:
+    """The agent lost its connection once, during the second takeover and shortly after the first."""
+    a, b = [*MASTER, "3:30 chosen", "3:31 wait"], [*STANDBY, "3:02 opened", "3:03 starting", "3:04 started"]
     b += ["5:30 chosen", "5:31 wait"]
     a += ["5:02 opened", "5:03 starting", "5:04 started"]
 
     first, second = sorted(
         audit_pair(log(A, *a), log(B, *b), more=agent("5:01", "5:05", broker="10.0.0.1", to="10.0.0.2")),
-        key=lambda one: str(one.ended),
+        key=lambda incident: str(incident.ended),
     )
 
     assert (first.host, first.began_from, first.seconds) == (B, "unknown", None)
     assert (second.host, second.began_from, second.seconds) == (A, "agent", 3.0)
 
 
-def test_first_lines_after_restart_do_not_count_for_killed_process() -> None:
-    """They come before the line that names its store."""
-    again = log(A, *MASTER, "20:02 chosen", "20:03 wait")
-    new = log(B, *STANDS_BY, *TAKES_OVER)
+def test_first_records_after_restart_do_not_belong_to_killed_process() -> None:
+    """These records precede the record that names the store."""
+    restarted = log(A, *MASTER, "20:02 chosen", "20:03 wait")
+    new = log(B, *STANDBY, *TAKEOVER)
 
-    incidents = audit_pair(again, new, more=[busy(A, "19:58", "19:59"), busy(B, "30:00", "30:01")])
+    incidents = audit_pair(restarted, new, more=[busy(A, "19:58", "19:59"), busy(B, "30:00", "30:01")])
 
     assert kinds(incidents) == ["takeover"]
 
 
-def test_a_start_that_fails_does_not_say_how_the_run_before_it_ended() -> None:
-    again = log(
+def test_failed_start_does_not_explain_stop_of_previous_run() -> None:
+    restarted = log(
         A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
     )
 
-    incidents = audit_pair(again, log(B, *STANDS_BY, *TAKES_OVER), more=[busy(A, "39:58", "39:59")])
+    incidents = audit_pair(restarted, log(B, *STANDBY, *TAKEOVER), more=[busy(A, "39:58", "39:59")])
 
-    found = only([incident for incident in incidents if incident.kind != "failing_start"])
-    assert (found.kind, found.certainty, found.began_from) == ("takeover", "proved", "unknown")
-    assert "without a log record" in found.cause
+    takeover = only_incident([incident for incident in incidents if incident.kind != "failing_start"])
+    assert (takeover.kind, takeover.certainty, takeover.began_from) == ("takeover", "proved", "unknown")
+    assert "without a log record" in takeover.cause
 
 
-def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
+def test_record_in_shared_store_is_one_incident_of_pair() -> None:
     risk = DurableMessageLossRisk(
         NOON, "/srv/activemq/orders-mq01/at-risk/1-2.json", "reporting:daily of topic://prices (at most 2 messages)"
     )
@@ -559,26 +578,26 @@ def test_record_in_shared_store_is_one_incident_of_its_pair() -> None:
     assert "Then remove the file that this incident names" in incidents[0].remedy
 
 
-WAITS = ("0 chosen", "1 wait")
+WAITING = ("0 chosen", "1 wait")
 
 
-def test_pair_whose_nodes_both_wait_is_an_outage() -> None:
+def test_pair_whose_nodes_both_wait_is_outage() -> None:
     restarted = (*MASTER, "30:00 refresh", "30:01 chosen", "30:02 wait")
 
-    incident = only(audit_pair(log(A, *restarted), log(B, *WAITS), more=[busy(A, "29:00", "29:30")]))
+    incident = only_incident(audit_pair(log(A, *restarted), log(B, *WAITING), more=[busy(A, "29:00", "29:30")]))
 
     assert (incident.kind, incident.began, incident.ended) == ("outage", NOON + timedelta(minutes=30, seconds=2), None)
     assert "L001" in incident.rules
 
 
-def test_standby_that_starts_long_after_the_stop_of_its_peer_and_waits_is_an_outage() -> None:
+def test_standby_that_waits_after_earlier_stop_of_peer_is_outage() -> None:
     stopped = (*MASTER, "10:00 stopping", "10:01 stopped")
 
     assert kinds(audit_pair(log(A, *stopped), log(B, "20:00 chosen", "20:01 wait"))) == ["outage"]
 
 
-def test_standby_that_waited_when_its_peer_was_stopped_is_no_outage() -> None:
-    assert audit_pair(log(A, *MASTER, "10:00 stopping", "10:01 stopped"), log(B, *WAITS)) == []
+def test_standby_that_waited_when_peer_was_stopped_is_no_outage() -> None:
+    assert audit_pair(log(A, *MASTER, "10:00 stopping", "10:01 stopped"), log(B, *WAITING)) == []
 
 
 @pytest.mark.parametrize(
@@ -589,15 +608,15 @@ def test_standby_that_waited_when_its_peer_was_stopped_is_no_outage() -> None:
         ({A: "unhealthy", B: "standby"}, "40:00", []),
         ({B: "standby"}, "40:00", []),
         ({}, "40:00", []),
-        ({A: "stopped", B: "standby"}, "10:30", []),  # the lock of a broker that just died is not free yet
+        ({A: "stopped", B: "standby"}, "10:30", []),  # the lock of a broker that was just killed is not released yet
         ({A: "stopped", B: "standby"}, "", []),
     ],
 )
-def test_standby_that_still_waits_for_a_peer_that_died_is_an_outage(
+def test_standby_that_still_waits_after_peer_was_killed_is_outage(
     states: dict[str, str], collected: str, expected: list[str]
 ) -> None:
-    """A standby of 5.12 or later logs nothing while it waits, and a killed broker nothing at its end."""
-    logs = (log(A, *MASTER), log(B, *WAITS))
+    """A standby of 5.12 or later logs nothing while it waits, and a killed broker logs nothing when it terminates."""
+    logs = (log(A, *MASTER), log(B, *WAITING))
     incidents = audit_pair(*logs, more=[busy(A, "5:00", "10:00")], states=states, collected=collected)
 
     assert kinds(incidents) == expected
@@ -607,21 +626,21 @@ def test_standby_that_still_waits_for_a_peer_that_died_is_an_outage(
         assert "did not run when the logs were collected, although its log shows no stop" in incident.cause
 
 
-def test_standby_whose_peer_has_no_log_is_no_outage() -> None:
-    assert audit_pair(log(B, *WAITS), lacking=A) == []
+def test_waiting_standby_whose_peer_has_no_log_is_no_outage() -> None:
+    assert audit_pair(log(B, *WAITING), lacking=A) == []
 
 
-def test_pair_with_a_lease_that_neither_gets_is_an_outage() -> None:
+def test_pair_with_lease_that_neither_node_acquires_is_outage() -> None:
     tries = ("0 jdbc", "1 lease try")
 
     assert kinds(audit_pair(log(A, *tries), log(B, *tries))) == ["outage"]
     assert audit_pair(log(A, *tries), log(B, *tries, "1.2 lease got", "2 starting", "3 started")) == []
 
 
-def test_bridge_that_was_lost_and_stays_away_is_a_link_that_is_down() -> None:
+def test_lost_bridge_without_later_start_is_link_down() -> None:
     bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
 
-    incident = only(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
+    incident = only_incident(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
 
     assert (incident.kind, incident.began) == ("link_down", NOON + timedelta(minutes=60))
     assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in incident.cause

@@ -1,4 +1,4 @@
-"""Warnings and errors: each known one is harmless with a reason or part of an incident, unknown ones are reported."""
+"""Warnings and errors: known records are harmless or belong to an incident, and unknown records are reported."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ STARTED = [
     )
 ]
 CONNECTION = "org.apache.activemq.broker.TransportConnection"
-IN_USE = "due to Broker: x - Client: {} already connected from tcp://10.0.0.8:1"
-BLOCK = "Usage(default:memory) percentUsage=100%: Usage Manager Memory Limit reached. Producer (p) stopped to prevent "
-BLOCK += "flooding queue://a.b. See http://x (blocking for: {}s)"
+ID_IN_USE = "due to Broker: x - Client: {} already connected from tcp://10.0.0.8:1"
+BLOCKED_PRODUCER = (
+    "Usage(default:memory) percentUsage=100%: Usage Manager Memory Limit reached. Producer (p) stopped to prevent "
+    "flooding queue://a.b. See http://x (blocking for: {}s)"
+)
 
 
 def audit_records(*records: str, apart: int = 5) -> RecordedFindings:
-    """Return what a broker's log shows that starts and then has these records, some seconds apart."""
+    """Return the findings for the log of a broker that starts and then writes records ``apart`` seconds apart."""
     lines = [f"2026-03-01 10:00:0{second},000 | {line}" for second, line in enumerate(STARTED)]
     for number, record in enumerate(records, 1):
         minutes, seconds = divmod(number * apart, 60)
@@ -35,13 +37,13 @@ def audit_records(*records: str, apart: int = 5) -> RecordedFindings:
     return audit_logs({"x": "\n".join([*lines, ""]).encode()})
 
 
-def test_each_warning_and_error_of_the_log_facts_is_explained() -> None:
+def test_each_documented_warning_and_error_is_explained() -> None:
     warnings = {
         name for name in log_message_kind_ids() if re.search(r"\b(?:WARN|ERROR)\b", log_message_kind(name).releases)
     }
 
     unexplained = {name for name in warnings - harmless_kind_ids() if not incident_kinds_of_record_kind(name)}
-    assert unexplained == {"LIFE-REFRESH"}  # an INFO that the level of a logger hides
+    assert unexplained == {"LIFE-REFRESH"}  # a record of level INFO that the level of a logger hides
 
 
 def test_each_harmless_record_has_message_releases_source_and_reason() -> None:
@@ -53,9 +55,11 @@ def test_each_harmless_record_has_message_releases_source_and_reason() -> None:
 
 
 def test_harmless_records_are_no_incident_and_not_unexplained() -> None:
-    gone = f"WARN  | Transport Connection to: tcp://x:5 failed: java.io.EOFException | {CONNECTION}.Transport | t"
+    closed_connection = (
+        f"WARN  | Transport Connection to: tcp://x:5 failed: java.io.EOFException | {CONNECTION}.Transport | t"
+    )
 
-    findings = audit_records(*[gone] * 50)
+    findings = audit_records(*[closed_connection] * 50)
 
     assert (findings.incidents, findings.unexplained) == ([], [])
     assert "TR-CONN-FAILED" in harmless_kind_ids()
@@ -104,7 +108,7 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             "their TLS handshake failed",
         ),
         (
-            f"WARN  | Failed to add Connection id=ID:1, clientId=shop {IN_USE.format('shop')} | {CONNECTION} | t",
+            f"WARN  | Failed to add Connection id=ID:1, clientId=shop {ID_IN_USE.format('shop')} | {CONNECTION} | t",
             3,
             "duplicate_client",
             "another connection had the same client id: shop 3 times",
@@ -117,7 +121,7 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
             "took over their client id: till7 12 times",
         ),
         (
-            f"WARN  | {BLOCK.format(30)} | org.apache.activemq.broker.region.Queue | t",
+            f"WARN  | {BLOCKED_PRODUCER.format(30)} | org.apache.activemq.broker.region.Queue | t",
             20,
             "blocked_producers",
             "blocked producers of queue://a.b, because the memory limit was reached",
@@ -184,7 +188,9 @@ def test_unknown_error_is_unexplained_and_unknown_warning_only_if_it_repeats() -
         ),
     ],
 )
-def test_repeated_record_is_one_incident(record: str, times: int, kind_of_incident: str, part_of_cause: str) -> None:
+def test_repeated_record_is_single_incident_with_cause_and_remedy(
+    record: str, times: int, kind_of_incident: str, part_of_cause: str
+) -> None:
     findings = audit_records(*[record] * times)
 
     (incident,) = findings.incidents
@@ -197,13 +203,16 @@ def test_repeated_record_is_one_incident(record: str, times: int, kind_of_incide
 @pytest.mark.parametrize(
     ("record", "times"),
     [
-        (f"WARN  | Failed to add Connection id=ID:1, clientId=shop {IN_USE.format('shop')} | {CONNECTION} | t", 2),
+        (
+            f"WARN  | Failed to add Connection id=ID:1, clientId=shop {ID_IN_USE.format('shop')} | {CONNECTION} | t",
+            2,
+        ),
         (
             "WARN  | Could not accept connection from tcp://10.0.0.9:1: Remote host terminated the handshake "
             "(javax.net.ssl.SSLHandshakeException) | org.apache.activemq.broker.TransportConnector | t",
             50,
         ),
-        (f"WARN  | {BLOCK.format(3)} | org.apache.activemq.broker.region.Queue | t", 2),
+        (f"WARN  | {BLOCKED_PRODUCER.format(3)} | org.apache.activemq.broker.region.Queue | t", 2),
         (
             "ERROR | Could not accept connection during shutdown : null | "
             "org.apache.activemq.broker.TransportConnector | t",
@@ -227,7 +236,7 @@ def test_record_that_healthy_brokers_write_is_no_incident(record: str, times: in
     assert (findings.incidents, findings.unexplained) == ([], [])
 
 
-def test_process_that_ends_three_times_in_a_row_without_a_record_crashes() -> None:
+def test_process_that_stops_three_times_without_record_is_crash_incident() -> None:
     lines = []
     for hour in (10, 11, 12, 13):
         lines += [f"2026-03-01 {hour}:00:0{second},000 | {line}" for second, line in enumerate(STARTED)]
@@ -240,8 +249,12 @@ def test_process_that_ends_three_times_in_a_row_without_a_record_crashes() -> No
     assert "ended 3 times in a row without a record" in incident.cause
 
 
-def test_start_that_needs_minutes_from_the_lock_to_service_is_slow() -> None:
-    lines = [f"2026-03-01 10:0{4 * (number == 2)}:0{number},000 | {line}" for number, line in enumerate(STARTED)]
+def test_start_that_needs_minutes_from_lock_to_service_is_slow_store() -> None:
+    minutes = (0, 0, 4)
+    lines = [
+        f"2026-03-01 10:0{minute}:0{second},000 | {line}"
+        for second, (minute, line) in enumerate(zip(minutes, STARTED, strict=True))
+    ]
 
     (incident,) = audit_logs({"x": "\n".join(lines).encode()}).incidents
 
@@ -249,7 +262,7 @@ def test_start_that_needs_minutes_from_the_lock_to_service_is_slow() -> None:
 
 
 BRIDGES = "org.apache.activemq.network.DemandForwardingBridgeSupport | main"
-LATER = ["INFO  | For help | x.Y | main"] * 3
+LATER_RECORDS = ["INFO  | For help | x.Y | main"] * 3
 BROKEN_LINK = (
     "INFO  | Establishing network connection from vm://x to tcp://10.0.0.3:61616 | "
     "org.apache.activemq.network.DiscoveryNetworkConnector | main",
@@ -265,7 +278,7 @@ ACCEPTED_LINK = (
 )
 
 
-def test_lost_link_that_the_other_broker_opens_too_is_not_down() -> None:
-    assert audit_records(*BROKEN_LINK, apart=60).kinds == set()  # a failover may take so long
-    assert audit_records(*BROKEN_LINK, *LATER, apart=60).kinds == {"link_down"}
-    assert audit_records(*BROKEN_LINK, *ACCEPTED_LINK, *LATER, apart=60).kinds == set()
+def test_lost_link_that_other_broker_opens_is_not_down() -> None:
+    assert audit_records(*BROKEN_LINK, apart=60).kinds == set()  # a failover may take this long
+    assert audit_records(*BROKEN_LINK, *LATER_RECORDS, apart=60).kinds == {"link_down"}
+    assert audit_records(*BROKEN_LINK, *ACCEPTED_LINK, *LATER_RECORDS, apart=60).kinds == set()

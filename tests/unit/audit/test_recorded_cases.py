@@ -1,4 +1,4 @@
-"""Logs of fleets in trouble: each problem is an incident with its cause and remedy."""
+"""Logs of fleets with problems: each problem is an incident with its cause and remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def audit_case(name: str) -> RecordedFindings:
     return findings
 
 
-def test_case_bridge_never_up_is_a_failed_link() -> None:
+def test_case_bridge_never_up_is_failed_link() -> None:
     findings = audit_case("bridge-never-up")
 
     (bridge,) = findings.bridges
@@ -23,7 +23,7 @@ def test_case_bridge_never_up_is_a_failed_link() -> None:
     assert "Connection refused" in incident.cause
 
 
-def test_case_bridge_frame_too_large_names_the_limit_of_the_peer() -> None:
+def test_case_bridge_frame_too_large_names_limit_of_peer() -> None:
     findings = audit_case("bridge-frame-too-large")
 
     incident = findings.only_incident("breaking_bridge")
@@ -34,14 +34,14 @@ def test_case_bridge_frame_too_large_names_the_limit_of_the_peer() -> None:
     assert findings.kinds == {"breaking_bridge", "refused_frames"}
 
 
-def test_case_frame_limit_wedge_is_a_breaking_bridge() -> None:
+def test_case_frame_limit_wedge_is_breaking_bridge() -> None:
     findings = audit_case("frame-limit-wedge")
 
     assert findings.kinds == {"breaking_bridge"}
     assert findings.only_incident("breaking_bridge").remedy.startswith("Set wireFormat.maxFrameSize")
 
 
-def test_case_bridge_dies_in_handshake_names_the_attempt_and_the_restart() -> None:
+def test_case_bridge_dies_in_handshake_names_attempt_and_restart() -> None:
     findings = audit_case("bridge-dies-in-handshake")
 
     incident = findings.only_incident("link_down")
@@ -53,14 +53,14 @@ def test_case_bridge_dies_in_handshake_names_the_attempt_and_the_restart() -> No
     assert "does not try again" not in incident.cause + incident.remedy
 
 
-def test_case_crash_loop_late_bean_is_a_failing_start() -> None:
+def test_case_crash_loop_late_bean_is_failing_start() -> None:
     findings = audit_case("crash-loop-late-bean")
 
     assert findings.kinds == {"failing_start"}
     assert "failed to start 4 times" in findings.only_incident("failing_start").cause
 
 
-def test_case_both_wait_for_lock_is_an_outage_of_the_pair() -> None:
+def test_case_both_wait_for_lock_is_outage_of_pair() -> None:
     findings = audit_case("both-wait-for-lock")
 
     incident = findings.only_incident("outage")
@@ -70,14 +70,14 @@ def test_case_both_wait_for_lock_is_an_outage_of_the_pair() -> None:
     assert "L001" in incident.rules
 
 
-def test_case_stale_lock_single_is_an_outage_of_the_broker() -> None:
+def test_case_stale_lock_single_is_outage_of_broker() -> None:
     findings = audit_case("stale-lock-single")
 
     assert findings.kinds == {"outage"}
     assert "yard-mq01-a waits for the lock" in findings.only_incident("outage").cause
 
 
-def test_case_acl_topic_for_queue_is_a_refusal_of_rights() -> None:
+def test_case_acl_topic_for_queue_is_refusal_of_rights() -> None:
     findings = audit_case("acl-topic-for-queue")
 
     assert findings.kinds == {"refused_rights"}
@@ -85,7 +85,7 @@ def test_case_acl_topic_for_queue_is_a_refusal_of_rights() -> None:
     assert "a client with the account handheld tried to write to topic://picks.done 60 times without the right" in cause
 
 
-def test_case_store_full_blocks_names_the_destination_and_the_lowered_limit() -> None:
+def test_case_store_full_blocks_names_destination_and_lowered_limit() -> None:
     findings = audit_case("store-full-blocks")
 
     incident = findings.only_incident("blocked_producers")
@@ -95,14 +95,14 @@ def test_case_store_full_blocks_names_the_destination_and_the_lowered_limit() ->
     assert {"C012", "L025"} <= set(incident.rules)
 
 
-def test_case_out_of_memory_is_an_incident() -> None:
+def test_case_out_of_memory_is_incident() -> None:
     findings = audit_case("out-of-memory")
 
     assert findings.kinds == {"out_of_memory"}
     assert "ran out of memory 20 times" in findings.only_incident("out_of_memory").cause
 
 
-def test_case_kahadb_eof_at_start_is_a_store_error_though_the_next_start_came_up() -> None:
+def test_case_kahadb_eof_at_start_is_store_error_despite_next_start() -> None:
     findings = audit_case("kahadb-eof-at-start")
 
     incident = findings.only_incident("store_error")
@@ -111,7 +111,7 @@ def test_case_kahadb_eof_at_start_is_a_store_error_though_the_next_start_came_up
     assert "java.io.EOFException" in incident.cause
 
 
-def test_case_shared_tmp_storage_names_the_start_that_deleted_it() -> None:
+def test_case_shared_tmp_storage_names_start_that_deleted_it() -> None:
     for name, start in (("shared-tmp-storage", "10:00:04"), ("shared-tmp-storage-real", "10:40:34")):
         findings = audit_case(name)
 
@@ -121,7 +121,7 @@ def test_case_shared_tmp_storage_names_the_start_that_deleted_it() -> None:
         assert f"ledger-mq01-b had been started at {start} UTC" in incident.cause
 
 
-def test_case_max_uncommitted_network_is_a_refusal_of_messages() -> None:
+def test_case_max_uncommitted_network_is_refusal_of_messages() -> None:
     assert audit_case("max-uncommitted-network").kinds == {"breaking_bridge", "refused_messages"}
     assert audit_case("max-uncommitted-network-real").kinds == {"refused_messages"}
 

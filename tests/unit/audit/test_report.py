@@ -1,4 +1,4 @@
-"""The audit's report: one page that needs nothing else, hides nothing that was found, and obeys no log line."""
+"""The report of the audit: a self-contained page that shows all findings and escapes the texts of logs."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.support.report_inputs import NOON, make_incident, make_picture, make_
 from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
 
 
-def test_its_elements_nest_and_it_needs_nothing_else() -> None:
+def test_report_is_well_formed_and_self_contained() -> None:
     assert_whole_and_obeys_nothing(audit_html_page(make_result(), make_picture()))
 
 
-def test_no_text_of_strangers_is_obeyed() -> None:
+def test_texts_of_inputs_are_escaped_in_report() -> None:
     evil = make_picture(EVIL, hosts=2)
     evil.incidents.count_incident(with_evil_texts(make_incident(2), kept=["kind"]))
 
@@ -46,66 +46,66 @@ def test_no_text_of_strangers_is_obeyed() -> None:
     assert "\\u0000" in text
 
 
-def test_the_last_time_below_a_chart_has_room() -> None:
+def test_last_time_label_of_chart_is_within_page() -> None:
     days = Page(audit_html_page(make_result(), make_picture(seconds=2 * 86400)))
 
     places = [
         float(label["x"] or 0) for label in days.elements("text", "small") if label.get("text-anchor") == "middle"
     ]
-    assert 900 < max(places) <= 1000 - 36  # half of "03 Mar 12:00" is 36 wide
+    assert 900 < max(places) <= 1000 - 36  # half of the label "03 Mar 12:00" is 36 wide
 
 
-def test_it_is_light_dark_and_printable() -> None:
+def test_report_has_dark_and_print_styles() -> None:
     text = audit_html_page(make_result(), make_picture())
 
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
 
 
-def test_an_incident_shows_cause_remedy_rules_and_how_long_it_took() -> None:
+def test_report_shows_cause_remedy_rule_and_duration_of_incident() -> None:
     text = audit_html_page(make_result(), make_picture("a was killed"))
 
     for part in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
         assert part in text, part
 
 
-def test_what_is_missing_is_said_at_the_top() -> None:
+def test_report_names_missing_inputs_at_top() -> None:
     top = audit_html_page(make_result("gone"), make_picture()).partition("<section>")[0]
 
     assert "cut-gone" in top
     assert "incomplete" in top
 
 
-def test_a_report_of_the_largest_fleet_stays_small() -> None:
+def test_report_of_largest_fleet_is_smaller_than_3_megabytes() -> None:
     spans = tuple(
         HostStateSpan("h" * 60, "active" if n % 2 else "standby", time_after(n), time_after(n + 1)) for n in range(80)
     )
-    big = make_picture("x" * 200, incidents=300, seconds=240)
+    large = make_picture("x" * 200, incidents=300, seconds=240)
     for number in range(240):
-        big.events.count_event(EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
-        big.bridges.links.add_items_keeping_smallest_keys(*big.bridges.links.items_with_smallest_keys()[:1])
+        large.events.count_event(EventOutcome("e", "t", "delivered", "handled", NOON, time_after(number), ["s"]), [])
+        large.bridges.links.add_items_keeping_smallest_keys(*large.bridges.links.items_with_smallest_keys()[:1])
     hosts = [TimeLineHost(f"host-{n}.example.com", f"p{n // 2}", spans) for n in range(160)]
-    full = replace(big, hosts=hosts)
+    full = replace(large, hosts=hosts)
 
     assert len(audit_html_page(make_result(), full)) < 3_000_000
 
 
-def test_the_headline_tells_of_losses_first() -> None:
+def test_headline_starts_with_lost_events() -> None:
     assert audit_headline(make_result()).startswith("1 event of 8 lost; 1 takeover")
     assert audit_headline(make_result(delivered=8)).startswith("None of 8 events lost")
     assert "1 of 8 events are stuck" in audit_headline(make_result(delivered=7, stuck=1))
     assert "the delivery of 1 event is indeterminate" in audit_headline(make_result(delivered=7, indeterminate=1))
 
 
-def test_a_report_of_nothing_can_be_drawn() -> None:
+def test_report_without_data_is_well_formed() -> None:
     times = ReportPeriod(NOON, time_after(1))
     hosts: list[TimeLineHost] = []
     picture = AuditReportData(
         times, IncidentFigures(), hosts, 0, BridgeFigures(), LogLineFigures(times), EventFigures(times)
     )
-    nothing = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
+    empty = AuditResult("clean", AuditInputSummary("file:/x", 1, 1, 0, 1), (), AuditCounts(), "out")
 
-    assert Page(audit_html_page(nothing, picture)).open == []
+    assert Page(audit_html_page(empty, picture)).open == []
 
 
 @pytest.mark.parametrize(
@@ -126,23 +126,24 @@ def test_a_report_of_nothing_can_be_drawn() -> None:
         ((InputGap("h", "cut off"),), AuditCounts(messages={"lost": 1}), "incomplete"),
     ],
 )
-def test_the_verdict_is_clean_only_where_nothing_can_be_hidden(
-    gaps: tuple[InputGap, ...], counts: AuditCounts, verdict: str
-) -> None:
+def test_verdict_depends_on_gaps_and_counts(gaps: tuple[InputGap, ...], counts: AuditCounts, verdict: str) -> None:
     assert audit_outcome(gaps, counts) == verdict
 
 
-def test_the_time_that_events_took_comes_from_counts() -> None:
-    found = DurationHistogram()
+def test_quantiles_of_durations_are_computed_from_counts() -> None:
+    histogram = DurationHistogram()
     for count, seconds in ((50, 0.008), (49, 0.016), (1, 4.1), (2, -0.1)):
         for _ in range(count):
-            found.count_duration(seconds)
+            histogram.count_duration(seconds)
 
-    assert ([found.quantile_seconds(share) for share in (0.5, 0.99, 1)], found.backwards) == ([0.008, 0.016, 4.1], 2)
-    assert found.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}
+    assert ([histogram.quantile_seconds(share) for share in (0.5, 0.99, 1)], histogram.backwards) == (
+        [0.008, 0.016, 4.1],
+        2,
+    )
+    assert histogram.counts_by_power_of_two == {3: 50, 4: 49, 12: 1}
 
 
-def test_figures_of_parts_of_the_events_add_up_to_those_of_all() -> None:
+def test_sum_of_partial_event_figures_equals_figures_of_all_events() -> None:
     first_half, second_half, both = (EventFigures(ReportPeriod(NOON, time_after(90))) for _ in range(3))
     for number in range(200):
         handled = time_after(number * 0.45) if number % 7 else None

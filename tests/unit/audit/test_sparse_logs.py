@@ -1,4 +1,4 @@
-"""Logs of which parts are missing, and errors in the words of other stores and protocols: what an audit finds."""
+"""Findings of an audit in incomplete logs, and in errors of other stores and protocols."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DISCOVERY = "org.apache.activemq.network.DiscoveryNetworkConnector"
 DATABASE = "org.apache.activemq.store.jdbc.JDBCPersistenceAdapter"
 REFUSED = "Could not connect to remote URI: ssl://hub-mq01-a:61617: PKIX path building failed"
 UNKNOWN_HOST = "Could not start network bridge between: vm://x and: tcp://hub:61616 due to: UnknownHostException: hub"
-OTHER = "Transport Connection to: tcp://10.0.0.9:4321 failed: java.io.EOFException"
+CLOSED_CONNECTION = "Transport Connection to: tcp://10.0.0.9:4321 failed: java.io.EOFException"
 TRANSPORT = "org.apache.activemq.broker.TransportConnection.Transport"
 
 
@@ -27,7 +27,7 @@ def audit(*records: str) -> RecordedFindings:
 
 
 @pytest.mark.parametrize("message", [REFUSED, UNKNOWN_HOST])
-def test_link_that_fails_until_the_end_of_a_log_of_warnings_is_down(message: str) -> None:
+def test_link_that_fails_until_end_of_log_with_warnings_is_down(message: str) -> None:
     findings = audit(*(record(30 * number, "WARN", message, DISCOVERY) for number in range(20)))
 
     assert findings.kinds == {"link_down"}
@@ -36,10 +36,10 @@ def test_link_that_fails_until_the_end_of_a_log_of_warnings_is_down(message: str
     assert "may have been up before" in cause
 
 
-def test_link_that_stops_failing_in_a_log_of_warnings_is_not_down() -> None:
+def test_link_that_stops_failing_in_log_with_warnings_is_not_down() -> None:
     attempts = [record(30 * number, "WARN", REFUSED, DISCOVERY) for number in range(5)]
 
-    assert audit(*attempts, record(900, "WARN", OTHER, TRANSPORT)).kinds == set()
+    assert audit(*attempts, record(900, "WARN", CLOSED_CONNECTION, TRANSPORT)).kinds == set()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_link_that_stops_failing_in_a_log_of_warnings_is_not_down() -> None:
         "JDBC Failure: Connection is closed, due to: The server was stopped",
     ],
 )
-def test_failure_of_the_database_is_a_store_error(message: str) -> None:
+def test_failure_of_database_is_store_error(message: str) -> None:
     findings = audit(*(record(number, "WARN", message, DATABASE) for number in range(3)))
 
     assert findings.kinds == {"store_error"}
@@ -68,7 +68,7 @@ def test_failure_of_the_database_is_a_store_error(message: str) -> None:
         ("tcp://10.0.0.4:2", "stomp.ProtocolException: The maximum number of headers was exceeded"),
     ],
 )
-def test_frames_of_clients_above_a_limit_are_refused_frames(client: str, error: str) -> None:
+def test_frames_of_clients_above_limit_are_refused_frames(client: str, error: str) -> None:
     message = f"Transport Connection to: {client} failed: {error}"
     findings = audit(*(record(number, "WARN", message, TRANSPORT) for number in range(10)))
 
@@ -76,7 +76,7 @@ def test_frames_of_clients_above_a_limit_are_refused_frames(client: str, error: 
     assert findings.only_incident("refused_frames").remedy.startswith("Let the client send smaller messages")
 
 
-def test_right_that_a_stack_trace_names_is_a_refusal_of_rights() -> None:
+def test_missing_right_in_stack_trace_is_refusal_of_rights() -> None:
     refusal = "java.lang.SecurityException: User meter is not authorized to read from: topic://a.b"
     logger = "org.apache.activemq.transport.mqtt.strategy.AbstractMQTTSubscriptionStrategy"
     findings = audit(

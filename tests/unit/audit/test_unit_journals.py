@@ -1,4 +1,4 @@
-"""Systemd journals of a broker's units, as ``collect`` and ``journalctl`` write them."""
+"""Journals of the systemd units of a broker, as written by ``collect`` and ``journalctl``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from activemq_fleet.node.watchdog.hang_detection import hung_broker_message
 from activemq_fleet.spark.inputs import file_kind
 
 HOST, UNIT = "orders-mq01-a.example.com", "activemq.service"
-FROZEN = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
+STOPPED_PROCESS = "process 812 was stopped by a signal, and its log reports: Apache ActiveMQ 5.18.3 (x, ID:x) started"
 AT = datetime(2026, 3, 1, 12, 0, 20, 250000, UTC)
 GUARD = "guard: the guard killed the broker, because the other node took over the store. This node restarts as standby"
 
 
-def hung(action: str = "kill", kills: bool = True, text: str = FROZEN) -> str:
+def hung_message(action: str = "kill", kills: bool = True, text: str = STOPPED_PROCESS) -> str:
     return hung_broker_message(text, action=action, ha="shared-file", unit=UNIT, seconds=12.4, kills=kills)
 
 
@@ -36,19 +36,19 @@ def records(content: bytes) -> list[SystemdJournalRecord]:
     return list(systemd_journal_records(HOST, UNIT, memoryview(content)))
 
 
-def test_report_of_hung_broker_has_its_time_the_seconds_and_the_reason() -> None:
+def test_record_of_hung_broker_has_time_seconds_and_reason() -> None:
     fields = {"seconds": "12", "reason": "process 812 was stopped by a signal"}
-    assert records(journal(hung())) == [SystemdJournalRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
+    assert records(journal(hung_message())) == [SystemdJournalRecord(HOST, 2, AT, "WATCHDOG-KILLS", fields)]
 
 
 @pytest.mark.parametrize(
     ("messages", "kinds"),
     [
-        ([hung(action="warn")], ["WATCHDOG-HUNG"]),
-        ([hung(kills=False)], ["WATCHDOG-HUNG"]),
+        ([hung_message(action="warn")], ["WATCHDOG-HUNG"]),
+        ([hung_message(kills=False)], ["WATCHDOG-HUNG"]),
         (
             [
-                hung(),
+                hung_message(),
                 f"{KILL_FAILED} 812. Run ps -o stat -p 812: the state D means that the process waits for its storage",
             ],
             ["WATCHDOG-KILLS", "WATCHDOG-KILL-FAILED"],
@@ -58,7 +58,7 @@ def test_report_of_hung_broker_has_its_time_the_seconds_and_the_reason() -> None
     ],
     ids=["warn", "third-kill", "failed", "healthy", "other"],
 )
-def test_each_message_of_the_watchdog_has_its_kind(messages: list[str], kinds: list[str]) -> None:
+def test_each_message_of_watchdog_has_its_kind(messages: list[str], kinds: list[str]) -> None:
     assert [record.kind for record in records(journal(*messages))] == kinds
 
 
@@ -73,39 +73,39 @@ def test_each_message_of_the_watchdog_has_its_kind(messages: list[str], kinds: l
         ("systemd[1]", f"{UNIT}: Failed with result 'oom-kill'.", ["UNIT-OUT-OF-MEMORY"]),
         ("systemd[1]", "activemq-watchdog.service: Main process exited, code=killed, status=9/KILL", []),
         ("activemq-guard[12]", f"{UNIT}: Main process exited, code=killed, status=9/KILL", []),
-        ("systemd[1]", hung(), []),
+        ("systemd[1]", hung_message(), []),
     ],
 )
-def test_record_counts_only_if_its_program_wrote_it_about_the_unit(
+def test_record_counts_only_if_expected_program_wrote_it_about_unit(
     identifier: str, message: str, kinds: list[str]
 ) -> None:
     assert [record.kind for record in records(journal(message, identifier=identifier))] == kinds
 
 
-def test_records_of_systemd_do_not_count_without_the_name_of_the_unit() -> None:
+def test_records_of_systemd_do_not_count_without_name_of_unit() -> None:
     content = journal(f"{UNIT}: Main process exited, code=killed, status=9/KILL", identifier="systemd[1]")
     assert list(systemd_journal_records(HOST, None, memoryview(content))) == []
 
 
 @pytest.mark.parametrize("zone", ["+0000", "Z", "+00:00"])
-def test_journal_is_read_in_each_form_of_the_time_zone(zone: str) -> None:
-    assert [record.at for record in records(journal(hung(), zone=zone))] == [AT]
+def test_journal_is_read_in_each_form_of_time_zone(zone: str) -> None:
+    assert [record.at for record in records(journal(hung_message(), zone=zone))] == [AT]
 
 
-def test_local_time_of_a_journal_becomes_utc() -> None:
-    assert [record.at for record in records(journal(hung(), zone="+0530"))] == [AT.replace(hour=6, minute=30)]
+def test_local_time_of_journal_is_converted_to_utc() -> None:
+    assert [record.at for record in records(journal(hung_message(), zone="+0530"))] == [AT.replace(hour=6, minute=30)]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        f"2026-03-01T12:00:20.250000+0000 web1 activemq-watchdog[77]: {hung()}",
-        f"{AT.timestamp():.6f} web1 activemq-watchdog[77]: {hung()}",
+        f"2026-03-01T12:00:20.250000+0000 web1 activemq-watchdog[77]: {hung_message()}",
+        f"{AT.timestamp():.6f} web1 activemq-watchdog[77]: {hung_message()}",
         json.dumps(
             {
                 "__REALTIME_TIMESTAMP": str(round(AT.timestamp() * 1e6)),
                 "SYSLOG_IDENTIFIER": "activemq-watchdog",
-                "MESSAGE": hung(),
+                "MESSAGE": hung_message(),
             }
         ),
     ],
@@ -120,12 +120,12 @@ def test_damaged_and_foreign_lines_are_ignored() -> None:
     foreign = (
         b'\xff\xfe\n2026-99-01T12:00:20+0000 web1 w[1]: the broker is hung: \n{"MESSAGE": "oom-kill"}\n{oom-kill\n'
     )
-    content = foreign + journal(hung())[:-1] + b"\n\x00\x00\n2026-03"
+    content = foreign + journal(hung_message())[:-1] + b"\n\x00\x00\n2026-03"
     assert len(records(content)) == 1
 
 
-def test_control_characters_of_a_reason_are_escaped() -> None:
-    (record,) = records(journal(hung(text="process 1: \x1b[31mopenwire, and its log has no record")))
+def test_control_characters_of_reason_are_escaped() -> None:
+    (record,) = records(journal(hung_message(text="process 1: \x1b[31mopenwire, and its log has no record")))
     assert "\x1b" not in record.fields["reason"]
 
 
@@ -138,5 +138,5 @@ def test_control_characters_of_a_reason_are_escaped() -> None:
         ("activemq-watchdog.service.log", "other"),
     ],
 )
-def test_systemd_journal_is_known_by_its_path(path: str, kind: str) -> None:
+def test_systemd_journal_is_detected_by_path(path: str, kind: str) -> None:
     assert file_kind(path) == kind
