@@ -1,4 +1,4 @@
-"""A second account of this machine that does what an attacker does, for tests that run as root."""
+"""Attacks by a second account of this machine, for tests that run as root."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from pathlib import Path
 import pytest
 
 BROKER = 61_616
-"""Uid and gid of an account that stands for the broker's; nobody on the machine has them."""
+"""Uid and gid of the account of a broker. No account of the machine has them."""
 STRANGER = 61_617
-"""Another account."""
+"""Uid and gid of another account."""
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="attacks by a second account need root to begin with")
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="attacks by a second account require root: run the tests as root"
+)
 
 
 @contextlib.contextmanager
 def common_directory() -> Iterator[Path]:
-    """A directory of root's that every account can enter, unlike pytest's own."""
+    """Make a directory of root that all accounts can enter, unlike the temporary directories of pytest."""
     directory = Path(tempfile.mkdtemp(prefix="activemq-attack-"))
     try:
         directory.chmod(0o755)
@@ -39,27 +41,27 @@ def owned_directory(path: Path, uid: int = BROKER, mode: int = 0o750) -> Path:
     return path
 
 
-def do_as(uid: int, *acts: Callable[[], object]) -> None:
-    """Do one after the other as an account, in a process that has given up root; AssertionError when one fails."""
+def do_as(uid: int, *actions: Callable[[], object]) -> None:
+    """Call functions as an account, in a process without root privileges; raise AssertionError if a call fails."""
     child = os.fork()
     if child == 0:
-        _become(uid, *acts)
+        _call_as(uid, *actions)
     _, status = os.waitpid(child, 0)
-    assert status == 0, f"the attacker could not even try: wait status {status}"
+    assert status == 0, f"the process of the attacker failed before its attack was complete: wait status {status}"
 
 
 @contextlib.contextmanager
-def doing_as(uid: int, act: Callable[[], object]) -> Iterator[None]:
-    """Do it over and over as an account while the body runs; what fails is tried again."""
+def doing_as(uid: int, action: Callable[[], object]) -> Iterator[None]:
+    """Repeat a call as an account while the body of the context runs, also after calls that fail."""
 
-    def forever() -> None:
+    def repeat() -> None:
         while True:
             with contextlib.suppress(OSError):
-                act()
+                action()
 
     child = os.fork()
     if child == 0:
-        _become(uid, forever)
+        _call_as(uid, repeat)
     try:
         yield
     finally:
@@ -67,14 +69,14 @@ def doing_as(uid: int, act: Callable[[], object]) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
-def _become(uid: int, *acts: Callable[[], object]) -> None:
+def _call_as(uid: int, *actions: Callable[[], object]) -> None:
     status = 1
     try:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-        for act in acts:
-            act()
+        for action in actions:
+            action()
         status = 0
     finally:
         os._exit(status)

@@ -1,4 +1,4 @@
-"""adopt: what it takes, what it writes and prints, what it refuses."""
+"""adopt: the files and arguments that it accepts, writes, prints and refuses."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tests.unit.adopt_files import document, documents_of, write_files
 from tests.unit.fleets import fleet
 
 PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
-HAND = document("", brokerName="hand")
-ORDER = (
+HANDWRITTEN = document("", brokerName="hand")
+LINES_IN_ORDER = (
     "adopt left out the attribute vmConnectorURI of <broker>",
     "only this node of pair",
     "the adopted files do not show the values of these variables, so their defaults apply",
     "beans/broker/@vmConnectorURI: rendered lacks",
     "with an effect on the broker:",
 )
-"""The parts of a report: losses, other notes, the list of changes, and what needs no action."""
+"""Lines of a report in order: losses, other notes, the list of changes, and additions."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,20 +41,21 @@ def _no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What render wrote for two pairs."""
+    """Return a directory with the rendered files of two pairs."""
     return write_files(tmp_path / "rendered", documents_of(fleet("o-mq1", "o-mq2")))
 
 
 @pytest.fixture
-def hand(tmp_path: Path) -> Path:
-    """A file in a directory that says nothing."""
+def handwritten(tmp_path: Path) -> Path:
+    """Return a handwritten file in a directory whose name contains no host."""
     path = tmp_path / "etc" / "broker.xml"
     path.parent.mkdir()
-    path.write_bytes(HAND)
+    path.write_bytes(HANDWRITTEN)
     return path
 
 
-def run(*arguments: object) -> int:
+def run_adopt(*arguments: object) -> int:
+    """Run adopt and return its exit status."""
     return main(["adopt", *map(str, arguments)])
 
 
@@ -62,22 +63,22 @@ def snapshot(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
-class TestWhatItWrites:
-    def test_an_inventory_that_renders_the_same(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        assert run(tree, "-o", tmp_path / "inventory") == 0
+class TestInventory:
+    def test_inventory_renders_equivalent_files(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
 
         assert documents_of(load_fleet([str(tmp_path / "inventory")])) == documents_of(fleet("o-mq1", "o-mq2"))
         assert "The inventory renders files that are equivalent to the original files." in capsys.readouterr().out
 
-    def test_each_file_says_where_it_came_from_without_a_path(self, tree: Path, tmp_path: Path) -> None:
-        run(tree, "-o", tmp_path / "inventory")
+    def test_each_file_names_adopt_without_path(self, tree: Path, tmp_path: Path) -> None:
+        run_adopt(tree, "-o", tmp_path / "inventory")
 
         for content in snapshot(tmp_path / "inventory").values():
             assert content.removeprefix(b"---\n").startswith(b"# Adopted by activemq-fleet")
             assert str(tmp_path).encode() not in content
 
-    def test_adopted_release_is_not_installed_by_site(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
+    def test_adopted_release_is_not_installed_by_site(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory") == 0
         written = (tmp_path / "inventory/group_vars/all.yml").read_text()
         assert (
             "# The playbook site does not install ActiveMQ: it uses the release in the directory activemq_home."
@@ -88,55 +89,55 @@ class TestWhatItWrites:
         main(["check", "-i", str(tmp_path / "inventory")])
         assert "T030" not in capsys.readouterr().out
 
-    def test_broker_without_store_in_its_file_gets_a_note(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+    def test_broker_without_store_in_its_file_has_note(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert "the file has no persistenceAdapter, so the store is" in capsys.readouterr().out
 
-        hand.write_bytes(document("", brokerName="hand", persistent="false"))
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+        handwritten.write_bytes(document("", brokerName="hand", persistent="false"))
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
         assert "the file has no persistenceAdapter" not in capsys.readouterr().out
 
-    def test_git_ignores_the_passwords(self, tree: Path, tmp_path: Path) -> None:
-        run(tree, "-o", tmp_path / "inventory")
+    def test_git_ignores_passwords(self, tree: Path, tmp_path: Path) -> None:
+        run_adopt(tree, "-o", tmp_path / "inventory")
 
         assert b".secrets/" in snapshot(tmp_path / "inventory")[".gitignore"].splitlines()
 
-    def test_what_adopt_wrote_is_replaced(self, tree: Path, hand: Path, tmp_path: Path) -> None:
-        run(f"x-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "inventory")
+    def test_inventory_of_earlier_adopt_is_replaced(self, tree: Path, handwritten: Path, tmp_path: Path) -> None:
+        run_adopt(f"x-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "inventory")
 
-        assert run(tree, "-o", tmp_path / "inventory") == 0
+        assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
         assert b"x-mq1-a" not in snapshot(tmp_path / "inventory")["hosts.yml"]
 
     @pytest.mark.parametrize("name", [".secrets/app", "group_vars/mine.yml", "README.md", ".git/HEAD"])
-    def test_what_is_somebody_elses_is_not(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run(tree, "-o", tmp_path / "inventory")
+    def test_directory_with_foreign_file_is_refused(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(tree, "-o", tmp_path / "inventory")
         (tmp_path / "inventory" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "inventory" / name).write_text("mine")
         before = snapshot(tmp_path / "inventory")
 
-        assert run(tree, "-o", tmp_path / "inventory") == 2
+        assert run_adopt(tree, "-o", tmp_path / "inventory") == 2
         assert f"contains {name}, which adopt did not write" in capsys.readouterr().err
         assert snapshot(tmp_path / "inventory") == before
 
     @pytest.mark.parametrize("name", ["hosts.yml", "group_vars/all.yml", "zz.activemq.yml"])
-    def test_what_was_changed_since_is_not(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run(tree, "-o", tmp_path / "inventory")
+    def test_directory_with_changed_file_is_refused(self, name: str, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(tree, "-o", tmp_path / "inventory")
         path = tmp_path / "inventory" / name
         path.write_text(path.read_text().replace("sha256 ", "sha256 0") + "# by hand\n")
 
-        assert run(tree, "-o", tmp_path / "inventory") == 2
+        assert run_adopt(tree, "-o", tmp_path / "inventory") == 2
         assert "files in this directory were changed after adopt wrote them" in capsys.readouterr().err
 
-    def test_brokers_whose_names_have_no_node_stand_alone(self, tmp_path: Path, capsys: Any) -> None:
+    def test_brokers_whose_names_have_no_node_are_single_brokers(self, tmp_path: Path, capsys: Any) -> None:
         for host in ("broker1", "broker2"):
             (tmp_path / "collected" / host / "conf").mkdir(parents=True)
-            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HAND)
-        alone = r"^(?P<pair>(?P<group>[^.]+?)(?P<number>[0-9]+))(?:\.|$)"
-        options = ("--release", "5.18.3", "--naming-pattern", alone, "--node", "a", "-o", tmp_path / "inventory")
+            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
+        pattern = r"^(?P<pair>(?P<group>[^.]+?)(?P<number>[0-9]+))(?:\.|$)"
+        options = ("--release", "5.18.3", "--naming-pattern", pattern, "--node", "a", "-o", tmp_path / "inventory")
 
-        assert run(tmp_path / "collected", *options) == 0
+        assert run_adopt(tmp_path / "collected", *options) == 0
         assert "only this node of pair" not in capsys.readouterr().out
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [(broker.host, broker.pair, broker.settings.ha) for broker in fleet.brokers] == [
@@ -148,15 +149,15 @@ class TestWhatItWrites:
     @pytest.mark.parametrize(
         "hosts", [("broker1",), ("activemq-prod",), ("10.0.0.1",), ("alpha", "beta"), ("q1", "q2")]
     )
-    def test_command_line_of_the_error_adopts_the_files(
-        self, hosts: tuple[str, ...], node: tuple[str, ...], hand: Path, tmp_path: Path, capsys: Any
+    def test_command_line_of_error_adopts_files(
+        self, hosts: tuple[str, ...], node: tuple[str, ...], handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         files = []
         for host in hosts:
             files.append(tmp_path / f"{host}.xml")
-            files[-1].write_bytes(HAND)
+            files[-1].write_bytes(HANDWRITTEN)
         arguments = [f"{host}={file}" for host, file in zip(hosts, files, strict=True)]
-        assert run(*arguments, *node, "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
+        assert run_adopt(*arguments, *node, "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
         error = capsys.readouterr().err
 
         words = shlex.split(error.rpartition("\n  activemq-fleet ")[2])
@@ -165,95 +166,102 @@ class TestWhatItWrites:
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == list(hosts)
 
-    def test_files_whose_paths_show_no_host_get_a_command_with_probable_names(
-        self, tmp_path: Path, capsys: Any
-    ) -> None:
+    def test_error_for_paths_without_host_has_command_with_probable_names(self, tmp_path: Path, capsys: Any) -> None:
         for host in ("north", "south"):
             (tmp_path / "collected" / host / "conf").mkdir(parents=True)
-            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HAND)
-        assert run(tmp_path / "collected", "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
+            (tmp_path / "collected" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
+        assert run_adopt(tmp_path / "collected", "--release", "5.18.3", "-o", tmp_path / "inventory") == 2
 
         words = shlex.split(capsys.readouterr().err.rpartition("\n  activemq-fleet ")[2])
         assert main(words) == 0
         fleet = load_fleet([str(tmp_path / "inventory")])
         assert [broker.host for broker in fleet.brokers] == ["north", "south"]
 
-    def test_command_line_of_the_error_repeats_each_option(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_command_line_of_error_repeats_each_option(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
         values = tmp_path / "some values"
         values.write_text("NAME=value\n")
         options = ["--release", "broker1=5.18.3", "--address", "broker1=10.0.0.1", "--shared-store", "p"]
         options += ["--properties", str(values), "--format", "json"]
-        assert run(f"broker1={hand}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory") == 2
+        assert (
+            run_adopt(f"broker1={handwritten}", *options, "--no-color", "--node", "z", "-o", tmp_path / "an inventory")
+            == 2
+        )
 
         words = shlex.split(capsys.readouterr().err.rpartition("\n  activemq-fleet ")[2])
-        assert words[:2] == ["adopt", f"broker1={hand}"]
+        assert words[:2] == ["adopt", f"broker1={handwritten}"]
         given = list(zip(words[2::2], words[3::2], strict=True))
         for option, value in zip(options[::2], options[1::2], strict=True):
             assert (option, value) in given
         assert ("-o", str(tmp_path / "an inventory")) in given
         assert [value for option, value in given if option == "--node"] == ["a"]
 
-    def test_command_line_of_the_error_has_a_placeholder_for_the_release(
-        self, hand: Path, tmp_path: Path, capsys: Any
+    def test_command_line_of_error_has_placeholder_for_release(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        assert run(f"broker1={hand}", "-o", tmp_path / "i") == 2
+        assert run_adopt(f"broker1={handwritten}", "-o", tmp_path / "i") == 2
 
         assert capsys.readouterr().err.rstrip().endswith(f"--release RELEASE -o {tmp_path / 'i'}")
 
-    def test_pattern_for_any_name_reads_no_usual_directory(self, tmp_path: Path) -> None:
+    def test_pattern_for_any_name_does_not_match_usual_directory(self, tmp_path: Path) -> None:
         for host in ("alpha", "beta"):
             (tmp_path / "files" / host / "conf").mkdir(parents=True)
-            (tmp_path / "files" / host / "conf/activemq.xml").write_bytes(HAND)
+            (tmp_path / "files" / host / "conf/activemq.xml").write_bytes(HANDWRITTEN)
         options = ("--release", "5.18.3", "--naming-pattern", r"^(?P<pair>(?P<group>[^.]+))$", "--node", "a")
 
-        assert run(tmp_path / "files", *options, "-o", tmp_path / "i") == 0
+        assert run_adopt(tmp_path / "files", *options, "-o", tmp_path / "i") == 0
         assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["alpha", "beta"]
 
-    def test_single_brokers_are_not_noted_as_nodes_of_a_pair(self, tmp_path: Path, capsys: Any) -> None:
+    def test_single_brokers_have_no_note_about_shared_store(self, tmp_path: Path, capsys: Any) -> None:
         store = '<persistenceAdapter><kahaDB directory="/data/kahadb"/></persistenceAdapter>'
         for host in ("broker1", "broker2"):
             (tmp_path / host).mkdir()
             (tmp_path / host / "activemq.xml").write_bytes(document(store, brokerName=host))
-        alone = r"^(?P<pair>(?P<group>broker)(?P<number>[0-9]+))$"
+        pattern = r"^(?P<pair>(?P<group>broker)(?P<number>[0-9]+))$"
         assert (
-            run(tmp_path, "--release=5.18.3", "--naming-pattern", alone, "--node=a", "-o", tmp_path / "inventory") == 0
+            run_adopt(
+                tmp_path, "--release=5.18.3", "--naming-pattern", pattern, "--node=a", "-o", tmp_path / "inventory"
+            )
+            == 0
         )
 
         assert "do not show that both nodes" not in capsys.readouterr().out
 
-    def test_a_naming_pattern_goes_into_the_inventory(self, hand: Path, tmp_path: Path) -> None:
-        file = f"shop1x={hand}"
-        assert run(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
+    def test_naming_pattern_is_written_to_inventory(self, handwritten: Path, tmp_path: Path) -> None:
+        file = f"shop1x={handwritten}"
+        assert run_adopt(file, "--release", "5.18.3", "--naming-pattern", PATTERN, "-o", tmp_path / "inventory") == 0
 
         assert [broker.pair for broker in load_fleet([str(tmp_path / "inventory")]).brokers] == ["shop-mq1"]
 
-    def test_what_would_stop_render_is_waived_and_told(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        files = [f"o-mq1-{node}={hand}" for node in "ab"]
-        one = document('<persistenceAdapter><kahaDB directory="/mnt/nfs/x"/></persistenceAdapter>', brokerName="hand")
-        hand.write_bytes(one)
+    def test_blocking_finding_is_waived_and_reported(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        files = [f"o-mq1-{node}={handwritten}" for node in "ab"]
+        xml = document('<persistenceAdapter><kahaDB directory="/mnt/nfs/x"/></persistenceAdapter>', brokerName="hand")
+        handwritten.write_bytes(xml)
         assert (
-            run(*files, "--release", "o-mq1-a=5.8.0", "--release", "o-mq1-b=5.18.3", "-o", tmp_path / "inventory") == 0
+            run_adopt(*files, "--release", "o-mq1-a=5.8.0", "--release", "o-mq1-b=5.18.3", "-o", tmp_path / "inventory")
+            == 0
         )
 
-        found = load_fleet([str(tmp_path / "inventory")])
-        assert "T004" in {finding.rule for finding in found.findings if finding.waived}
-        assert not found.blocking_findings
+        fleet = load_fleet([str(tmp_path / "inventory")])
+        assert "T004" in {finding.rule for finding in fleet.findings if finding.waived}
+        assert not fleet.blocking_findings
         assert "T004 (" in capsys.readouterr().out
 
-    def test_inventory_keeps_the_note_about_a_store_that_must_be_named(self, hand: Path, tmp_path: Path) -> None:
+    def test_inventory_has_note_about_store_with_relative_path(self, handwritten: Path, tmp_path: Path) -> None:
         store = '<persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>'
-        hand.write_bytes(document(store, brokerName="hand"))
+        handwritten.write_bytes(document(store, brokerName="hand"))
         inventory = tmp_path / "inventory"
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory) == 0
 
         comment = " ".join((inventory / "group_vars/all.yml").read_text().replace("#", "").split())
         assert "Set activemq_store_directory to the absolute path of this directory on the host" in comment
 
-    def test_original_with_which_no_broker_starts_fails_check(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_original_with_startup_error_fails_check(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
         usage = '<storeUsage><storeUsage limit="20 gigabytes"/></storeUsage>'
-        hand.write_bytes(document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand"))
+        handwritten.write_bytes(
+            document(f"<systemUsage><systemUsage>{usage}</systemUsage></systemUsage>", brokerName="hand")
+        )
         inventory = tmp_path / "inventory"
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory) == 0
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory) == 0
 
         [note] = [line for line in capsys.readouterr().out.splitlines() if "V050" in line]
         assert "does not start with the original activemq.xml, because the file has the error V050 (" in note
@@ -265,25 +273,31 @@ class TestWhatItWrites:
         assert {finding.rule for finding in findings if finding.blocks} == {"V050"}
 
 
-class TestWhatItPrints:
-    def test_json_is_the_list_alone(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json") == 0
+class TestOutput:
+    def test_json_output_is_list_of_differences_and_notes_are_errors(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i", "--format", "json") == 0
 
-        said = capsys.readouterr()
-        found = json.loads(said.out)
-        assert {tuple(one) for one in found} == {("host", "path", "direction", "original", "rendered")}
-        assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {one["path"] for one in found}
-        assert "note: o-mq1-a: only this node of pair o-mq1 was given" in said.err
+        output = capsys.readouterr()
+        differences = json.loads(output.out)
+        assert {tuple(difference) for difference in differences} == {
+            ("host", "path", "direction", "original", "rendered")
+        }
+        assert {"beans/broker/@id", "beans/broker/systemUsage"} <= {difference["path"] for difference in differences}
+        assert "note: o-mq1-a: only this node of pair o-mq1 was given" in output.err
 
-    def test_json_of_nothing_is_an_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run(tree, "-o", tmp_path / "i", "--format", "json")
+    def test_json_output_without_differences_is_empty_list(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(tree, "-o", tmp_path / "i", "--format", "json")
 
         assert json.loads(capsys.readouterr().out) == []
 
-    def test_text_names_each_place_once_with_its_hosts(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_text_output_names_each_place_once_with_its_hosts(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
         cutoff = document("", brokerName="hand", vmConnectorURI="vm://${x}")
-        hand.write_bytes(cutoff)
-        run(*(f"o-mq{n}-a={hand}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten.write_bytes(cutoff)
+        run_adopt(*(f"o-mq{n}-a={handwritten}" for n in (1, 2, 3, 4)), "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
         assert out.count("beans/broker/@vmConnectorURI: rendered lacks") == 1
@@ -291,32 +305,34 @@ class TestWhatItPrints:
         assert "    hosts:    all 4" in out.splitlines()
         assert "and 1 more" not in out.partition("The rendered files differ")[2]
 
-    def test_text_lists_all_hosts_of_a_difference(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        hand.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
-        files = [f"o-mq{number}-a={hand}" for number in range(1, 6)]
+    def test_text_output_lists_all_hosts_of_difference(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        files = [f"o-mq{number}-a={handwritten}" for number in range(1, 6)]
         other = tmp_path / "other.xml"
-        other.write_bytes(HAND)
-        run(*files, f"o-mq6-a={other}", "--release", "5.18.3", "-o", tmp_path / "i")
+        other.write_bytes(HANDWRITTEN)
+        run_adopt(*files, f"o-mq6-a={other}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         position = lines.index("beans/broker/@vmConnectorURI: rendered lacks")
         assert lines[position + 1] == "    hosts:    o-mq1-a, o-mq2-a, o-mq3-a, o-mq4-a, o-mq5-a"
 
-    def test_text_begins_with_losses_and_ends_with_additions(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        hand.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_text_output_starts_with_losses_and_ends_with_additions(
+        self, handwritten: Path, tmp_path: Path, capsys: Any
+    ) -> None:
+        handwritten.write_bytes(document("", brokerName="hand", vmConnectorURI="vm://${x}"))
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
-        first = [next(n for n, line in enumerate(lines) if text in line) for text in ORDER]
+        first = [next(n for n, line in enumerate(lines) if text in line) for text in LINES_IN_ORDER]
         assert first == sorted(first)
         assert lines[lines.index("Next:") - 1].startswith("read: o-mq1-a: ")
 
-    def test_limit_that_becomes_percentage_is_one_line(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_limit_converted_to_percentage_is_single_line(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
         usage = (
             "<systemUsage><systemUsage><storeUsage><storeUsage limit='20 gb'/></storeUsage></systemUsage></systemUsage>"
         )
-        hand.write_bytes(document(usage, brokerName="hand"))
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+        handwritten.write_bytes(document(usage, brokerName="hand"))
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         out = capsys.readouterr().out
         assert (
@@ -325,8 +341,8 @@ class TestWhatItPrints:
         assert "rendered lacks" not in out
         assert "/@percentLimit" not in out
 
-    def test_addition_that_changes_behavior_has_its_effect(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_addition_that_changes_behavior_shows_effect(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         effects = [line.partition(":")[2].strip() for line in lines if line.startswith("    effect:")]
@@ -334,8 +350,8 @@ class TestWhatItPrints:
         others = lines[next(n for n, line in enumerate(lines) if "other additions" in line) :]
         assert "    broker/@id" in others
 
-    def test_addition_names_the_variable_that_undoes_it(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_addition_names_variable_that_undoes_it(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         lines = capsys.readouterr().out.splitlines()
         undos = [line.partition("undo:")[2].strip() for line in lines if line.lstrip().startswith("undo:")]
@@ -348,13 +364,13 @@ class TestWhatItPrints:
         policy = {"destination": ">", "kind": "topic", "topic_prefetch": 32766}
         assert {"activemq_destination_policies": [policy]} in variables
 
-    def test_report_ends_with_the_steps_until_the_deployment(self, hand: Path, tmp_path: Path, capsys: Any) -> None:
+    def test_report_ends_with_steps_until_deployment(self, handwritten: Path, tmp_path: Path, capsys: Any) -> None:
         inventory = str(tmp_path / "an inventory")
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", inventory)
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", inventory)
 
         lines = capsys.readouterr().out.splitlines()
         steps = lines[lines.index("Next:") + 1 :]
-        stop, *way_to_old_broker = (step for step in steps if step.startswith("     "))
+        stop, *rollback_steps = (step for step in steps if step.startswith("     "))
         steps = [step for step in steps if not step.startswith("     ")]
         assert [step.split()[0] for step in steps] == ["1.", "2.", "3.", "4.", "5.", "6."]
         assert steps[0].endswith(f"{inventory}/group_vars/all.yml")
@@ -367,12 +383,12 @@ class TestWhatItPrints:
             ["activemq-fleet", "status", "-i", inventory],
         ]
         assert "disable --now activemq" in stop
-        text = " ".join(" ".join(way_to_old_broker).split())
+        text = " ".join(" ".join(rollback_steps).split())
         assert text.startswith("To return to the old broker after step 5, remove the new units")
         assert "restore the copy, and start the old unit (systemctl daemon-reload; systemctl enable --now" in text
 
-    def test_inventory_has_comments_with_the_values_that_no_file_shows(self, hand: Path, tmp_path: Path) -> None:
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_inventory_has_comments_with_values_missing_in_files(self, handwritten: Path, tmp_path: Path) -> None:
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         path = tmp_path / "i/group_vars/all.yml"
         text = path.read_text()
@@ -390,23 +406,23 @@ class TestWhatItPrints:
         (broker,) = load_fleet(tmp_path / "i").brokers
         assert broker.settings.store_directory == "/opt/activemq/data/kahadb"
 
-    def test_comments_omit_the_store_whose_path_the_file_shows(self, hand: Path, tmp_path: Path) -> None:
-        hand.write_bytes(document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>'))
-        run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_comments_omit_store_whose_path_is_in_file(self, handwritten: Path, tmp_path: Path) -> None:
+        handwritten.write_bytes(document('<persistenceAdapter><kahaDB directory="/data/mq"/></persistenceAdapter>'))
+        run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i")
 
         text = (tmp_path / "i/group_vars/all.yml").read_text()
         assert "# activemq_user: activemq " in text
         assert "# activemq_store_directory" not in text
 
-    def test_it_says_where_each_secret_belongs(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
-        run(tree, "-o", tmp_path / "i")
+    def test_report_names_file_of_each_secret(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
+        run_adopt(tree, "-o", tmp_path / "i")
 
-        said = capsys.readouterr().out
-        assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net, which does" in said
+        output = capsys.readouterr().out
+        assert f"the password of the network user net from the file {tmp_path}/i/.secrets/net, which does" in output
 
     def test_site_refuses_missing_password_file_and_reading_creates_none(self, tree: Path, tmp_path: Path) -> None:
         inventory = tmp_path / "i"
-        run(tree, "-o", inventory)
+        run_adopt(tree, "-o", inventory)
 
         refusals = {finding.message for finding in site_playbook_refusal_findings(load_fleet(inventory))}
         (text,) = (message for message in refusals if "password" in message)
@@ -420,19 +436,19 @@ class TestWhatItPrints:
 
 
 class TestHosts:
-    def test_a_file_is_given_its_host(self, hand: Path, tmp_path: Path) -> None:
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
+    def test_file_has_host_of_argument(self, handwritten: Path, tmp_path: Path) -> None:
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i") == 0
 
     @pytest.mark.parametrize("path", ["o-mq1-a.example.com/etc/activemq.xml", "o-mq1-a/broker.xml", "x/o-mq1-a.xml"])
-    def test_a_path_says_the_host(self, path: str, tmp_path: Path) -> None:
+    def test_file_has_host_of_its_path(self, path: str, tmp_path: Path) -> None:
         file = tmp_path / "files" / path
         file.parent.mkdir(parents=True)
-        file.write_bytes(HAND)
+        file.write_bytes(HANDWRITTEN)
 
-        assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
+        assert run_adopt(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.pair for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1"]
 
-    def test_an_address_says_whom_a_bridge_dials(self, tmp_path: Path, capsys: Any) -> None:
+    def test_address_option_resolves_target_of_bridge(self, tmp_path: Path, capsys: Any) -> None:
         uri = "masterslave:(tcp://10.0.0.1:61616,tcp://10.0.0.2:61616)"
         bridge = f'<networkConnectors><networkConnector name="up" uri="{uri}"/></networkConnectors>'
         port = '<transportConnectors><transportConnector name="o" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
@@ -440,32 +456,32 @@ class TestHosts:
         files = {f"o-mq1-{node}": document(bridge + store.format(1) + port, brokerName="one") for node in "ab"}
         files |= {f"o-mq2-{node}": document(store.format(2) + port, brokerName="two") for node in "ab"}
         write_files(tmp_path / "files", files)
-        said = ["--address", "o-mq2-a=10.0.0.1", "--address", "o-mq2-b=10.0.0.2"]
+        addresses = ["--address", "o-mq2-a=10.0.0.1", "--address", "o-mq2-b=10.0.0.2"]
 
-        assert run(tmp_path / "files", "--release", "5.18.3", "-o", tmp_path / "i", *said) == 0
+        assert run_adopt(tmp_path / "files", "--release", "5.18.3", "-o", tmp_path / "i", *addresses) == 0
         fleet = load_fleet([str(tmp_path / "i")])
         assert [(link.name, link.target) for link in fleet.broker("o-mq1-a").links] == [("up", "o-mq2")]
         assert "adopt keeps the XML of this bridge" not in capsys.readouterr().out
 
-    def test_the_name_of_a_file_stays_in_its_comment(self, tmp_path: Path) -> None:
+    def test_line_break_in_file_name_does_not_leave_comment(self, tmp_path: Path) -> None:
         file = tmp_path / "o-mq1-a" / "x\n    evil:.xml"
         file.parent.mkdir()
-        file.write_bytes(HAND)
+        file.write_bytes(HANDWRITTEN)
 
-        assert run(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
+        assert run_adopt(file, "--release", "5.18.3", "-o", tmp_path / "i") == 0
         assert [broker.host for broker in load_fleet([str(tmp_path / "i")]).brokers] == ["o-mq1-a"]
 
-    def test_a_release_is_said_for_one_host_or_for_all(self, hand: Path, tmp_path: Path) -> None:
-        files = [f"o-mq{number}-a={hand}" for number in (1, 2)]
-        run(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
+    def test_release_option_applies_to_host_or_all_hosts(self, handwritten: Path, tmp_path: Path) -> None:
+        files = [f"o-mq{number}-a={handwritten}" for number in (1, 2)]
+        run_adopt(*files, "--release", "o-mq2-a=6.3.1", "--release", "5.18.3", "-o", tmp_path / "i")
 
-        found = load_fleet([str(tmp_path / "i")])
-        assert [broker.release.text for broker in found.brokers] == ["5.18.3", "6.3.1"]
+        fleet = load_fleet([str(tmp_path / "i")])
+        assert [broker.release.text for broker in fleet.brokers] == ["5.18.3", "6.3.1"]
 
 
-class TestWhatItRefuses:
+class TestRefusals:
     @pytest.mark.parametrize(
-        ("content", "said"),
+        ("content", "expected"),
         [
             (b"<a>", "broker.xml:1:4: the file is not XML"),
             (b"", "the file is an empty file"),
@@ -476,26 +492,26 @@ class TestWhatItRefuses:
             ),
             (b'<beans xmlns="http://www.springframework.org/schema/beans"/>', "has no <broker>"),
             (
-                HAND.replace(b"</beans>", b'<broker xmlns="http://activemq.apache.org/schema/core"/></beans>'),
+                HANDWRITTEN.replace(b"</beans>", b'<broker xmlns="http://activemq.apache.org/schema/core"/></beans>'),
                 "2 <broker>",
             ),
-            (HAND.replace(b'"hand"', '"\ue000"'.encode()), "U+E000"),
+            (HANDWRITTEN.replace(b'"hand"', '"\ue000"'.encode()), "U+E000"),
         ],
     )
-    def test_a_file_that_is_no_activemq_xml(
-        self, content: bytes, said: str, hand: Path, tmp_path: Path, capsys: Any
+    def test_file_that_is_no_activemq_xml_is_refused(
+        self, content: bytes, expected: str, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
-        hand.write_bytes(content)
+        handwritten.write_bytes(content)
 
-        assert run(f"o-mq1-a={hand}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
+        assert run_adopt(f"o-mq1-a={handwritten}", "--release", "5.18.3", "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert expected in error
         assert error.count("activemq-fleet: error: ") == 1
         assert all(line.startswith(("If the brokers are", "  activemq-fleet adopt")) for line in error.splitlines()[1:])
         assert not (tmp_path / "i").exists()
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "expected"),
         [
             (["{hand}", "--release", "5.18.3"], "because no part of its path matches the naming pattern"),
             (["o-mq1-a={hand}"], "--release o-mq1-a=RELEASE for this one"),
@@ -528,24 +544,24 @@ class TestWhatItRefuses:
             ([], "Missing argument"),
         ],
     )
-    def test_arguments_that_cannot_be_used(
-        self, arguments: list[str], said: str, hand: Path, tmp_path: Path, capsys: Any
+    def test_invalid_arguments_are_refused(
+        self, arguments: list[str], expected: str, handwritten: Path, tmp_path: Path, capsys: Any
     ) -> None:
         (tmp_path / "empty").mkdir()
         other = tmp_path / "other.xml"
-        other.write_bytes(HAND)
-        words = [word.format(hand=hand, other=other, empty=tmp_path / "empty") for word in arguments]
+        other.write_bytes(HANDWRITTEN)
+        words = [word.format(hand=handwritten, other=other, empty=tmp_path / "empty") for word in arguments]
 
-        assert run(*words, "-o", tmp_path / "i") == 2
+        assert run_adopt(*words, "-o", tmp_path / "i") == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert expected in error
         assert error.count("activemq-fleet: error: ") == 1
         assert all(line.startswith(("If the brokers are", "  activemq-fleet adopt")) for line in error.splitlines()[1:])
         assert not (tmp_path / "i").exists()
 
-    def test_a_foreign_directory_is_refused_before_anything_is_read(self, tmp_path: Path, capsys: Any) -> None:
-        (tmp_path / "theirs").mkdir()
-        (tmp_path / "theirs" / "hosts.yml").write_text("all: {}\n")
+    def test_foreign_directory_is_refused_before_files_are_read(self, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "foreign").mkdir()
+        (tmp_path / "foreign" / "hosts.yml").write_text("all: {}\n")
 
-        assert run("nosuch", "-o", tmp_path / "theirs") == 2
+        assert run_adopt("nosuch", "-o", tmp_path / "foreign") == 2
         assert "contains hosts.yml" in capsys.readouterr().err

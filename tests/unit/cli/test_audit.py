@@ -1,4 +1,4 @@
-"""``audit`` on the command line: what it refuses before Spark starts, and what it tells."""
+"""``audit`` on the command line: its summary, and the arguments that it refuses before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from activemq_fleet.cli.audit import _summary
 from activemq_fleet.cli.main import main
 
-FOUND: dict[str, Any] = {
+RESULT: dict[str, Any] = {
     "verdict": "incomplete",
     "inputs": {"logs": 2, "journals": 1, "hosts": 3},
     "gaps": [
@@ -30,15 +30,15 @@ FOUND: dict[str, Any] = {
 }
 
 
-def test_the_summary_names_verdict_incidents_events_and_what_is_missing() -> None:
-    said = _summary(FOUND, "/out")
+def test_summary_names_verdict_incidents_events_and_gaps() -> None:
+    summary = _summary(RESULT, "/out")
 
     for part in ("incomplete", "12,345 records", "1 failed takeover, 2 takeover", "9 delivered, 1 lost", "/out/report"):
-        assert part in said, part
-    assert "a/activemq.log: the file is cut off" in said
-    assert "others     7 unexplained warnings and errors" in said
-    assert "c: 7 × WARN “The frob is late”" in said
-    assert "900" not in said  # it hides nothing
+        assert part in summary, part
+    assert "a/activemq.log: the file is cut off" in summary
+    assert "others     7 unexplained warnings and errors" in summary
+    assert "c: 7 × WARN “The frob is late”" in summary
+    assert "900" not in summary  # a gap that does not weigh
 
 
 def test_until_idle_is_refused_without_follow(capsys: pytest.CaptureFixture[str]) -> None:
