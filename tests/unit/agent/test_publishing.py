@@ -319,7 +319,7 @@ def test_unacknowledged_events_stay_in_outbox_after_stop(bench: Bench) -> None:
     assert bench.rows == 3
 
 
-def test_events_sent_again_after_connection_loss_are_at_most_twice_the_window(
+def test_events_sent_again_after_connection_loss_are_at_most_twice_window(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of(publisher_window=10)

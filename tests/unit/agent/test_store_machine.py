@@ -127,7 +127,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.conn += 1
 
     @rule(prefix=st.sampled_from(["a", "c", "a/b"]))
-    def prove(self, prefix: str) -> None:
+    def confirm(self, prefix: str) -> None:
         proved = [
             event
             for event in self.model.unconfirmed
@@ -138,7 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.model.jseq += len(proved)
 
     @rule(seconds=st.sampled_from([1.0, 49.0, 60.0]))
-    def time_passes(self, seconds: float) -> None:
+    def pass_time(self, seconds: float) -> None:
         self.clock.pass_time(seconds)
 
     @rule()

@@ -142,13 +142,13 @@ class TestClientCertificates:
 
     @pytest.mark.parametrize("part", ["ca", "certificate", "key"])
     def test_file_that_is_missing_or_no_pem_is_named(self, authority: Authority, tmp_path: Path, part: str) -> None:
-        good = authority.certificate("agent-1")
+        valid = authority.certificate("agent-1")
         (tmp_path / "bad").write_text("not PEM\n")
         for path, reason in (
             (tmp_path / "none", "No such file or directory"),
             (tmp_path / "bad", "the file is not a usable PEM file"),
         ):
-            files: dict[str, Any] = {"ca": authority.ca, "certificate": good, "key": good, part: path}
+            files: dict[str, Any] = {"ca": authority.ca, "certificate": valid, "key": valid, part: path}
             with pytest.raises(ConfigError) as caught:
                 tls_context(AgentTlsSettings(**files))
             assert f"tls.{part}" in str(caught.value)

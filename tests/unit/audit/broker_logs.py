@@ -115,14 +115,14 @@ def log(host: str, *lines: str | tuple[str, str], clock: float = 0.0) -> list[Lo
         at = NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds) + clock)
         record = Record(number, at, "INFO", MESSAGES[name], logger_of(MESSAGES[name]), "main", stack)
         event = event_of_any_kind(record)
-        assert event is not None, name
+        assert event is not None, f"the message {name} has no record kind: correct MESSAGES"
         if event.kind in KINDS:
             body = "\n".join([record.message, stack])
             records.append(LogRecordEvidence(host, number, at, event.kind, event.fields, body, record.thread))
     return records
 
 
-def busy(host: str, first: str, last: str, clock: float = 0.0) -> LoggedMinute:
+def logged_period(host: str, first: str, last: str, clock: float = 0.0) -> LoggedMinute:
     """Return a period in which a host writes irrelevant records."""
     return LoggedMinute(host, _at(first, clock), _at(last, clock))
 
@@ -156,14 +156,14 @@ def audit_pair(
     *logs: list[LogRecordEvidence],
     more: Sequence[object] = (),
     store: str | None = STORE,
-    lacking: str = "",
+    host_without_log: str = "",
     generations: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
     states: Mapping[str, str] | None = None,
     collected: str = "",
 ) -> list[Incident]:
     """Return the incidents of the pair A and B from evidence in reverse order.
 
-    ``lacking``: a host without a log. ``states``: the states of brokers when their logs were ``collected``.
+    ``states``: the states of brokers when their logs were ``collected``.
     """
     generations_by_host, states_by_host = generations or {}, states or {}
     at = _at(collected, 0) if collected else None
@@ -173,7 +173,7 @@ def audit_pair(
             "orders",
             PAIR,
             store,
-            complete=host != lacking,
+            complete=host != host_without_log,
             generations=generations_by_host.get(host, ()),
             state=states_by_host.get(host),
             collected=at,

@@ -36,7 +36,7 @@ def test_healthy_log_of_single_node_contains_at_most_takeovers() -> None:
         for host in ("depot-mq01-a", "depot-mq01-b", "depot-mq02-a"):
             findings = audit_logs({host: read_log(LOGS / "healthy" / release / host)})
 
-            assert findings.kinds <= {"takeover"}, (release, host, findings.incidents)
+            assert findings.kinds <= {"takeover"}, f"the log of {host} ({release}) contains {findings.incidents}"
 
 
 def test_samples_of_healthy_brokers_contain_at_most_takeover() -> None:
@@ -64,5 +64,5 @@ def test_healthy_logs_with_any_end_contain_at_most_takeovers(release: str) -> No
 
         findings = audit_logs(begun, [("depot-mq01-a", "depot-mq01-b")])
 
-        assert findings.kinds <= {"takeover"}, (end, findings.incidents)
+        assert findings.kinds <= {"takeover"}, f"logs until {end} contain {findings.incidents}"
         assert findings.unexplained == []

@@ -16,7 +16,7 @@ MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 
 def only_incident(incidents: list[Incident], kind: str) -> Incident:
     matching = [incident for incident in incidents if incident.kind == kind]
-    assert len(matching) == 1, incidents
+    assert len(matching) == 1, f"the audit must report one incident {kind}, but it reports {incidents}"
     return matching[0]
 
 
@@ -151,9 +151,9 @@ def test_store_errors_hours_apart_are_separate_incidents() -> None:
 
 
 def test_max_uncommitted_network_is_incident_with_error_of_broker() -> None:
-    sends = [f"5:{second:02} message failed" for second in range(0, 18, 3)]
+    failed_sends = [f"5:{second:02} message failed" for second in range(0, 18, 3)]
 
-    incident = only_incident(audit_pair(log(A, *MASTER, *sends)), "refused_messages")
+    incident = only_incident(audit_pair(log(A, *MASTER, *failed_sends)), "refused_messages")
 
     assert incident.cause.startswith("orders-mq01-a refused messages 6 times: “Async error occurred: ")
     assert 'because "transaction" is null' in incident.cause
@@ -172,9 +172,9 @@ def test_messages_without_right_are_refusal_of_rights() -> None:
 
 
 def test_repeated_attempts_of_refused_client_are_one_incident() -> None:
-    tries = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
+    attempts = [f"{minute}:{second} client refused" for minute in range(1, 20) for second in (1, 2, 30)]
 
-    incident = only_incident(audit_pair(log(A, *MASTER, *tries)), "refused_credentials")
+    incident = only_incident(audit_pair(log(A, *MASTER, *attempts)), "refused_credentials")
 
     assert incident.cause == "orders-mq01-a: the broker refused a client with the account shop 57 times."
 

@@ -34,7 +34,7 @@ def test_empty_lines_are_counted() -> None:
     assert line_texts(b"\n\none\n") == ["", "", "one"]
 
 
-def test_only_a_line_feed_ends_a_line() -> None:
+def test_only_line_feed_ends_line() -> None:
     assert line_texts("a\u2028b\rc\x0bd\n".encode()) == ["a\u2028b\rc\x0bd"]
 
 

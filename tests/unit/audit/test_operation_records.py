@@ -45,8 +45,8 @@ def test_operation_whose_clock_was_set_back_has_default_duration() -> None:
 
 
 def test_lines_that_are_no_records_are_counted_and_ignored() -> None:
-    wrong: list[object] = [1, None, [], {"kind": "begin"}, record("middle", 0), {**record("begin", 0), "ts": "noon"}]
-    operations, problems = read(*wrong, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
+    invalid: list[object] = [1, None, [], {"kind": "begin"}, record("middle", 0), {**record("begin", 0), "ts": "noon"}]
+    operations, problems = read(*invalid, {**record("begin", 0), "ts": "2026-03-01T12:00:00"}, record("begin", 5))
     assert spans(operations) == [(5, 5 + UNENDED.total_seconds() / 60)]
     assert problems == (
         "the audit ignores 7 of 8 lines of operations.jsonl, because their format is unknown. Therefore, the "

@@ -9,7 +9,19 @@ import pytest
 
 from activemq_fleet.audit.evidence import DurableMessageLossRisk, Incident, PairNode, SystemdJournalRecord
 from activemq_fleet.audit.pair_findings import incidents_of_pair, pair_findings_of_logs
-from tests.unit.audit.broker_logs import NOON, PAIR, A, B, agent, audit_pair, bridge_loss, busy, kinds, log, operation
+from tests.unit.audit.broker_logs import (
+    NOON,
+    PAIR,
+    A,
+    B,
+    agent,
+    audit_pair,
+    bridge_loss,
+    kinds,
+    log,
+    logged_period,
+    operation,
+)
 
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started")
 STANDBY = ("5 chosen", "6 wait")
@@ -22,7 +34,7 @@ def at(text: str) -> datetime:
     return NOON + timedelta(minutes=int(minutes), seconds=float(seconds))
 
 
-def killed(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> SystemdJournalRecord:
+def record_of_hang(host: str, since: str, moment: str, kind: str = "WATCHDOG-KILLS") -> SystemdJournalRecord:
     """Return the record of the watchdog for a broker that has not responded since a time, and its kill."""
     seconds = round((at(moment) - at(since)).total_seconds())
     fields = {"seconds": str(seconds), "reason": "process 812 was stopped by a signal"}
@@ -34,7 +46,7 @@ def takeover_of(incidents: list[Incident]) -> Incident:
 
 
 def only_incident(incidents: list[Incident]) -> Incident:
-    assert len(incidents) == 1, incidents
+    assert len(incidents) == 1, f"the audit must report one incident, but it reports {incidents}"
     return incidents[0]
 
 
@@ -141,7 +153,7 @@ def test_start_that_waited_for_failed_start_of_peer_is_no_takeover() -> None:
 
 
 def test_takeover_without_log_of_peer_is_possible() -> None:
-    incident = only_incident(audit_pair(log(B, *STANDBY, *TAKEOVER), lacking=A))
+    incident = only_incident(audit_pair(log(B, *STANDBY, *TAKEOVER), host_without_log=A))
 
     assert (incident.kind, incident.certainty) == ("takeover", "possible")
 
@@ -221,13 +233,13 @@ def test_standby_that_is_stopped_while_it_waits_is_no_incident() -> None:
 
 
 def test_takeover_from_master_without_later_records_is_no_split_brain() -> None:
-    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(B, "9:00", "60:00")])
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[logged_period(B, "9:00", "60:00")])
 
     assert kinds(incidents) == ["takeover"]
 
 
 def test_two_active_nodes_with_same_store_are_split_brain() -> None:
-    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
     incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
 
@@ -240,35 +252,37 @@ LATE_TAKEOVER = ("5 chosen", "6 wait", "21:10 opened", "21:11 starting", "21:12 
 
 def test_overlapping_records_within_clock_skew_are_no_split_brain() -> None:
     incidents = audit_pair(
-        log(A, *MASTER), log(B, *LATE_TAKEOVER), more=[busy(A, "26:00", "26:08"), busy(B, "40:00", "40:05")]
+        log(A, *MASTER),
+        log(B, *LATE_TAKEOVER),
+        more=[logged_period(A, "26:00", "26:08"), logged_period(B, "40:00", "40:05")],
     )
 
     assert kinds(incidents) == ["takeover"]
 
 
 def test_overlapping_records_beyond_clock_skew_are_split_brain() -> None:
-    assert kinds(audit_pair(log(A, *MASTER), log(B, *LATE_TAKEOVER), more=[busy(A, "26:12", "26:15")])) == [
+    assert kinds(audit_pair(log(A, *MASTER), log(B, *LATE_TAKEOVER), more=[logged_period(A, "26:12", "26:15")])) == [
         "split_brain"
     ]
 
 
 def test_early_records_of_one_node_beyond_clock_skew_are_no_split_brain() -> None:
     """The difference of the clocks may hide that one node became active after the other."""
-    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(A, "9:00", "9:10")])
+    incidents = audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "9:00", "9:10")])
 
     assert kinds(incidents) == ["takeover"]
 
 
 def test_resumed_node_that_releases_its_lock_is_no_split_brain() -> None:
     resumed = log(A, *MASTER, "20:01 lock modified", "20:02 lost", "20:03 stopping")
-    more = [busy(A, "20:00", "20:01.5")]
+    more = [logged_period(A, "20:00", "20:01.5")]
 
     assert kinds(audit_pair(resumed, log(B, *STANDBY, *TAKEOVER), more=more)) == ["demotion", "takeover"]
 
 
 def test_two_active_nodes_without_known_store_are_no_split_brain() -> None:
     second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
-    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
     assert audit_pair(log(A, *MASTER), second, more=more, store=None) == []
 
@@ -277,7 +291,7 @@ def test_two_active_nodes_with_different_generations_are_no_split_brain() -> Non
     noon = NOON.timestamp()
     generations = {A: ((1, noon - 60),), B: ((2, noon + 21 * 60),)}
     logs = log(A, *MASTER), log(B, *LATE_TAKEOVER)
-    more = [busy(A, "26:12", "26:15")]
+    more = [logged_period(A, "26:12", "26:15")]
 
     assert kinds(audit_pair(*logs, more=more, generations=generations)) == ["takeover"]
     assert kinds(audit_pair(*logs, more=more, generations={A: ((1, noon - 60),)})) == ["split_brain"]
@@ -285,7 +299,7 @@ def test_two_active_nodes_with_different_generations_are_no_split_brain() -> Non
 
 def test_active_nodes_without_lock_on_same_known_store_are_split_brain() -> None:
     second = log(B, "5 chosen", "6 opened", "7 starting", "8 started")
-    more = [busy(A, "59:10", "59:50"), busy(B, "59:00", "59:40")]
+    more = [logged_period(A, "59:10", "59:50"), logged_period(B, "59:00", "59:40")]
 
     assert kinds(audit_pair(log(A, *MASTER), second, more=more)) == ["split_brain"]
 
@@ -343,7 +357,9 @@ def test_three_unplanned_takeovers_and_planned_takeover_are_flapping() -> None:
 
 
 def test_takeover_after_kill_by_watchdog_names_reason_and_downtime() -> None:
-    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[killed(A, "0:20", "1:09")]))
+    incident = takeover_of(
+        audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(A, "0:20", "1:09")])
+    )
     assert (incident.began_from, incident.began, incident.seconds) == ("watchdog", NOON + timedelta(seconds=20), 52.0)
     assert incident.cause == (
         "orders-mq01-a hung (process 812 was stopped by a signal), and its watchdog killed it at 12:01:09 UTC; "
@@ -358,14 +374,14 @@ def test_takeover_after_kill_by_watchdog_names_reason_and_downtime() -> None:
 
 
 def test_kill_by_watchdog_has_precedence_over_later_loss_of_agent() -> None:
-    more = [*agent("1:08.5", "1:14"), killed(A, "0:20", "1:09")]
+    more = [*agent("1:08.5", "1:14"), record_of_hang(A, "0:20", "1:09")]
     incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.began_from, incident.seconds) == ("watchdog", 52.0)
 
 
 def test_kill_by_watchdog_with_other_clock_has_reason_without_duration() -> None:
     logs = log(A, *MASTER, clock=-200.0), log(B, *STANDBY, *TAKEOVER)
-    incident = takeover_of(audit_pair(*logs, more=[killed(A, "-3:20", "-3:29")]))
+    incident = takeover_of(audit_pair(*logs, more=[record_of_hang(A, "-3:20", "-3:29")]))
     assert (incident.began_from, incident.seconds) == ("watchdog", None)
     assert "hung (process 812" in incident.cause
     assert "differ, so the duration of the takeover is unknown" in incident.cause
@@ -377,24 +393,28 @@ def test_kill_by_watchdog_with_other_clock_has_reason_without_duration() -> None
     ids=["peer", "old", "late"],
 )
 def test_kill_that_does_not_belong_to_takeover_does_not_explain_it(host: str, since: str, at: str) -> None:
-    incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[killed(host, since, at)]))
+    incident = takeover_of(
+        audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(host, since, at)])
+    )
     assert (incident.began_from, incident.seconds) == ("unknown", None)
 
 
 def test_kill_by_watchdog_does_not_explain_takeover_after_orderly_stop() -> None:
     stops = log(A, *MASTER, "1:05 stopping", "1:06 stopped")
-    incident = takeover_of(audit_pair(stops, log(B, *STANDBY, *TAKEOVER), more=[killed(A, "1:00", "1:09")]))
+    incident = takeover_of(audit_pair(stops, log(B, *STANDBY, *TAKEOVER), more=[record_of_hang(A, "1:00", "1:09")]))
     assert "was stopped cleanly" in incident.cause
 
 
 def test_downtime_starts_with_last_record_before_hang_despite_later_records() -> None:
-    more = [killed(A, "0:20", "1:09"), busy(A, "15", "50")]
+    more = [record_of_hang(A, "0:20", "1:09"), logged_period(A, "15", "50")]
     incident = takeover_of(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=more))
     assert (incident.downtime_min, incident.downtime_max) == (51.5, 57.0)
 
 
 def test_killed_broker_without_journal_has_downtime_bounds_by_lock_and_last_record() -> None:
-    incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[busy(A, "40", "58")]))
+    incident = only_incident(
+        audit_pair(log(A, *MASTER), log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "40", "58")])
+    )
     assert (incident.seconds, incident.downtime_min, incident.downtime_max) == (None, 2.0, 14.0)
     assert "The downtime of the pair was between 2.0 and 14.0 s." in incident.cause
 
@@ -417,14 +437,16 @@ def test_cause_names_slow_stop_and_late_lock() -> None:
 
 def test_hang_is_incident_with_and_without_kill() -> None:
     for kind, outcome in (("WATCHDOG-KILLS", "killed it."), ("WATCHDOG-HUNG", "did not kill the broker.")):
-        incident = only_incident(audit_pair(log(A, *MASTER), log(B, *STANDBY), more=[killed(A, "0:20", "1:09", kind)]))
+        incident = only_incident(
+            audit_pair(log(A, *MASTER), log(B, *STANDBY), more=[record_of_hang(A, "0:20", "1:09", kind)])
+        )
         assert (incident.kind, incident.host, incident.began) == ("hung_broker", A, at("0:20"))
         assert incident.cause.endswith(outcome)
 
 
 def test_hang_that_ended_before_crash_does_not_explain_it() -> None:
     healthy = SystemdJournalRecord(A, 2, at("0:40"), "WATCHDOG-HEALTHY")
-    hung = killed(A, "0:10", "0:30", "WATCHDOG-HUNG")
+    hung = record_of_hang(A, "0:10", "0:30", "WATCHDOG-HUNG")
     logs = log(A, *MASTER), log(B, *STANDBY, *TAKEOVER)
     incidents = audit_pair(*logs, more=[hung, healthy])
     assert "orders-mq01-a stopped logging" in takeover_of(incidents).cause
@@ -539,7 +561,9 @@ def test_first_records_after_restart_do_not_belong_to_killed_process() -> None:
     restarted = log(A, *MASTER, "20:02 chosen", "20:03 wait")
     new = log(B, *STANDBY, *TAKEOVER)
 
-    incidents = audit_pair(restarted, new, more=[busy(A, "19:58", "19:59"), busy(B, "30:00", "30:01")])
+    incidents = audit_pair(
+        restarted, new, more=[logged_period(A, "19:58", "19:59"), logged_period(B, "30:00", "30:01")]
+    )
 
     assert kinds(incidents) == ["takeover"]
 
@@ -549,7 +573,7 @@ def test_failed_start_does_not_explain_stop_of_previous_run() -> None:
         A, *MASTER, "20:00 invalid", "40:00 refresh", "40:01 invalid", "60:00 refresh", "60:05 chosen", "60:06 wait"
     )
 
-    incidents = audit_pair(restarted, log(B, *STANDBY, *TAKEOVER), more=[busy(A, "39:58", "39:59")])
+    incidents = audit_pair(restarted, log(B, *STANDBY, *TAKEOVER), more=[logged_period(A, "39:58", "39:59")])
 
     takeover = only_incident([incident for incident in incidents if incident.kind != "failing_start"])
     assert (takeover.kind, takeover.certainty, takeover.began_from) == ("takeover", "proved", "unknown")
@@ -584,7 +608,9 @@ WAITING = ("0 chosen", "1 wait")
 def test_pair_whose_nodes_both_wait_is_outage() -> None:
     restarted = (*MASTER, "30:00 refresh", "30:01 chosen", "30:02 wait")
 
-    incident = only_incident(audit_pair(log(A, *restarted), log(B, *WAITING), more=[busy(A, "29:00", "29:30")]))
+    incident = only_incident(
+        audit_pair(log(A, *restarted), log(B, *WAITING), more=[logged_period(A, "29:00", "29:30")])
+    )
 
     assert (incident.kind, incident.began, incident.ended) == ("outage", NOON + timedelta(minutes=30, seconds=2), None)
     assert "L001" in incident.rules
@@ -617,7 +643,7 @@ def test_standby_that_still_waits_after_peer_was_killed_is_outage(
 ) -> None:
     """A standby of 5.12 or later logs nothing while it waits, and a killed broker logs nothing when it terminates."""
     logs = (log(A, *MASTER), log(B, *WAITING))
-    incidents = audit_pair(*logs, more=[busy(A, "5:00", "10:00")], states=states, collected=collected)
+    incidents = audit_pair(*logs, more=[logged_period(A, "5:00", "10:00")], states=states, collected=collected)
 
     assert kinds(incidents) == expected
     if incidents:
@@ -627,7 +653,7 @@ def test_standby_that_still_waits_after_peer_was_killed_is_outage(
 
 
 def test_waiting_standby_whose_peer_has_no_log_is_no_outage() -> None:
-    assert audit_pair(log(B, *WAITING), lacking=A) == []
+    assert audit_pair(log(B, *WAITING), host_without_log=A) == []
 
 
 def test_pair_with_lease_that_neither_node_acquires_is_outage() -> None:
@@ -640,10 +666,10 @@ def test_pair_with_lease_that_neither_node_acquires_is_outage() -> None:
 def test_lost_bridge_without_later_start_is_link_down() -> None:
     bridge = ("3 dial", "3 connector", "4 bridge up", "60:00 bridge lost")
 
-    incident = only_incident(audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "70:00", "70:01")]))
+    incident = only_incident(audit_pair(log(A, *MASTER, *bridge), more=[logged_period(A, "70:00", "70:01")]))
 
     assert (incident.kind, incident.began) == ("link_down", NOON + timedelta(minutes=60))
     assert "The link to-orders of orders-mq01-a to orders-mq01-a has been down" in incident.cause
     stopped = log(A, *MASTER, *bridge, "60:20 stopping", "60:21 stopped")
-    assert audit_pair(stopped, more=[busy(A, "70:00", "70:01")]) == []
-    assert audit_pair(log(A, *MASTER, *bridge), more=[busy(A, "60:50", "60:59")]) == []
+    assert audit_pair(stopped, more=[logged_period(A, "70:00", "70:01")]) == []
+    assert audit_pair(log(A, *MASTER, *bridge), more=[logged_period(A, "60:50", "60:59")]) == []

@@ -116,7 +116,7 @@ def test_case_shared_tmp_storage_names_start_that_deleted_it() -> None:
         findings = audit_case(name)
 
         incident = findings.only_incident("lost_spool")
-        assert findings.kinds == {"lost_spool"}, findings.incidents
+        assert findings.kinds == {"lost_spool"}, f"the audit reports {findings.incidents}"
         assert incident.host == "ledger-mq01-a"
         assert f"ledger-mq01-b had been started at {start} UTC" in incident.cause
 

@@ -66,7 +66,7 @@ def test_report_shows_cause_remedy_rule_and_duration_of_incident() -> None:
     text = audit_html_page(make_result(), make_picture("a was killed"))
 
     for part in ("a was killed", "start it again", "activemq-fleet rule L022", "3.9 s", "an agent&#39;s journal"):
-        assert part in text, part
+        assert part in text, f"the report does not contain {part}"
 
 
 def test_report_names_missing_inputs_at_top() -> None:

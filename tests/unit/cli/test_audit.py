@@ -34,7 +34,7 @@ def test_summary_names_verdict_incidents_events_and_gaps() -> None:
     summary = _summary(RESULT, "/out")
 
     for part in ("incomplete", "12,345 records", "1 failed takeover, 2 takeover", "9 delivered, 1 lost", "/out/report"):
-        assert part in summary, part
+        assert part in summary, f"the summary does not contain {part}"
     assert "a/activemq.log: the file is cut off" in summary
     assert "others     7 unexplained warnings and errors" in summary
     assert "c: 7 × WARN “The frob is late”" in summary
