@@ -1,4 +1,4 @@
-"""V024: which names count as set, by whom."""
+"""Tests of rule V024: the names of placeholders that files, the start script and the JVM define."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.unit.fleets import fleet
 
 CLASS = 'class="org.springframework.beans.factory.config.PropertyPlaceholderConfigurer"'
 LINK = '<networkConnector name="south" uri="static:(tcp://{}:61616)"/>'
-OWN = '<property name="properties"><value>app.password=x</value></property>'
+OWN_PROPERTIES = '<property name="properties"><value>app.password=x</value></property>'
 
 
 def configurer(inside: str = "") -> str:
-    return f"<bean {CLASS}>{OWN}{inside}</bean>"
+    return f"<bean {CLASS}>{OWN_PROPERTIES}{inside}</bean>"
 
 
-def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
+def unset_placeholders(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str]:
     return [
         name
         for finding in rule_findings("V024", snippet, release, **other_files)
@@ -33,12 +33,12 @@ def names(snippet: str, release: str = "5.18.3", **other_files: str) -> list[str
     ]
 
 
-def using(*placeholders: str) -> str:
+def links_to_placeholders(*placeholders: str) -> str:
     return "".join(LINK.format(f"${{{name}}}") for name in placeholders)
 
 
 @pytest.mark.parametrize(
-    ("location", "counts"),
+    ("location", "is_read"),
     [
         ('<property name="location" value="mine.properties"/>', True),
         ('<property name="location" value="file:${activemq.conf}/mine.properties"/>', True),
@@ -52,30 +52,31 @@ def using(*placeholders: str) -> str:
         ("", False),
     ],
 )  # fmt: skip
-def test_a_properties_file_counts_where_a_configurer_names_it(location: str, counts: bool) -> None:
-    snippet = configurer(location) + using("far.host")
-    assert names(snippet, mine__properties="far.host = a\n") == ([] if counts else ["far.host"])
+def test_properties_file_is_read_only_if_configurer_references_it(location: str, is_read: bool) -> None:
+    snippet = configurer(location) + links_to_placeholders("far.host")
+    assert unset_placeholders(snippet, mine__properties="far.host = a\n") == ([] if is_read else ["far.host"])
 
 
-def test_a_property_placeholder_element_names_its_files_too() -> None:
+def test_properties_file_of_property_placeholder_element_is_read() -> None:
     element = (
         '<c:property-placeholder xmlns:c="http://www.springframework.org/schema/context" location="mine.properties"/>'
     )
-    snippet = f"{element}{configurer()}{using('far.host')}"
-    assert names(snippet, mine__properties="far.host=a") == []
+    snippet = f"{element}{configurer()}{links_to_placeholders('far.host')}"
+    assert unset_placeholders(snippet, mine__properties="far.host=a") == []
 
 
-def test_properties_that_a_configurer_refers_to_count() -> None:
+def test_properties_bean_that_configurer_references_is_read() -> None:
     snippet = (
-        f'<bean {CLASS}>{OWN}<property name="propertiesArray"><list><ref bean="mine"/></list></property></bean>'
+        f"<bean {CLASS}>{OWN_PROPERTIES}"
+        '<property name="propertiesArray"><list><ref bean="mine"/></list></property></bean>'
         '<bean id="mine" class="org.springframework.beans.factory.config.PropertiesFactoryBean">'
         '<property name="location" value="mine.properties"/></bean>'
     )
-    assert names(snippet + using("far.host"), mine__properties="far.host=a") == []
+    assert unset_placeholders(snippet + links_to_placeholders("far.host"), mine__properties="far.host=a") == []
 
 
 @pytest.mark.parametrize(
-    ("name", "silent_from"),
+    ("name", "accepted_from"),
     [
         ("activemq.base", "5.5.1"),
         ("activemq.home", "5.5.1"),
@@ -91,51 +92,53 @@ def test_properties_that_a_configurer_refers_to_count() -> None:
         ("hostname", None),
     ],
 )
-def test_of_the_start_only_what_the_script_and_the_jvm_set_counts(name: str, silent_from: str | None) -> None:
+def test_names_of_start_script_and_jvm_are_accepted(name: str, accepted_from: str | None) -> None:
     snippet = f'<broker brokerName="${{{name}}}"/>{configurer()}'
-    silent = [release for release in ("5.5.1", "5.6.0", "5.18.3", "6.3.1") if name not in names(snippet, release)]
-    assert (silent[0] if silent else None) == silent_from
+    accepting_releases = [
+        release for release in ("5.5.1", "5.6.0", "5.18.3", "6.3.1") if name not in unset_placeholders(snippet, release)
+    ]
+    assert (accepting_releases[0] if accepting_releases else None) == accepted_from
 
 
-def test_a_configurer_that_asks_no_system_properties_gets_none() -> None:
+def test_configurer_without_system_properties_has_no_names_of_start() -> None:
     never = '<property name="systemPropertiesModeName" value="SYSTEM_PROPERTIES_MODE_NEVER"/>'
     location = '<property name="location" value="file:${activemq.conf}/mine.properties"/>'
     snippet = f'<broker brokerName="${{user.name}}"/>{configurer(never + location)}'
-    assert names(snippet) == ["user.name", "activemq.data"]
+    assert unset_placeholders(snippet) == ["user.name", "activemq.data"]
 
 
-def test_the_text_of_an_element_is_read() -> None:
+def test_placeholder_in_element_text_is_reported() -> None:
     bean = '<bean id="x" class="a.B"><property name="name"><value>${far.host}</value></property></bean>'
     (finding,) = rule_findings("V024", configurer() + bean)
     assert "${far.host}" in finding.message
     assert finding.line
 
 
-def test_a_default_in_a_text_counts() -> None:
+def test_placeholder_with_default_in_element_text_is_accepted() -> None:
     bean = '<bean id="x" class="a.B"><property name="name"><value>${far.host:localhost}</value></property></bean>'
-    assert names(configurer() + bean) == []
+    assert unset_placeholders(configurer() + bean) == []
 
 
-def of_fleet(**variables: Any) -> set[str]:
+def fleet_messages(**variables: Any) -> set[str]:
     fragment = {"parent": "broker/networkConnectors", "xml": LINK.format("${far.host}")}
-    built = fleet("orders-mq01", xml_fragments=[fragment], **variables)
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built.brokers}
-    alone = [f for broker in built.brokers for f in broker_file_findings(broker, documents[broker.host])]
-    found = [finding for finding in (*alone, *fleet_findings(built, documents)) if finding.rule == "V024"]
-    return {finding.message for finding in found}
+    built_fleet = fleet("orders-mq01", xml_fragments=[fragment], **variables)
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    findings = [f for broker in built_fleet.brokers for f in broker_file_findings(broker, documents[broker.host])]
+    findings += fleet_findings(built_fleet, documents)
+    return {finding.message for finding in findings if finding.rule == "V024"}
 
 
-def test_of_a_fleet_what_a_fragment_asks_for_is_set_by_an_option_of_the_inventory() -> None:
-    assert of_fleet() == {"no properties file next to this file sets the placeholder ${far.host}"}
-    assert of_fleet(java_options=["-Dfar.host=a"]) == set()
+def test_java_option_of_inventory_sets_placeholder_of_fragment() -> None:
+    assert fleet_messages() == {"no properties file next to this file sets the placeholder ${far.host}"}
+    assert fleet_messages(java_options=["-Dfar.host=a"]) == set()
 
 
-def test_two_releases_of_one_script_are_two_answers() -> None:
+def test_start_script_sets_conf_directory_from_5_6_on() -> None:
     assert [Release.of(text).start_script_sets_conf for text in ("5.5.1", "5.6.0")] == [False, True]
 
 
 def fixes(rule: str, snippet: str) -> list[str]:
-    """The remedies of one rule for a snippet in a document without other placeholders."""
+    """Return the remedies of a rule for a snippet in a document without other placeholders."""
     document = complete(snippet.replace("${", "@{"), Release.of("5.18.3"))
     document = re.sub(rb"\$\{[^}]*\}", b"x", document).replace(b"@{", b"${")
     return [finding.fix for finding in rule_findings(rule, document)]

@@ -1,4 +1,4 @@
-"""What the examples of the P rules do not show."""
+"""Tests of the P rules beyond their examples."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ MASTER = "orders-mq01-a.example.com"
 SLAVE = "orders-mq01-b.example.com"
 
 
-def found(rule: str, snippet: str, release: str = "5.5.1") -> list[Finding]:
-    known = Release.of(release)
-    return [finding for finding in file_findings(complete(snippet, known), known) if finding.rule == rule]
+def findings_of(rule: str, snippet: str, release: str = "5.5.1") -> list[Finding]:
+    data = complete(snippet, Release.of(release))
+    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
-def of_fleet(rule: str, some: Fleet) -> list[Finding]:
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
-    return [finding for finding in fleet_findings(some, documents) if finding.rule == rule]
+def fleet_findings_of(rule: str, built_fleet: Fleet) -> list[Finding]:
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    return [finding for finding in fleet_findings(built_fleet, documents) if finding.rule == rule]
 
 
-def pure(*pairs: str, **of_slave: Any) -> Fleet:
-    """A pure fleet of 5.5.1; the first pair's slave has variables of its own."""
+def pure_fleet(*pairs: str, **slave_variables: Any) -> Fleet:
+    """Build a fleet of pure pairs on 5.5.1. The keyword arguments are variables of the first slave."""
     inventory = hosts(*pairs, release="5.5.1", ha="pure")
-    inventory[SLAVE] |= {f"activemq_{name}": value for name, value in of_slave.items()}
+    inventory[SLAVE] |= {f"activemq_{name}": value for name, value in slave_variables.items()}
     return build_fleet(inventory, {})
 
 
@@ -48,60 +48,62 @@ def pure(*pairs: str, **of_slave: Any) -> Fleet:
         ("?maxReconnectAttempts=${attempts}", "5.5.1", False),
     ],
 )
-def test_a_failover_uri_must_end_in_the_way_of_its_release(options: str, release: str, fires: bool) -> None:
+def test_failover_uri_without_reconnect_limit_of_release_is_reported(options: str, release: str, fires: bool) -> None:
     snippet = f'<masterConnector remoteURI="failover:(nio://a:61618){options}"/>'
-    assert bool(found("P001", snippet, release)) is fires
+    assert bool(findings_of("P001", snippet, release)) is fires
 
 
-def test_an_option_of_the_inner_uri_does_not_end_failover() -> None:
-    assert found("P001", '<masterConnector remoteURI="failover:(nio://a:61618?maxReconnectAttempts=1)"/>')
+def test_reconnect_limit_of_inner_uri_does_not_limit_failover() -> None:
+    assert findings_of("P001", '<masterConnector remoteURI="failover:(nio://a:61618?maxReconnectAttempts=1)"/>')
 
 
-def test_the_attribute_of_the_broker_is_looked_at_too() -> None:
-    problem = found("P001", '<broker masterConnectorURI="failover:(tcp://a:61616)"/>')[0]
+def test_master_connector_uri_attribute_is_checked() -> None:
+    problem = findings_of("P001", '<broker masterConnectorURI="failover:(tcp://a:61616)"/>')[0]
     document = complete('<broker masterConnectorURI="failover:(tcp://a:61616)"/>', Release.of("5.5.1"))
     assert problem.line is not None
     assert problem.column is not None
     assert document.decode().splitlines()[problem.line - 1][problem.column - 1 :].startswith("failover:(")
 
 
-def test_a_slave_is_not_asked_to_wait_for_a_slave() -> None:
+def test_slave_without_wait_for_slave_is_not_reported() -> None:
     snippet = '<broker shutdownOnSlaveFailure="true"/><masterConnector remoteURI="nio://a:61618"/>'
-    assert found("P002", snippet) == []
+    assert findings_of("P002", snippet) == []
 
 
-def test_a_master_of_the_profile_that_is_told_not_to_wait_is_found() -> None:
-    some = fleet("orders-mq01", release="5.5.1", ha="pure", broker_attributes={"waitForSlave": "false"})
-    assert [problem.host for problem in of_fleet("P002", some)] == [MASTER]
+def test_rendered_master_without_wait_for_slave_is_reported() -> None:
+    built_fleet = fleet("orders-mq01", release="5.5.1", ha="pure", broker_attributes={"waitForSlave": "false"})
+    assert [problem.host for problem in fleet_findings_of("P002", built_fleet)] == [MASTER]
 
 
-def test_a_master_connector_uri_has_no_place_for_credentials() -> None:
-    assert "no userName and no password" in found("P010", '<broker masterConnectorURI="tcp://a:61616"/>')[0].message
+def test_master_connector_uri_attribute_without_credentials_is_reported() -> None:
+    assert (
+        "no userName and no password" in findings_of("P010", '<broker masterConnectorURI="tcp://a:61616"/>')[0].message
+    )
 
 
-def test_a_name_without_a_password_is_half_a_login() -> None:
-    assert "no password" in found("P010", '<masterConnector remoteURI="nio://a:1" userName="n"/>')[0].message
+def test_master_connector_without_password_is_reported() -> None:
+    assert "no password" in findings_of("P010", '<masterConnector remoteURI="nio://a:1" userName="n"/>')[0].message
 
 
-def test_a_master_that_lets_anyone_in_needs_no_login() -> None:
+def test_master_with_anonymous_access_requires_no_credentials() -> None:
     plugin = '<simpleAuthenticationPlugin anonymousAccessAllowed="true"/>'
-    assert found("P010", f'{plugin}<masterConnector remoteURI="nio://a:1"/>') == []
+    assert findings_of("P010", f'{plugin}<masterConnector remoteURI="nio://a:1"/>') == []
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.6.0", "5.7.0"])
-def test_the_profile_makes_no_mistake_of_its_own(release: str) -> None:
-    some = fleet("orders-mq01", "orders-mq02", release=release, ha="pure")
-    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in some.brokers}
-    told = {(finding.rule, finding.severity) for finding in fleet_findings(some, documents) if finding.rule[0] in "LPV"}
-    assert told == {("P009", "info")}
+def test_rendered_pure_pairs_have_only_p009_findings(release: str) -> None:
+    built_fleet = fleet("orders-mq01", "orders-mq02", release=release, ha="pure")
+    documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in built_fleet.brokers}
+    findings = [finding for finding in fleet_findings(built_fleet, documents) if finding.rule[0] in "LPV"]
+    assert {(finding.rule, finding.severity) for finding in findings} == {("P009", "info")}
 
 
-def test_the_hint_about_planned_stops_comes_once_a_group() -> None:
-    some = fleet("orders-mq01", "orders-mq02", "stock-mq01", release="5.5.1", ha="pure")
-    assert [problem.host for problem in of_fleet("P009", some)] == [MASTER, "stock-mq01-a.example.com"]
+def test_info_about_planned_stops_is_reported_once_per_group() -> None:
+    built_fleet = fleet("orders-mq01", "orders-mq02", "stock-mq01", release="5.5.1", ha="pure")
+    assert [problem.host for problem in fleet_findings_of("P009", built_fleet)] == [MASTER, "stock-mq01-a.example.com"]
 
 
-def test_a_slave_of_a_slave_is_found() -> None:
+def test_slave_of_slave_is_reported() -> None:
     inventory = hosts("orders-mq01", "orders-mq02", release="5.5.1", ha="pure")
     inventory[SLAVE]["activemq_xml_fragments"] = [
         {"parent": "broker/services", "xml": '<masterConnector remoteURI="nio://orders-mq02-a.example.com:61618"/>'}
@@ -109,31 +111,36 @@ def test_a_slave_of_a_slave_is_found() -> None:
     inventory["orders-mq02-a.example.com"]["activemq_xml_fragments"] = [
         {"parent": "broker/services", "xml": f'<masterConnector remoteURI="nio://{MASTER}:61618"/>'}
     ]
-    messages = {problem.host: problem.message for problem in of_fleet("P005", build_fleet(inventory, {}))}
+    messages = {problem.host: problem.message for problem in fleet_findings_of("P005", build_fleet(inventory, {}))}
     assert "is a slave itself" in messages[SLAVE]
 
 
-def test_a_second_slave_is_placed_in_its_own_file() -> None:
+def test_second_slave_is_reported_in_its_file() -> None:
     fragment = {
         "parent": "broker/services",
         "xml": '<masterConnector remoteURI="nio://orders-mq02-a.example.com:61618"/>',
     }
-    problem = of_fleet("P005", pure("orders-mq01", "orders-mq02", xml_fragments=[fragment]))[0]
+    problem = fleet_findings_of("P005", pure_fleet("orders-mq01", "orders-mq02", xml_fragments=[fragment]))[0]
     assert (problem.host, problem.file) == (SLAVE, "conf/activemq.xml")
     assert problem.line
 
 
-def test_directories_are_no_difference_between_the_nodes() -> None:
-    assert of_fleet("P008", pure("orders-mq01", store_directory="/elsewhere", xml_fragments=[NOTHING])) == []
+def test_store_directories_are_no_difference_between_nodes() -> None:
+    assert (
+        fleet_findings_of(
+            "P008", pure_fleet("orders-mq01", store_directory="/elsewhere", xml_fragments=[EMPTY_PLUGIN_FRAGMENT])
+        )
+        == []
+    )
 
 
-def test_another_policy_on_one_node_is_a_difference() -> None:
+def test_policy_on_single_node_is_difference() -> None:
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": '<policyEntry queue="x"/>'}
-    problems = of_fleet("P008", pure("orders-mq01", xml_fragments=[fragment]))
+    problems = fleet_findings_of("P008", pure_fleet("orders-mq01", xml_fragments=[fragment]))
     assert [(problem.host, "<destinationPolicy>" in problem.message) for problem in problems] == [(SLAVE, True)]
 
 
-def test_two_links_that_name_one_node_each_name_both() -> None:
+def test_links_to_each_node_of_pair_are_not_reported() -> None:
     links = "".join(
         f'<networkConnector name="to-{node}" uri="static:(tcp://orders-mq01-{node}.example.com:61616)"/>'
         for node in "ab"
@@ -141,16 +148,16 @@ def test_two_links_that_name_one_node_each_name_both() -> None:
     inventory = hosts("orders-mq01", "stock-mq01", topology="none")
     for host in ("stock-mq01-a.example.com", "stock-mq01-b.example.com"):
         inventory[host]["activemq_xml_fragments"] = [{"parent": "broker/networkConnectors", "xml": links}]
-    assert of_fleet("P012", build_fleet(inventory, {})) == []
+    assert fleet_findings_of("P012", build_fleet(inventory, {})) == []
 
 
-def test_a_pure_slave_without_connectors_need_not_be_named() -> None:
+def test_link_without_pure_slave_is_not_reported() -> None:
     link = f'<networkConnector name="to-orders" uri="static:(tcp://{MASTER}:61616)"/>'
     inventory = hosts("orders-mq01", "stock-mq01", release="5.5.1", ha="pure")
     inventory["stock-mq01-a.example.com"]["activemq_xml_fragments"] = [
         {"parent": "broker/networkConnectors", "xml": link}
     ]
-    assert of_fleet("P012", build_fleet(inventory, {})) == []
+    assert fleet_findings_of("P012", build_fleet(inventory, {})) == []
 
 
-NOTHING = {"parent": "broker/plugins", "xml": "<simpleAuthenticationPlugin/>"}
+EMPTY_PLUGIN_FRAGMENT = {"parent": "broker/plugins", "xml": "<simpleAuthenticationPlugin/>"}

@@ -1,4 +1,4 @@
-"""The remedy of a finding fits its case, where the cases of a rule have different remedies."""
+"""Tests of rules whose cases have different remedies: the remedy of a finding fits its case."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def link(uri: str, attributes: str = 'userName="app"') -> str:
 
 
 def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    known = Release.of(release)
-    return [finding for finding in file_findings(complete(snippet, known), known) if finding.rule == rule]
+    data = complete(snippet, Release.of(release))
+    return [finding for finding in file_findings(data, Release.of(release)) if finding.rule == rule]
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ def findings_of(rule: str, snippet: str, release: str = "5.18.3") -> list[Findin
         ("static:(tcp://b c:2)", "write scheme://host:port without spaces"),
     ],
 )
-def test_remedy_of_a_link_address_is_about_its_host_or_its_port(uri: str, remedy: str) -> None:
+def test_remedy_of_invalid_link_address_depends_on_its_problem(uri: str, remedy: str) -> None:
     (finding,) = findings_of("N062", link(uri))
     assert finding.fix.startswith(remedy)
 
 
-def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> None:
+def test_remedy_of_missing_advisories_depends_on_their_cause() -> None:
     snippet = link("static:(tcp://a:61616)")
     (disabled,) = findings_of("N027", f'<broker advisorySupport="false"/>{snippet}')
     assert disabled.fix == 'remove advisorySupport="false"'
@@ -79,7 +79,7 @@ def test_remedy_of_missing_advisories_is_about_the_broker_or_its_rights() -> Non
         ("S010", link("static:(tcp://a:1)", 'password="rosebud"'), "5.18.3", "write a placeholder such as ${network."),
     ],
 )
-def test_remedy_fits_the_case_and_the_release(rule: str, snippet: str, release: str, remedy: str) -> None:
+def test_remedy_depends_on_case_and_release(rule: str, snippet: str, release: str, remedy: str) -> None:
     finding, *_ = findings_of(rule, snippet, release)
     assert finding.fix.startswith(remedy)
 
@@ -121,19 +121,21 @@ HANDLER = "<ioExceptionHandler><{}/></ioExceptionHandler>"
         ),
     ],
 )
-def test_reason_and_remedy_fit_the_case(rule: str, snippet: str, release: str, remedy: str, reason: str) -> None:
+def test_reason_and_remedy_depend_on_case_and_release(
+    rule: str, snippet: str, release: str, remedy: str, reason: str
+) -> None:
     finding, *_ = findings_of(rule, snippet, release)
     assert finding.fix.startswith(remedy)
     assert finding.why.startswith(reason)
 
 
-def test_star_is_a_group_without_accounts_in_the_remedy_before_5_9() -> None:
+def test_remedy_does_not_contain_star_group_before_5_9() -> None:
     (finding,) = findings_of("S032", ACCOUNTS + RIGHTS.replace("GROUP", "*"), "5.8.0")
     assert "release 5.8.0 treats as the name of a group without accounts" in finding.message
     assert "*" not in finding.fix
 
 
-def test_finding_without_a_line_names_only_its_file() -> None:
+def test_line_of_finding_without_position_has_only_its_file() -> None:
     finding = Finding(
         rule="S001",
         severity="error",

@@ -1,4 +1,4 @@
-"""Repairs of files: what is changed, what is kept byte for byte, and what is not repaired."""
+"""Tests of the repair of files: repaired content, unchanged bytes, and problems that are not repaired."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ IN_ORDER = CompiledActivemqXsd(small_xsd(ordered=True))
 RELEASE = Release.of("5.18.3")
 
 
-def repaired(content: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> FileRepair:
-    """The repair of everything that the schema and rule N009 report."""
+def repair_of(content: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> FileRepair:
+    """Repair all problems that the schema and rule N009 report."""
 
     def check(edited: bytes) -> tuple[Finding, ...]:
         return file_findings(edited, RELEASE, schema=schema)
@@ -42,11 +42,11 @@ def repaired(content: bytes, schema: CompiledActivemqXsd = ANY_ORDER) -> FileRep
         (' brokerNmae="brokerNmae"', ' brokerName="brokerNmae"'),
     ],
 )
-def test_misspelt_attribute_gets_the_name_that_it_can_only_mean(wrong: str, right: str) -> None:
+def test_misspelled_attribute_gets_its_unambiguous_name(wrong: str, right: str) -> None:
     content = broker("<!-- brokerNmae -->", attributes=wrong)
-    result = repaired(content)
-    assert result.content == content.replace(wrong.encode(), right.encode(), 1)
-    assert [finding.rule for finding in result.repaired] == ["V002"]
+    repair = repair_of(content)
+    assert repair.content == content.replace(wrong.encode(), right.encode(), 1)
+    assert [finding.rule for finding in repair.repaired] == ["V002"]
 
 
 @pytest.mark.parametrize(
@@ -64,39 +64,39 @@ def test_misspelt_attribute_gets_the_name_that_it_can_only_mean(wrong: str, righ
         ),
     ],
 )
-def test_misspelt_element_gets_its_name_in_both_tags(wrong: str, right: str) -> None:
+def test_misspelled_element_is_renamed_in_both_tags(wrong: str, right: str) -> None:
     content = broker(wrong)
-    assert repaired(content).content == content.replace(wrong.encode(), right.encode(), 1)
+    assert repair_of(content).content == content.replace(wrong.encode(), right.encode(), 1)
 
 
-def test_prefix_of_a_misspelt_element_is_kept() -> None:
+def test_prefix_of_misspelled_element_is_kept() -> None:
     content = broker("<plugins/>").replace(b"<broker xmlns=", b"<amq:broker xmlns:amq=")
     content = content.replace(b"<plugins/>", b"<amq:plugin><!-- <amq:plugin> --></amq:plugin>")
     content = content.replace(b"</broker>", b"</amq:broker>")
     expected = content.replace(b"<amq:plugin><!--", b"<amq:plugins><!--").replace(b"</amq:plugin>", b"</amq:plugins>")
-    assert repaired(content).content == expected
+    assert repair_of(content).content == expected
 
 
 @pytest.mark.parametrize(
     "attributes",
     [
         ' entirelyUnknown="x"',
-        ' brokerNmae="a" brokerName="b"',  # it has both
-        ' brokerNmae="a" brokerNaem="b"',  # both would get the same name
-        ' usejmx="yes"',  # the value is none of the attribute
-        ' deleteAllMessagesOnStartupp="true"',  # cannot be undone
-        ' includedDestinations="a"',  # a word of the schema that means the opposite
+        ' brokerNmae="a" brokerName="b"',  # the broker has both attributes
+        ' brokerNmae="a" brokerNaem="b"',  # both attributes would get the same name
+        ' usejmx="yes"',  # the attribute does not accept the value
+        ' deleteAllMessagesOnStartupp="true"',  # the effect of the attribute cannot be reverted
+        ' includedDestinations="a"',  # the schema contains an attribute with the opposite meaning
     ],
 )
-def test_attribute_that_is_in_doubt_is_not_renamed(attributes: str) -> None:
+def test_ambiguous_attribute_is_not_renamed(attributes: str) -> None:
     schema = CompiledActivemqXsd(
         small_xsd(broker_attributes=("deleteAllMessagesOnStartup", "excludedDestinations", "includedTopics"))
     )
     content = broker(attributes=attributes)
-    assert repaired(content, schema).content == content
+    assert repair_of(content, schema).content == content
 
 
-def test_children_are_sorted_with_their_comments_where_the_release_requires_an_order() -> None:
+def test_children_are_sorted_with_comments_if_release_requires_order() -> None:
     content = broker(
         "<!-- of the broker -->\n"
         "  <!-- the doors -->\n"
@@ -115,10 +115,10 @@ def test_children_are_sorted_with_their_comments_where_the_release_requires_an_o
         "  <!-- end -->\n"
     )
     content, expected = (text.replace(b">\n<!-- of", b"> <!-- of") for text in (content, expected))
-    result = repaired(content, IN_ORDER)
-    assert result.content == expected
-    assert [finding.rule for finding in result.repaired] == ["V002"]
-    assert repaired(content, ANY_ORDER).content == content
+    repair = repair_of(content, IN_ORDER)
+    assert repair.content == expected
+    assert [finding.rule for finding in repair.repaired] == ["V002"]
+    assert repair_of(content, ANY_ORDER).content == content
 
 
 def test_children_are_sorted_after_their_names_are_corrected() -> None:
@@ -126,15 +126,15 @@ def test_children_are_sorted_after_their_names_are_corrected() -> None:
     expected = broker(
         '<persistenceAdapter><kahaDB directory="x"/></persistenceAdapter><plugins/><transportConnectors/>'
     )
-    assert repaired(content, IN_ORDER).content == expected
+    assert repair_of(content, IN_ORDER).content == expected
 
 
 @pytest.mark.parametrize(
     "children", ["<plugins/><persistenceAdapter/><plugins/>", "<plugins/>text<persistenceAdapter/>"]
 )
-def test_children_that_are_repeated_or_apart_by_text_are_not_sorted(children: str) -> None:
+def test_repeated_children_and_children_around_text_are_not_sorted(children: str) -> None:
     content = broker(children)
-    assert repaired(content, IN_ORDER).content == content
+    assert repair_of(content, IN_ORDER).content == content
 
 
 def test_bare_ampersands_are_escaped_outside_comments() -> None:
@@ -143,13 +143,13 @@ def test_bare_ampersands_are_escaped_outside_comments() -> None:
         "</transportConnectors>"
     )
     expected = content.replace(b"a=1&b", b"a=1&amp;b").replace(b"3&d", b"3&amp;d")
-    result = repaired(content)
-    assert result.content == expected
-    assert len(result.repaired) == 2
+    repair = repair_of(content)
+    assert repair.content == expected
+    assert len(repair.repaired) == 2
 
 
 @pytest.mark.parametrize(
-    ("mark", "encoding", "declared"),
+    ("byte_order_mark", "encoding", "declaration"),
     [
         (b"", "utf-8", ""),
         (codecs.BOM_UTF8, "utf-8", '<?xml version="1.0" encoding="UTF-8"?>'),
@@ -160,11 +160,13 @@ def test_bare_ampersands_are_escaped_outside_comments() -> None:
     ],
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_encoding_byte_order_mark_and_line_ends_stay(mark: bytes, encoding: str, declared: str, line_end: str) -> None:
+def test_repair_keeps_encoding_byte_order_mark_and_line_ends(
+    byte_order_mark: bytes, encoding: str, declaration: str, line_end: str
+) -> None:
     text = broker("<!-- \u00e9\u20ac -->\n<plugin/>\n", attributes='\n brokerNmae="x"\n').decode()
-    text = declared + text.replace("\n", line_end)
+    text = declaration + text.replace("\n", line_end)
     expected = text.replace("<plugin/>", "<plugins/>").replace("brokerNmae", "brokerName")
-    assert repaired(mark + text.encode(encoding)).content == mark + expected.encode(encoding)
+    assert repair_of(byte_order_mark + text.encode(encoding)).content == byte_order_mark + expected.encode(encoding)
 
 
 @pytest.mark.parametrize(
@@ -178,25 +180,25 @@ def test_encoding_byte_order_mark_and_line_ends_stay(mark: bytes, encoding: str,
         broker("<plugin>"),
     ],
 )
-def test_file_that_cannot_be_read_stays(content: bytes) -> None:
-    result = repaired(content)
-    assert (result.content, result.repaired) == (content, ())
+def test_unreadable_file_is_not_changed(content: bytes) -> None:
+    repair = repair_of(content)
+    assert (repair.content, repair.repaired) == (content, ())
 
 
-def test_characters_that_the_declared_encoding_lacks_prevent_a_repair() -> None:
+def test_invalid_bytes_of_declared_encoding_prevent_repair() -> None:
     content = broker("<!-- \u00e9 -->", attributes=' brokerNmae="x"').decode().encode("latin-1")
-    result = repaired(content)
-    assert (result.content, result.repaired) == (content, ())
+    repair = repair_of(content)
+    assert (repair.content, repair.repaired) == (content, ())
 
 
-def test_repair_that_causes_an_error_is_withheld_and_others_are_made() -> None:
+def test_repair_that_causes_error_is_withheld_and_others_are_applied() -> None:
     content = broker(attributes=' usejmx="yes" persistant="true"')
-    result = repaired(content)
-    assert result.content == content.replace(b"persistant", b"persistent")
-    assert [finding.message for finding in result.repaired] == [
+    repair = repair_of(content)
+    assert repair.content == content.replace(b"persistant", b"persistent")
+    assert [finding.message for finding in repair.repaired] == [
         "<broker> has no attribute persistant in ActiveMQ 5.18.3; did you mean persistent?"
     ]
-    assert [(refused.finding.message, refused.error.message) for refused in result.withheld] == [
+    assert [(refused.finding.message, refused.error.message) for refused in repair.withheld] == [
         (
             "<broker> has no attribute usejmx in ActiveMQ 5.18.3; did you mean useJmx?",
             'useJmx="yes" of <broker> must be true or false',
@@ -204,20 +206,20 @@ def test_repair_that_causes_an_error_is_withheld_and_others_are_made() -> None:
     ]
 
 
-def test_repair_of_a_repaired_file_changes_nothing() -> None:
-    content = repaired(broker("<plugin/>", attributes=' brokerNmae="x"')).content
-    assert repaired(content) == FileRepair(content, content)
+def test_repair_of_repaired_file_has_no_changes() -> None:
+    content = repair_of(broker("<plugin/>", attributes=' brokerNmae="x"')).content
+    assert repair_of(content) == FileRepair(content, content)
 
 
-def test_every_broker_of_a_file_is_repaired() -> None:
+def test_every_broker_of_file_is_repaired() -> None:
     content = broker("<plugin/>")
     start, end = content.index(b"<broker"), content.index(b"</broker>") + len(b"</broker>")
-    twice = content[:end] + content[start:end] + content[end:]
-    assert repaired(twice).content == twice.replace(b"<plugin/>", b"<plugins/>")
+    file_with_two_brokers = content[:end] + content[start:end] + content[end:]
+    assert repair_of(file_with_two_brokers).content == file_with_two_brokers.replace(b"<plugin/>", b"<plugins/>")
 
 
-def repaired_by_rules(snippet: str, release: str, *rules: str) -> tuple[bytes, FileRepair]:
-    """A complete file of a release around a snippet, and its repair without a schema."""
+def repair_by_rules(snippet: str, release: str, *rules: str) -> tuple[bytes, FileRepair]:
+    """Return a complete file of a release around a snippet, and its repair without a schema."""
     content = complete(snippet, Release.of(release))
     return content, repair_file(content, Release.of(release), schema_of=None, select=rules)
 
@@ -250,12 +252,12 @@ def repaired_by_rules(snippet: str, release: str, *rules: str) -> tuple[bytes, F
         ),
     ],
 )
-def test_deprecated_name_gets_the_name_with_the_same_effect(
+def test_deprecated_name_is_replaced_by_name_with_same_effect(
     snippet: str, release: str, rule: str, wrong: bytes, right: bytes
 ) -> None:
-    content, result = repaired_by_rules(snippet, release, rule)
+    content, repair = repair_by_rules(snippet, release, rule)
     assert wrong in content
-    assert result.content == content.replace(wrong, right)
+    assert repair.content == content.replace(wrong, right)
 
 
 @pytest.mark.parametrize(
@@ -275,17 +277,17 @@ def test_deprecated_name_gets_the_name_with_the_same_effect(
         ('<bean id="a" class="a.B" factory-beans="b"/>', '<bean id="a" class="a.B" factory-bean="b"/>'),
     ],
 )
-def test_misspelt_name_of_spring_gets_its_name(wrong: str, right: str) -> None:
+def test_misspelled_spring_name_is_repaired(wrong: str, right: str) -> None:
     file = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
     content, faultless = (file.replace(b"<broker ", text.encode() + b"<broker ", 1) for text in (wrong, right))
     assert repair_file(content, RELEASE, schema_of=None, select=["V"]).content == faultless
 
 
 def repaired_uri(uri: str, element: str) -> str:
-    """The URI of an element after the repair of its options."""
+    """Return the URI of an element after the repair of its options."""
     content = broker(f'<{element}s><{element} name="x" uri="{uri}"/></{element}s>')
-    result = repair_file(content, RELEASE, schema_of=None, select=["N007", "N008"]).content.decode()
-    return result.partition('uri="')[2].partition('"')[0]
+    repaired_text = repair_file(content, RELEASE, schema_of=None, select=["N007", "N008"]).content.decode()
+    return repaired_text.partition('uri="')[2].partition('"')[0]
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def repaired_uri(uri: str, element: str) -> str:
         ("auto+nio://a:1?wireFormat.stomp.maxFrameSiz=1", "auto+nio://a:1?wireFormat.stomp.maxFrameSize=1"),
     ],
 )
-def test_misspelt_option_of_a_listener_is_repaired(wrong: str, right: str) -> None:
+def test_misspelled_listener_option_is_repaired(wrong: str, right: str) -> None:
     assert repaired_uri(wrong, "transportConnector") == right
 
 
@@ -319,7 +321,7 @@ def test_misspelt_option_of_a_listener_is_repaired(wrong: str, right: str) -> No
         ),
     ],
 )
-def test_misspelt_option_of_a_link_is_repaired(wrong: str, right: str) -> None:
+def test_misspelled_link_option_is_repaired(wrong: str, right: str) -> None:
     assert repaired_uri(wrong, "networkConnector") == right
 
 
@@ -328,17 +330,17 @@ def test_misspelt_option_of_a_link_is_repaired(wrong: str, right: str) -> None:
     [
         ("transportConnector", "tcp://a:1?maximumConections=1&amp;maximumConnections=2"),
         ("transportConnector", "tcp://a:1?minimumConnections=1"),
-        ("transportConnector", "tcp://a:1?maxFrameSize=1"),  # of transport. and of wireFormat.
-        ("transportConnector", "tcp://a:1?rebalanceClusterClients=true"),  # an attribute
+        ("transportConnector", "tcp://a:1?maxFrameSize=1"),  # an option of transport. and of wireFormat.
+        ("transportConnector", "tcp://a:1?rebalanceClusterClients=true"),  # an attribute of the element
         ("networkConnector", "static:(failover:(tcp://a:1)?minReconnectDelay=1)"),
         ("networkConnector", "static:(tcp://a:1?networkTTL=1)"),
     ],
 )
-def test_option_that_is_in_doubt_is_not_renamed(element: str, uri: str) -> None:
+def test_ambiguous_option_is_not_renamed(element: str, uri: str) -> None:
     assert repaired_uri(uri, element) == uri
 
 
-def test_finding_about_a_rendered_file_has_no_edits() -> None:
+def test_finding_about_rendered_file_has_no_edits() -> None:
     policy = '<policyEntry queue="a" gcInactiveDestinations="true" inactiveTimoutBeforeGC="9"/>'
     fragment = {"parent": "broker/destinationPolicy/policyMap/policyEntries", "xml": policy}
     variables = {"activemq_release": "5.18.3", "activemq_ha": "none", "activemq_xml_fragments": [fragment]}
@@ -346,14 +348,14 @@ def test_finding_about_a_rendered_file_has_no_edits() -> None:
     assert finding.edits == ()
 
 
-def test_exception_handler_of_a_file_store_is_not_replaced() -> None:
-    content, result = repaired_by_rules(
+def test_exception_handler_of_file_store_is_not_replaced() -> None:
+    content, repair = repair_by_rules(
         "<broker><ioExceptionHandler><jDBCIOExceptionHandler/></ioExceptionHandler><persistenceAdapter>"
         '<kahaDB><locker><lease-database-locker dataSource="#a"/></locker></kahaDB></persistenceAdapter></broker>',
         "5.18.3",
         "L014",
     )
-    assert result.content == content
+    assert repair.content == content
 
 
 @pytest.mark.parametrize(
@@ -366,26 +368,28 @@ def test_exception_handler_of_a_file_store_is_not_replaced() -> None:
         ("${schemas}/activemq.xsd", False),
     ],
 )
-def test_address_that_no_release_has_for_a_schema_is_replaced(address: str, expected: bool) -> None:
+def test_unknown_schema_address_is_replaced(address: str, expected: bool) -> None:
     address_of_all = b"http://activemq.apache.org/schema/core/activemq-core.xsd"
     faultless = complete('<networkConnector uri="static:(tcp://a:61616)"/>', RELEASE)
     assert address_of_all in faultless
     content = faultless.replace(address_of_all, address.encode())
-    result = repair_file(content, RELEASE, schema_of=None, select=["V"])
-    assert result.content == (faultless if expected else content)
+    repair = repair_file(content, RELEASE, schema_of=None, select=["V"])
+    assert repair.content == (faultless if expected else content)
 
 
 @some_situations(40)
 @pytest.mark.parametrize(
     "file_rule", [rule for rule in rules_of_scope("file") if rule.failing_examples], ids=lambda rule: str(rule.id)
 )
-def test_repair_of_the_example_of_each_rule_leaves_no_new_error(file_rule: Rule) -> None:
+def test_repair_of_rule_examples_causes_no_new_error(file_rule: Rule) -> None:
     for example in (*file_rule.failing_examples, *file_rule.passing_examples):
         release = Release.of(example.release)
         content = complete(example.text, release)
-        result = repair_file(content, release, schema_of=None)
-        before = Counter(f.rule for f in lint_file(content, release, schema_of=None) if f.severity == "error")
-        after = Counter(f.rule for f in lint_file(result.content, release, schema_of=None) if f.severity == "error")
-        assert after - before == Counter()
-        assert bool(result.repaired) == (result.content != content)
-        assert repair_file(result.content, release, schema_of=None).content == result.content
+        repair = repair_file(content, release, schema_of=None)
+        errors_before = Counter(f.rule for f in lint_file(content, release, schema_of=None) if f.severity == "error")
+        errors_after = Counter(
+            f.rule for f in lint_file(repair.content, release, schema_of=None) if f.severity == "error"
+        )
+        assert errors_after - errors_before == Counter()
+        assert bool(repair.repaired) == (repair.content != content)
+        assert repair_file(repair.content, release, schema_of=None).content == repair.content

@@ -1,4 +1,4 @@
-"""Logins, connectors and frames, in addition to the examples of the rules."""
+"""Tests of the security rules about authentication, connectors and frames beyond their examples."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def severities(rule: str, snippet: str, release: str = "5.18.3") -> list[str]:
     return [finding.severity for finding in rule_findings(rule, snippet, release)]
 
 
-def open_to(uri: str) -> str:
-    """A broker without a login that listens there and nowhere else."""
+def unauthenticated_broker(uri: str) -> str:
+    """Return a broker without authentication that listens at a single URI."""
     return (
         f'<broker><plugins/><transportConnectors><transportConnector name="openwire" uri="{uri}"/>'
         "</transportConnectors></broker>"
     )
 
 
-def test_a_broker_that_only_its_own_machine_reaches_is_warned_of() -> None:
-    assert severities("S003", open_to("tcp://localhost:61616")) == ["info"]
-    assert severities("S003", open_to("tcp://0.0.0.0:61616")) == ["warning"]
+def test_unauthenticated_broker_on_loopback_is_info() -> None:
+    assert severities("S003", unauthenticated_broker("tcp://localhost:61616")) == ["info"]
+    assert severities("S003", unauthenticated_broker("tcp://0.0.0.0:61616")) == ["warning"]
 
 
-def test_port_of_two_connectors_is_named_once() -> None:
+def test_port_of_two_connectors_is_reported_once() -> None:
     uris = ("tcp://10.0.0.1:61616", "tcp://10.0.0.2:61616")
     connectors = "".join(f'<transportConnector name="{uri[6:14]}" uri="{uri}"/>' for uri in uris)
     (finding,) = rule_findings(
@@ -40,27 +40,27 @@ def test_port_of_two_connectors_is_named_once() -> None:
     assert "any client that can reach port 61616 has full access" in finding.message
 
 
-def test_a_broker_that_nobody_dials_needs_no_login() -> None:
-    assert rule_findings("S003", open_to("vm://inside")) == []
+def test_broker_without_network_connectors_requires_no_authentication() -> None:
+    assert rule_findings("S003", unauthenticated_broker("vm://inside")) == []
     assert rule_findings("S003", "<broker><plugins/><transportConnectors/></broker>") == []
 
 
-def test_a_certificate_is_a_login() -> None:
-    assert rule_findings("S003", open_to("ssl://0.0.0.0:61617?needClientAuth=true")) == []
-    assert severities("S003", open_to("tcp://0.0.0.0:61617?needClientAuth=true")) == ["warning"]
+def test_client_certificate_is_authentication() -> None:
+    assert rule_findings("S003", unauthenticated_broker("ssl://0.0.0.0:61617?needClientAuth=true")) == []
+    assert severities("S003", unauthenticated_broker("tcp://0.0.0.0:61617?needClientAuth=true")) == ["warning"]
 
 
-def test_a_plugin_of_somebody_else_is_trusted() -> None:
+def test_custom_plugin_is_accepted_as_authentication() -> None:
     bean = '<bean class="com.example.Login"/>'
     assert rule_findings("S003", f"<broker><plugins>{bean}</plugins></broker>") == []
 
 
-def test_rights_without_a_login_refuse_everybody() -> None:
+def test_rights_without_authentication_reject_every_client() -> None:
     (finding,) = rule_findings("S003", "<broker><plugins><authorizationPlugin/></plugins></broker>")
     assert "rejects every client" in finding.message
 
 
-def test_anonymous_clients_may_do_all_where_nobody_has_rights() -> None:
+def test_anonymous_access_without_rights_is_reported() -> None:
     plugin = (
         '<simpleAuthenticationPlugin anonymousAccessAllowed="true"><users>'
         '<authenticationUser username="app" password="${p}" groups="g"/></users></simpleAuthenticationPlugin>'
@@ -70,37 +70,46 @@ def test_anonymous_clients_may_do_all_where_nobody_has_rights() -> None:
     assert rule_findings("S003", plugin + "<authorizationPlugin/>") == []
 
 
-SHIPPED = {"openwire": "tcp:61616", "amqp": "amqp:5672", "stomp": "stomp:61613", "mqtt": "mqtt:1883", "ws": "ws:61614"}
+DEFAULT_CONNECTORS = {
+    "openwire": "tcp:61616",
+    "amqp": "amqp:5672",
+    "stomp": "stomp:61613",
+    "mqtt": "mqtt:1883",
+    "ws": "ws:61614",
+}
 
 
-def shipped(without: str = "", plugins: str = "<plugins/>") -> str:
+def broker_with_default_connectors(without: str = "", plugins: str = "<plugins/>") -> str:
     lines = [
         f'<transportConnector name="{name}" uri="{end.replace(":", "://0.0.0.0:")}"/>'
-        for name, end in SHIPPED.items()
+        for name, end in DEFAULT_CONNECTORS.items()
         if name != without
     ]
     return f"<broker>{plugins}<transportConnectors>{''.join(lines)}</transportConnectors></broker>"
 
 
-def test_one_finding_names_every_connector_that_came_with_the_release() -> None:
-    (finding,) = rule_findings("S008", shipped())
+def test_unused_default_connectors_share_finding() -> None:
+    (finding,) = rule_findings("S008", broker_with_default_connectors())
     assert "(amqp on 5672, stomp on 61613, mqtt on 1883, ws on 61614)" in finding.message
 
 
-def test_one_connector_less_means_that_somebody_chose() -> None:
-    assert rule_findings("S008", shipped(without="amqp")) == []
+def test_subset_of_default_connectors_is_not_reported() -> None:
+    assert rule_findings("S008", broker_with_default_connectors(without="amqp")) == []
 
 
-def test_a_login_means_that_somebody_chose() -> None:
-    assert rule_findings("S008", shipped(plugins="<plugins><jaasAuthenticationPlugin/></plugins>")) == []
+def test_default_connectors_with_authentication_are_not_reported() -> None:
+    assert (
+        rule_findings("S008", broker_with_default_connectors(plugins="<plugins><jaasAuthenticationPlugin/></plugins>"))
+        == []
+    )
 
 
-def test_releases_that_ship_openwire_only_have_nothing_unused() -> None:
-    assert rule_findings("S008", shipped(), "6.3.1") == []
-    assert rule_findings("S008", shipped(), "5.5.1") == []
+def test_default_connectors_of_openwire_only_releases_are_not_reported() -> None:
+    assert rule_findings("S008", broker_with_default_connectors(), "6.3.1") == []
+    assert rule_findings("S008", broker_with_default_connectors(), "5.5.1") == []
 
 
-def listening(uri: str) -> str:
+def connector(uri: str) -> str:
     return f'<transportConnector name="clients" uri="{uri}"/>'
 
 
@@ -121,64 +130,62 @@ def listening(uri: str) -> str:
         ("5.18.3", "nio://0.0.0.0:61617?${options}", []),
     ],
 )
-def test_a_frame_without_a_limit_is_told_where_the_release_has_none_of_its_own(
-    release: str, uri: str, severity: list[str]
-) -> None:
-    found = [f for f in rule_findings("S009", listening(uri), release) if "clients" in f.message]
-    assert [finding.severity for finding in found] == severity
+def test_missing_frame_limit_is_reported_if_release_has_no_default(release: str, uri: str, severity: list[str]) -> None:
+    findings = [f for f in rule_findings("S009", connector(uri), release) if "clients" in f.message]
+    assert [finding.severity for finding in findings] == severity
 
 
-def test_an_option_in_the_wrong_case_is_named_at_its_place() -> None:
-    (finding,) = rule_findings("S009", listening("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"))
+def test_frame_limit_in_wrong_case_is_reported_at_its_position() -> None:
+    (finding,) = rule_findings("S009", connector("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"))
     assert "because the option is wireFormat.maxFrameSize" in finding.message
-    text = complete(listening("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"), Release.of("5.18.3")).decode()
+    text = complete(connector("nio://0.0.0.0:61617?wireformat.maxFrameSize=1"), Release.of("5.18.3")).decode()
     assert text.splitlines()[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith("wireformat.")
 
 
 @pytest.mark.parametrize(
     "login", ['password="rosebud"', 'password="${p}" remotePassword="rosebud"'], ids=["password", "remotePassword"]
 )
-def test_either_password_of_a_link_is_told(login: str) -> None:
+def test_plain_text_password_of_link_is_reported(login: str) -> None:
     snippet = f'<networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" {login}/>'
     assert len(rule_findings("S010", snippet)) == 1
 
 
 @pytest.mark.parametrize("password", ["${p}", "#{p}", "ENC(abc)", ""])
-def test_what_is_not_in_clear_text_is_not_told(password: str) -> None:
+def test_password_of_link_that_is_not_plain_text_is_not_reported(password: str) -> None:
     link = f'<networkConnector name="south" uri="static:(tcp://south:61616)" userName="net" password="{password}"/>'
     assert rule_findings("S010", link) == []
 
 
-def test_the_password_of_a_slave_is_told() -> None:
+def test_plain_text_password_of_slave_is_reported() -> None:
     snippet = '<masterConnector remoteURI="nio://a:61618" userName="net" password="rosebud"/>'
     assert "master" in rule_findings("S010", snippet, "5.5.1")[0].message
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.11.4", "5.18.3", "6.3.1"])
 @pytest.mark.parametrize("ha", ["pure", "shared-file", "none"])
-def test_what_a_fleet_renders_is_safe(release: str, ha: str) -> None:
+def test_rendered_fleet_has_only_info_security_findings(release: str, ha: str) -> None:
     if ha == "pure" and not Release.of(release).has_pure_master_slave:
         return
     connectors = [
         {"name": name, "scheme": end.split(":")[0], "port": int(end.split(":")[1])}
-        for name, end in SHIPPED.items()
+        for name, end in DEFAULT_CONNECTORS.items()
         if end.split(":")[0] in Release.of(release).schemes
     ]
     users = [{"name": "app", "password": "a good one"}]
-    ours = fleet("orders-mq01", "orders-mq02", release=release, ha=ha, users=users, connectors=connectors)
-    for broker in ours.brokers:
+    rendered_fleet = fleet("orders-mq01", "orders-mq02", release=release, ha=ha, users=users, connectors=connectors)
+    for broker in rendered_fleet.brokers:
         files = render_broker(broker)
         other_files = {path.removeprefix("conf/"): data for path, data in files.items() if path.startswith("conf/")}
-        found = file_findings(
+        findings = file_findings(
             files["conf/activemq.xml"],
             broker.release,
             other_files=other_files,
             selection=RuleSelection(("S", "C"), ignore=("S015", "S016")),
         )
-        assert [finding for finding in found if finding.severity != "info"] == []
+        assert [finding for finding in findings if finding.severity != "info"] == []
 
 
-def test_unbounded_frames_of_replication_port_are_only_reported() -> None:
+def test_unlimited_frames_of_replication_port_are_info() -> None:
     broker = fleet("o-mq1", release="5.7.0", ha="pure").broker("o-mq1-a")
     release = Release.of("5.7.0")
     document = Document(XmlDocument(render_broker(broker)["conf/activemq.xml"]), release, broker)

@@ -1,4 +1,4 @@
-"""Secrets in clear text, rights, JMX and frames, in addition to the examples of the rules."""
+"""Tests of the rules about plain-text secrets, rights, JMX and frames beyond their examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.fleets import hosts
 RELEASE = Release.of("5.18.3")
 
 
-def of_fleet(rule: str, **variables: Any) -> list[Finding]:
+def fleet_findings_of(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
@@ -50,43 +50,45 @@ USERS = "<simpleAuthenticationPlugin><users>{}</users></simpleAuthenticationPlug
         BEAN.format('<property name="p"><props><prop key="db.password">rosebud</prop></props></property>'),
     ],
 )
-def test_a_secret_of_any_kind_in_the_file_is_told_and_not_shown(snippet: str) -> None:
-    found = rule_findings("S010", snippet)
-    assert len(found) == 1
-    assert found[0].line
-    assert "rosebud" not in found[0].message
+def test_plain_text_secret_is_reported_without_its_value(snippet: str) -> None:
+    findings = rule_findings("S010", snippet)
+    assert len(findings) == 1
+    assert findings[0].line
+    assert "rosebud" not in findings[0].message
 
 
 @pytest.mark.parametrize("value", ["${db.password}", "#{env['x']}", "ENC(abc=)", ""])
-def test_what_is_not_in_clear_text_is_not_told_of_beans_either(value: str) -> None:
+def test_bean_password_that_is_not_plain_text_is_not_reported(value: str) -> None:
     assert rule_findings("S010", BEAN.format(f'<property name="password" value="{value}"/>')) == []
 
 
-def test_a_password_in_java_options_is_told_and_not_shown() -> None:
-    found = of_fleet("S014", java_options=["-Djavax.net.ssl.trustStorePassword=rosebud", "-Durl=tcp://u:rosebud@h:1"])
-    assert len(found) == 4
-    assert {finding.severity for finding in found} == {"warning"}
-    assert not any("rosebud" in finding.message for finding in found)
+def test_password_in_java_options_is_reported_without_its_value() -> None:
+    findings = fleet_findings_of(
+        "S014", java_options=["-Djavax.net.ssl.trustStorePassword=rosebud", "-Durl=tcp://u:rosebud@h:1"]
+    )
+    assert len(findings) == 4
+    assert {finding.severity for finding in findings} == {"warning"}
+    assert not any("rosebud" in finding.message for finding in findings)
 
 
-def test_java_options_that_name_a_file_hold_no_password() -> None:
-    assert of_fleet("S014", java_options=["-Dx.password.file=/etc/x", "-Xmx1g", "-Dpasswords=2"]) == []
+def test_java_options_without_password_are_not_reported() -> None:
+    assert fleet_findings_of("S014", java_options=["-Dx.password.file=/etc/x", "-Xmx1g", "-Dpasswords=2"]) == []
 
 
-def test_a_login_without_rights_is_an_info_of_a_fleet_and_a_warning_of_a_file() -> None:
+def test_missing_rights_are_warning_for_file_and_info_for_fleet() -> None:
     (finding,) = rule_findings("S015", USERS.format('<authenticationUser username="a" password="${a}" groups="b"/>'))
     assert finding.severity == "warning"
-    assert {finding.severity for finding in of_fleet("S015")} == {"info"}
+    assert {finding.severity for finding in fleet_findings_of("S015")} == {"info"}
     acl = [{"kind": "queue", "destination": "orders.>", "read": ["apps"], "write": ["apps"], "admin": ["admins"]}]
-    assert of_fleet("S015", acl=acl) == []
+    assert fleet_findings_of("S015", acl=acl) == []
 
 
-def test_a_plugin_of_ones_own_may_decide_rights() -> None:
+def test_custom_plugin_is_accepted_as_authorization() -> None:
     plugins = '<plugins><jaasAuthenticationPlugin configuration="a"/><bean class="x.Rights"/></plugins>'
     assert rule_findings("S015", in_broker(plugins)) == []
 
 
-def test_jmx_with_a_password_file_asks_for_a_login() -> None:
+def test_jmx_with_password_file_is_not_reported() -> None:
     entry = '<entry xmlns="http://www.springframework.org/schema/beans" key="jmx.remote.x.password.file" value="x"/>'
     context = '<managementContext><managementContext createConnector="true">{}</managementContext></managementContext>'
     assert (
@@ -107,10 +109,8 @@ def test_jmx_with_a_password_file_asks_for_a_login() -> None:
         ("16g", {"wireFormat.maxFrameSize": "10485760", "maximumConnections": "1000"}, None),
     ],
 )
-def test_frames_of_all_connections_are_held_against_the_heap(
-    heap: str, options: dict[str, str], severity: str | None
-) -> None:
+def test_total_frame_size_is_compared_with_heap(heap: str, options: dict[str, str], severity: str | None) -> None:
     connectors = [{"name": "openwire", "scheme": "nio", "port": 61616, "options": options}] if options else None
-    found = of_fleet("S018", heap=heap, **({"connectors": connectors} if connectors else {}))
-    assert {finding.severity for finding in found} == ({severity} if severity else set())
-    assert all("frames of up to" in finding.message and "has room for" in finding.message for finding in found)
+    findings = fleet_findings_of("S018", heap=heap, **({"connectors": connectors} if connectors else {}))
+    assert {finding.severity for finding in findings} == ({severity} if severity else set())
+    assert all("frames of up to" in finding.message and "has room for" in finding.message for finding in findings)

@@ -1,4 +1,4 @@
-"""Values that jasypt 1.9.3 encrypted, by its own command line: with DES, its default, and with AES."""
+"""Tests with values that the command line of jasypt 1.9.3 encrypted: with DES, its default, and with AES."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AES = {
 
 
 @pytest.mark.parametrize("value", DES.values(), ids=map(str, DES))
-def test_a_password_that_was_encrypted_with_des_is_told_in_activemq_xml_and_beside(value: str) -> None:
+def test_password_encrypted_with_des_is_reported_in_xml_and_properties(value: str) -> None:
     (finding,) = security_findings("S021", LINK.format(f"ENC({value})"))
     assert "the password of link south" in finding.message
     (finding_in_properties,) = security_findings(
@@ -30,10 +30,10 @@ def test_a_password_that_was_encrypted_with_des_is_told_in_activemq_xml_and_besi
 
 
 @pytest.mark.parametrize("value", AES.values(), ids=map(str, AES))
-def test_one_that_was_encrypted_with_aes_is_not(value: str) -> None:
+def test_password_encrypted_with_aes_is_not_reported(value: str) -> None:
     assert security_findings("S021", LINK.format(f"ENC({value})")) == []
 
 
 @pytest.mark.parametrize("value", ["ENC()", "ENC(abc)", "ENC(not base64 at all)", "${p}", "ENC(AAAA=AAAAAAAAAAAA)"])
-def test_what_is_no_encrypted_text_is_not_judged(value: str) -> None:
+def test_value_without_encrypted_text_is_not_reported(value: str) -> None:
     assert security_findings("S021", LINK.format(value)) == []

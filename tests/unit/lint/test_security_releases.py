@@ -1,4 +1,4 @@
-"""What is said of a release that is open to published vulnerabilities, of a fleet and of anyone's file."""
+"""Tests of the findings about published vulnerabilities of releases, for fleets and for installed releases."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from activemq_fleet.topology import build_fleet
 from tests.unit.fleets import hosts
 
 
-def found(release: str, rule: str, *, from_package: bool = False) -> tuple[Finding, ...]:
+def release_findings(release: str, rule: str, *, from_package: bool = False) -> tuple[Finding, ...]:
     return installed_release_findings(
         InstalledReleaseFacts(Release.of(release), from_package), RuleSelection(select=(rule,))
     )
 
 
-def of_fleet(rule: str, **variables: Any) -> list[Finding]:
+def fleet_findings_of(rule: str, **variables: Any) -> list[Finding]:
     fleet = build_fleet(hosts("orders-mq01", **variables), {})
     documents = {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
     return list(fleet_findings(fleet, documents, RuleSelection(select=(rule,))))
 
 
 @pytest.mark.parametrize("rule", rules_of_scope("release"), ids=lambda rule: rule.id)
-def test_a_release_of_the_examples_fires_or_is_silent(rule: Rule) -> None:
-    assert all(found(example.release, rule.id) for example in rule.failing_examples)
-    assert not any(found(example.release, rule.id) for example in rule.passing_examples)
+def test_rule_reports_only_failing_release_examples(rule: Rule) -> None:
+    assert all(release_findings(example.release, rule.id) for example in rule.failing_examples)
+    assert not any(release_findings(example.release, rule.id) for example in rule.passing_examples)
 
 
 @pytest.mark.parametrize(
@@ -53,44 +53,44 @@ def test_a_release_of_the_examples_fires_or_is_silent(rule: Rule) -> None:
         ("5.18.2", "error"),
     ],
 )
-def test_code_execution_without_a_login_is_an_error_where_the_line_has_a_fix(release: str, severity: str) -> None:
-    (finding,) = found(release, "S001")
+def test_code_execution_is_error_if_release_line_has_fix(release: str, severity: str) -> None:
+    (finding,) = release_findings(release, "S001")
     assert finding.severity == severity
     assert "CVE-2023-46604" in finding.message
 
 
 @pytest.mark.parametrize("release", ["5.15.16", "5.16.7", "5.17.6", "5.18.3", "5.19.0", "6.0.0", "5.18.99"])
-def test_a_release_with_the_fix_is_not_told_of_code_execution(release: str) -> None:
-    assert found(release, "S001") == ()
+def test_code_execution_is_not_reported_for_release_with_fix(release: str) -> None:
+    assert release_findings(release, "S001") == ()
 
 
-def test_a_package_of_a_distribution_may_have_the_fix_under_the_old_number() -> None:
-    (finding,) = found("5.17.2", "S001", from_package=True)
+def test_code_execution_of_distribution_package_is_warning() -> None:
+    (finding,) = release_findings("5.17.2", "S001", from_package=True)
     assert finding.severity == "warning"
     assert "unless the package has the fix" in finding.message
 
 
-@pytest.mark.parametrize(("release", "wanted"), [("5.18.3", 2), ("5.19.10", 2), ("6.0.1", 2), ("5.19.11", 0)])
-def test_each_broker_of_a_fleet_is_warned_of_until_its_release_has_the_fixes(release: str, wanted: int) -> None:
-    told = of_fleet("S002", release=release)
-    assert len({finding.host for finding in told}) == len(told) == wanted
-    assert {finding.severity for finding in told} <= {"warning"}
+@pytest.mark.parametrize(("release", "number"), [("5.18.3", 2), ("5.19.10", 2), ("6.0.1", 2), ("5.19.11", 0)])
+def test_vulnerable_release_is_warning_for_each_broker_of_fleet(release: str, number: int) -> None:
+    findings = fleet_findings_of("S002", release=release)
+    assert len({finding.host for finding in findings}) == len(findings) == number
+    assert {finding.severity for finding in findings} <= {"warning"}
 
 
-def test_the_release_to_go_to_is_named() -> None:
-    (first, _) = of_fleet("S001", release="5.15.2")
+def test_fix_contains_recommended_release() -> None:
+    (first, _) = fleet_findings_of("S001", release="5.15.2")
     assert first.fix.startswith("upgrade to 5.19.11 (5.15.16 fixes CVE-2023-46604, but not all later vulnerabilities)")
-    (second, _) = of_fleet("S002", release="6.0.1")
+    (second, _) = fleet_findings_of("S002", release="6.0.1")
     assert second.fix.startswith("upgrade to 6.3.2")
 
 
-def test_each_recommended_release_is_known_and_is_not_flagged_again() -> None:
-    """Of every known release, and of a patch that is newer than all known ones of its line."""
+def test_recommended_release_is_known_and_not_vulnerable() -> None:
+    """The test checks every known release, and a patch release newer than all known ones of its line."""
     data = load_release_data()
-    patches = {line: about.last_patch + 1 for line, about in data.lines.items()}
+    patches = {line: line_data.last_patch + 1 for line, line_data in data.lines.items()}
     for release in (f"{line}.{patch}" for line, last in patches.items() for patch in range(last + 1)):
-        for finding in (*found(release, "S001"), *found(release, "S002")):
+        for finding in (*release_findings(release, "S001"), *release_findings(release, "S002")):
             match = re.match(r"upgrade to (\d+\.\d+\.\d+)", finding.fix)
             assert match, finding
             assert Release.of(match[1]).known, finding
-            assert (found(match[1], "S001"), found(match[1], "S002")) == ((), ()), finding
+            assert (release_findings(match[1], "S001"), release_findings(match[1], "S002")) == ((), ()), finding

@@ -1,4 +1,4 @@
-"""Connectors without TLS, in addition to the examples of the rules."""
+"""Tests of the rules about connectors without TLS beyond their examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RELEASE = Release.of("5.18.3")
         ("vm://a", 0),
     ],
 )
-def test_a_login_without_tls_on_an_open_address_is_told(uri: str, number: int) -> None:
+def test_connector_without_tls_on_public_address_is_info(uri: str, number: int) -> None:
     findings = rule_findings(
         "S016", in_broker(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>')
     )

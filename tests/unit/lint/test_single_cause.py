@@ -1,4 +1,4 @@
-"""A cause yields one finding: of two rules that report it at one place, the one whose remedy removes both."""
+"""Tests that a cause has one finding: if two rules report it, the linter keeps the rule whose remedy removes both."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ CAUSES = [
         f"<plugins>{LOGIN}{RIGHTS}</plugins></broker>",
     ),
 ]
-DIFFERENT = {
+DIFFERENT_CAUSES = {
     ("L004", "V007"): "the release does not check its lock, with or without the attribute that shows that it is shared",
-    ("L007", "V060"): "the value, and the name: a broker with useDatabaseLock='true' has the second one only",
-    ("L009", "L014"): "how long the lease lasts, and what happens when the database does not answer",
-    ("L012", "L014"): "the kind of lock, and what happens when the database does not answer",
-    ("L012", "L015"): "the kind of lock, and what happens when its renewal fails",
+    ("L007", "V060"): "the value, and the name: a broker with useDatabaseLock='true' has only the second finding",
+    ("L009", "L014"): "the duration of the lease, and the behavior when the database does not answer",
+    ("L012", "L014"): "the kind of lock, and the behavior when the database does not answer",
+    ("L012", "L015"): "the kind of lock, and the behavior when its renewal fails",
     ("L013", "L014"): "the locker has no database, and the handler does not stop the broker",
-    ("L014", "L015"): "an exception of the store, and one of the lock, which the handler does not see",
-    ("L023", "V034"): "what the standby opens, and a bean that the console's file requires",
+    ("L014", "L015"): "an exception of the store, and an exception of the lock, which does not reach the handler",
+    ("L023", "V034"): "a port that the standby opens, and a bean that the file of the console requires",
     ("M002", "M003"): "the name of the group, and that the broker is not in it",
     ("M003", "M007"): "that the broker is not in the group, and that any broker is accepted from it",
     ("N012", "N036"): "the missing name, and the missing account",
@@ -65,43 +65,41 @@ DIFFERENT = {
     ("N025", "N026"): "missing attributes of a link: each has its own effect and remedy",
     ("N025", "N036"): "missing attributes of a link: each has its own effect and remedy",
     ("N026", "N036"): "missing attributes of a link: each has its own effect and remedy",
-    ("S007", "S011"): "who may add links, and that the release rejects most of them",
+    ("S007", "S011"): "the clients that may add links, and that the release rejects most of them",
 }
-"""Rules that report different causes at one place, and the difference."""
+"""Rules that report different causes at the same position, and the difference."""
 
 
-def reported(text: str, release: str, *ignored: str) -> set[str]:
+def reported_rules(text: str, release: str, *ignored: str) -> set[str]:
     selection = RuleSelection(ignore=ignored)
     data = complete(text, Release.of(release))
     return {finding.rule for finding in file_findings(data, Release.of(release), selection=selection)}
 
 
 @pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
-def test_cause_that_two_rules_know_is_reported_by_the_stronger_rule(
-    stronger: str, weaker: str, release: str, text: str
-) -> None:
-    assert reported(text, release) & {stronger, weaker} == {stronger}
+def test_cause_of_two_rules_is_reported_by_stronger_rule(stronger: str, weaker: str, release: str, text: str) -> None:
+    assert reported_rules(text, release) & {stronger, weaker} == {stronger}
 
 
 @pytest.mark.parametrize(("stronger", "weaker", "release", "text"), CAUSES)
-def test_cause_is_reported_by_the_weaker_rule_if_the_stronger_is_ignored(
+def test_cause_is_reported_by_weaker_rule_if_stronger_is_ignored(
     stronger: str, weaker: str, release: str, text: str
 ) -> None:
-    assert weaker in reported(text, release, stronger)
+    assert weaker in reported_rules(text, release, stronger)
 
 
 @pytest.mark.parametrize("release", ["5.7.0", "5.19.10", "6.2.9", "6.3.1"])
-def test_link_without_monitor_is_reported_by_c011_where_v035_does_not_apply(release: str) -> None:
-    assert reported(LINK.format("wireFormat.maxInactivityDuration=0"), release) & {"C011", "V035"} == {"C011"}
+def test_link_without_monitor_is_c011_on_releases_without_v035(release: str) -> None:
+    assert reported_rules(LINK.format("wireFormat.maxInactivityDuration=0"), release) & {"C011", "V035"} == {"C011"}
 
 
-def test_connector_without_monitor_is_reported_in_addition_to_a_link() -> None:
+def test_connector_without_monitor_is_reported_in_addition_to_link() -> None:
     connector = '<transportConnector name="more" uri="tcp://0.0.0.0:1?wireFormat.maxInactivityDuration=0"/>'
     text = LINK.format("wireFormat.maxInactivityDuration=0") + connector
-    assert {"C011", "V035"} <= reported(text, "5.18.3")
+    assert {"C011", "V035"} <= reported_rules(text, "5.18.3")
 
 
-def test_attribute_that_the_release_lacks_has_no_finding_about_its_value() -> None:
+def test_unknown_attribute_has_no_finding_about_its_value() -> None:
     def finding(rule: str, column: int) -> Finding:
         return Finding(rule=rule, severity="warning", host="", message="text", fix="", file="a", line=1, column=column)
 
@@ -118,16 +116,21 @@ def examples() -> Iterator[tuple[str, RuleExample]]:
 
 @some_situations(2)
 @pytest.mark.parametrize("release", ["", "5.5.1", "5.8.0", "5.18.3", "6.2.7", "6.3.1"])
-def test_rules_that_report_at_one_place_report_different_causes(release: str) -> None:
+def test_rules_at_same_position_report_different_causes(release: str) -> None:
     for rule, example in examples():
-        of = Release.of(release or example.release)
+        example_release = Release.of(release or example.release)
         text, other_files = example.text, {}
         if example.file != "activemq.xml":
-            text, other_files = f'<import resource="{of.console_file}"/>', {example.file: text.encode()}
-        data = complete(text, of)
-        by_place = defaultdict(set)
-        for finding in file_findings(data, of, other_files=other_files):
-            by_place[finding.file, finding.line, finding.column].add(finding.rule)
-        for place, ids in by_place.items():
+            text, other_files = f'<import resource="{example_release.console_file}"/>', {example.file: text.encode()}
+        data = complete(text, example_release)
+        rules_by_position = defaultdict(set)
+        for finding in file_findings(data, example_release, other_files=other_files):
+            rules_by_position[finding.file, finding.line, finding.column].add(finding.rule)
+        for position, ids in rules_by_position.items():
             pairs = {(first, second) for first in ids for second in ids if first < second}
-            assert pairs <= DIFFERENT.keys(), (rule, of.text, place, "one cause: add it to _STRONGER")
+            assert pairs <= DIFFERENT_CAUSES.keys(), (
+                rule,
+                example_release.text,
+                position,
+                "the rules report the same cause: add them to _STRONGER",
+            )

@@ -1,4 +1,4 @@
-"""Comments in files that suppress findings: their place, reason and use."""
+"""Tests of comments that suppress findings: their position, reason and use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.render import ACTIVEMQ_XML
 from activemq_fleet.validation import lint_file, mark_findings_waived_by_comments
 from tests.hostile_files import document
 
-NAMELESS = '<networkConnector uri="masterslave:(tcp://a:61616)"/>'
+UNNAMED_LINK = '<networkConnector uri="masterslave:(tcp://a:61616)"/>'
 
 
 def findings_of(inside: str, *, select: tuple[str, ...] = ("N001", "X"), head: str = "") -> list[Finding]:
@@ -21,7 +21,7 @@ def findings_of(inside: str, *, select: tuple[str, ...] = ("N001", "X"), head: s
     return list(mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content}, select=select))
 
 
-def outcome(inside: str, **options: object) -> list[tuple[str, str | None]]:
+def rules_and_waivers(inside: str, **options: object) -> list[tuple[str, str | None]]:
     return [(finding.rule, finding.waived) for finding in findings_of(inside, **options)]  # type: ignore[arg-type]
 
 
@@ -32,40 +32,40 @@ SUPPRESSED = [("N001", "the peer was removed")]
 @pytest.mark.parametrize(
     "inside",
     [
-        f"{COMMENT}\n{NAMELESS}",
-        f"{COMMENT}{NAMELESS}",
-        f"<networkConnector name='first' uri='static:(tcp://b:1)'/>{COMMENT}{NAMELESS}",
-        f"{COMMENT}\n\n<!-- another comment -->\n{NAMELESS}",
-        f"{NAMELESS} {COMMENT}",
+        f"{COMMENT}\n{UNNAMED_LINK}",
+        f"{COMMENT}{UNNAMED_LINK}",
+        f"<networkConnector name='first' uri='static:(tcp://b:1)'/>{COMMENT}{UNNAMED_LINK}",
+        f"{COMMENT}\n\n<!-- another comment -->\n{UNNAMED_LINK}",
+        f"{UNNAMED_LINK} {COMMENT}",
         f"{COMMENT}\n<networkConnector\n name='x'\n uri='masterslave:(tcp://a:61616)'/>",
         f"<networkConnector\n name='x'\n uri='masterslave:(tcp://a:61616)'/> {COMMENT}",
-        f"<!--activemq-fleet: disable=n001,N001\n  the peer\n  was removed-->\n{NAMELESS}",
+        f"<!--activemq-fleet: disable=n001,N001\n  the peer\n  was removed-->\n{UNNAMED_LINK}",
     ],
 )
-def test_comment_suppresses_the_finding_about_its_element(inside: str) -> None:
-    assert outcome(inside) == SUPPRESSED
+def test_comment_suppresses_finding_about_its_element(inside: str) -> None:
+    assert rules_and_waivers(inside) == SUPPRESSED
 
 
-def test_comment_after_the_start_tag_of_the_parent_holds_for_its_first_child() -> None:
-    content = document(f"<networkConnectors> {COMMENT}\n{NAMELESS}</networkConnectors>")
+def test_comment_after_start_tag_of_parent_applies_to_first_child() -> None:
+    content = document(f"<networkConnectors> {COMMENT}\n{UNNAMED_LINK}</networkConnectors>")
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=["N001"])
     (finding,) = mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content})
     assert finding.waived == "the peer was removed"
 
 
-def test_comment_after_an_element_does_not_hold_for_the_next_one() -> None:
-    assert outcome(f"{NAMELESS} {COMMENT}\n{NAMELESS}") == [*SUPPRESSED, ("N001", None)]
+def test_comment_after_element_does_not_apply_to_next_element() -> None:
+    assert rules_and_waivers(f"{UNNAMED_LINK} {COMMENT}\n{UNNAMED_LINK}") == [*SUPPRESSED, ("N001", None)]
 
 
-def test_comment_before_an_element_does_not_hold_for_the_next_one() -> None:
-    assert outcome(f"{COMMENT}\n{NAMELESS}\n{NAMELESS}") == [*SUPPRESSED, ("N001", None)]
+def test_comment_before_element_does_not_apply_to_next_element() -> None:
+    assert rules_and_waivers(f"{COMMENT}\n{UNNAMED_LINK}\n{UNNAMED_LINK}") == [*SUPPRESSED, ("N001", None)]
 
 
-def test_comment_before_the_root_holds_for_the_whole_file() -> None:
+def test_comment_before_root_applies_to_whole_file() -> None:
     head = "<!-- activemq-fleet: disable=N001,S002 accepted by security on 2026-11-01 -->\n"
-    outcomes = outcome(f"{NAMELESS}\n{NAMELESS}", select=("N001", "S002", "X"), head=head)
-    assert {rule for rule, _ in outcomes} == {"N001", "S002"}
-    assert {waived for _, waived in outcomes} == {"accepted by security on 2026-11-01"}
+    findings = rules_and_waivers(f"{UNNAMED_LINK}\n{UNNAMED_LINK}", select=("N001", "S002", "X"), head=head)
+    assert {rule for rule, _ in findings} == {"N001", "S002"}
+    assert {waived for _, waived in findings} == {"accepted by security on 2026-11-01"}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,7 @@ def test_comment_before_the_root_holds_for_the_whole_file() -> None:
         ("disable= N001 because", "names no rule after disable=", "disable=N001 because"),
     ],
 )
-def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(
-    comment: str, reason: str, corrected: str
-) -> None:
+def test_invalid_comment_is_reported_and_suppresses_no_finding(comment: str, reason: str, corrected: str) -> None:
     assert_reported(f"activemq-fleet: {comment}", reason, corrected)
 
 
@@ -128,43 +126,43 @@ def test_comment_that_cannot_be_used_is_reported_and_suppresses_nothing(
         ("activemq: DISABLE=N001 because", "begins with activemq and not with activemq-fleet:", "disable=N001 because"),
     ],
 )
-def test_comment_with_misspelt_name_is_reported_and_suppresses_nothing(
-    comment: str, reason: str, corrected: str
-) -> None:
+def test_comment_with_misspelled_name_is_reported_and_not_applied(comment: str, reason: str, corrected: str) -> None:
     assert_reported(comment, reason, corrected)
 
 
 @pytest.mark.parametrize("comment", ["pylint: disable=N001 because", "To disable=N001 write", "activemq: disable TLS"])
-def test_comment_for_another_program_is_ignored(comment: str) -> None:
-    assert outcome(f"<!-- {comment} -->\n{NAMELESS}") == [("N001", None)]
+def test_comment_for_other_program_is_ignored(comment: str) -> None:
+    assert rules_and_waivers(f"<!-- {comment} -->\n{UNNAMED_LINK}") == [("N001", None)]
 
 
 def assert_reported(comment: str, reason: str, corrected: str) -> None:
-    """Assert that a comment before a finding leaves it an error, and is reported with a correction."""
-    findings = findings_of(f"<!-- {comment} -->\n{NAMELESS}")
+    """Assert that a comment does not suppress the finding after it, and is reported with a correction."""
+    findings = findings_of(f"<!-- {comment} -->\n{UNNAMED_LINK}")
     assert [(f.rule, f.severity, f.waived) for f in findings] == [("N001", "error", None), ("X001", "warning", None)]
     assert reason in findings[1].message
     assert corrected in findings[1].fix
     assert findings[1].line == findings[0].line - 1  # type: ignore[operator]
 
 
-def test_comment_that_suppresses_nothing_is_reported() -> None:
-    assert outcome(f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>') == [("X002", None)]
+def test_unused_comment_is_reported() -> None:
+    assert rules_and_waivers(f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>') == [
+        ("X002", None)
+    ]
 
 
-def test_comment_is_not_called_unused_where_its_rule_is_not_selected() -> None:
-    assert outcome(f"{COMMENT}\n{NAMELESS}", select=("N009", "X")) == []
+def test_comment_is_not_unused_if_its_rule_is_not_selected() -> None:
+    assert rules_and_waivers(f"{COMMENT}\n{UNNAMED_LINK}", select=("N009", "X")) == []
 
 
-def unused(content: bytes, *, select: tuple[str, ...]) -> list[tuple[str, str]]:
+def unused_comment_findings(content: bytes, *, select: tuple[str, ...]) -> list[tuple[str, str]]:
     findings = lint_file(content, Release.of("5.18.3"), schema_of=None, select=select)
     marked = mark_findings_waived_by_comments(findings, {ACTIVEMQ_XML: content}, select=select)
     return [(finding.message, finding.fix) for finding in marked if finding.rule == "X002"]
 
 
-def test_comment_before_an_element_about_the_whole_file_names_the_right_place() -> None:
+def test_element_comment_with_file_rule_is_reported_with_position() -> None:
     content = document("").replace(b"<broker", b"<!-- activemq-fleet: disable=S002 accepted -->\n<broker", 1)
-    assert unused(content, select=("S002", "X")) == [
+    assert unused_comment_findings(content, select=("S002", "X")) == [
         (
             "the comment disables S002 for an element, but S002 is about the whole file",
             "put the comment before the root element",
@@ -172,11 +170,11 @@ def test_comment_before_an_element_about_the_whole_file_names_the_right_place() 
     ]
 
 
-def test_comment_at_another_element_names_the_lines_of_the_findings() -> None:
-    inside = f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>\n{NAMELESS}\n{NAMELESS}'
+def test_comment_at_wrong_element_is_reported_with_lines_of_findings() -> None:
+    inside = f'{COMMENT}\n<networkConnector name="x" uri="static:(tcp://a:61616)"/>\n{UNNAMED_LINK}\n{UNNAMED_LINK}'
     content = document(f"<networkConnectors>\n{inside}\n</networkConnectors>")
-    line = content[: content.index(NAMELESS.encode())].count(b"\n") + 1
-    assert unused(content, select=("N001", "X")) == [
+    line = content[: content.index(UNNAMED_LINK.encode())].count(b"\n") + 1
+    assert unused_comment_findings(content, select=("N001", "X")) == [
         (
             "the comment disables N001 for an element that has no N001 finding: the N001 findings are on "
             f"lines {line}, {line + 1}",
@@ -193,14 +191,14 @@ def test_comment_at_another_element_names_the_lines_of_the_findings() -> None:
         "<!-- activemq-fleet: disable=N010 the other end is repaired in May -->\n<networkConnector name='x'/>",
     ],
 )
-def test_comment_is_not_called_unused_where_its_rule_cannot_run(inside: str) -> None:
+def test_comment_is_not_unused_if_its_rule_cannot_run(inside: str) -> None:
     content = document(f"<networkConnectors>{inside}</networkConnectors>")
-    assert unused(content, select=("N", "V", "X")) == []
+    assert unused_comment_findings(content, select=("N", "V", "X")) == []
 
 
-def test_comment_about_the_whole_file_is_reported_in_a_file_that_is_not_xml() -> None:
+def test_misplaced_file_comment_is_reported_in_malformed_file() -> None:
     content = document("<a>").replace(b"<broker", b"<!-- activemq-fleet: disable=S002,N001 accepted -->\n<broker", 1)
-    assert [fix for _, fix in unused(content, select=("S002", "N001", "X"))] == [
+    assert [fix for _, fix in unused_comment_findings(content, select=("S002", "N001", "X"))] == [
         "put the comment before the root element"
     ]
 
@@ -216,5 +214,5 @@ def test_comment_about_the_whole_file_is_reported_in_a_file_that_is_not_xml() ->
         "<!-- activemq-fleet: disable=N001 x --><a/>".encode("utf-16"),
     ],
 )
-def test_no_file_raises_an_error(content: bytes) -> None:
+def test_malformed_file_raises_no_error(content: bytes) -> None:
     assert len(read_suppressions(content)) <= 1
