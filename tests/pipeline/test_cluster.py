@@ -32,7 +32,7 @@ from tests.pipeline import clusters
 from tests.pipeline.clusters import Cluster, cluster
 from tests.pipeline.collected import Fleet
 from tests.situations import in_every_situation
-from tests.unit.planning.planned import lines, pairs
+from tests.unit.planning.planned import inventory_json_lines, pairs
 from tests.waiting import LateError
 
 _LINE = "2026-11-21 05:22:{0:02d},001 | INFO  | Slave stopped {0} | org.apache.activemq.broker.BrokerService | main\n"
@@ -145,7 +145,7 @@ def test_without_the_archive_the_line_says_what_to_do(jobs: Jobs, fleet: Fleet, 
 
 def test_plan_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.jsonl"
-    hosts.write_text(lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
+    hosts.write_text(inventory_json_lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
     done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"))
     assert done.returncode in (0, 1), done.stderr
     source = read_hosts(spark, str(hosts))
@@ -217,7 +217,7 @@ def test_all_of_it_runs_over_connect(jobs: Jobs, fleet: Fleet, expected: str, tm
 @FULL
 def test_plan_over_connect_comes_to_the_same_rows(jobs: Jobs, spark: SparkSession, tmp_path: Path) -> None:
     hosts = tmp_path / "hosts.jsonl"
-    hosts.write_text(lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
+    hosts.write_text(inventory_json_lines(pairs("north-mq01", "north-mq02", "south-mq01"), {}))
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
         for _ in ("anew", "with an earlier output"):
             done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), where=("--remote", url))

@@ -21,7 +21,17 @@ from activemq_fleet.spark.plan_inputs import read_hosts
 from activemq_fleet.spark.plan_job import PlanJobOptions, PlanResult, plan
 from tests.conventions import DRILLED, Convention
 from tests.pipeline.job_counts import counted_jobs
-from tests.unit.planning.planned import BASE, Groups, Hosts, Rows, in_order, lines, pairs, tangled, whole
+from tests.unit.planning.planned import (
+    BASE,
+    Groups,
+    Hosts,
+    Rows,
+    hosts_of_connected_groups,
+    inventory_json_lines,
+    pairs,
+    sorted_rows,
+    whole_fleet_and_rows,
+)
 
 EDITINGS = int(os.environ.get("PLAN_EDITINGS", "1"))
 # So few rows that to compile their plans takes far longer than to run them.
@@ -48,7 +58,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(spark: SparkSession, work: Path, hosts: Hosts, groups: Groups, out: str = "out", **options: Any) -> PlanResult:
     """Plan to ``out``, on what stands there already."""
-    (work / "hosts.jsonl").write_text(lines(hosts, groups))
+    (work / "hosts.jsonl").write_text(inventory_json_lines(hosts, groups))
     place = str(work / out)
     source = read_hosts(spark, str(work / "hosts.jsonl"))
     options.setdefault("since", reusable_plan_path(spark, place, None))
@@ -63,23 +73,23 @@ def rows(place: Path, name: str) -> list[dict[str, Any]]:
 def assert_same(place: Path, wanted: Rows, blocking: set[str]) -> None:
     """All rows are the whole fleet's; of components with a blocking finding there are no files."""
     for name in ("brokers", "links", "findings"):
-        assert in_order(rows(place, name)) == in_order(wanted[name]), name
+        assert sorted_rows(rows(place, name)) == sorted_rows(wanted[name]), name
     members = {row["host"]: row["component"] for row in rows(place, "components")}
     refused = {members[host] for host in blocking}
     group = {row["group"]: members[row["host"]] for row in wanted["brokers"]}
     of = [members[row["host"]] if row["host"] else group[row["path"].split("/")[1]] for row in wanted["files"]]
     expected = [row for row, component in zip(wanted["files"], of, strict=True) if component not in refused]
-    assert in_order(rows(place, "files")) == in_order(expected)
+    assert sorted_rows(rows(place, "files")) == sorted_rows(expected)
 
 
 def check(place: Path, hosts: Hosts, groups: Groups, result: PlanResult) -> None:
-    fleet, wanted = whole(hosts, groups)
+    fleet, wanted = whole_fleet_and_rows(hosts, groups)
     assert_same(place, wanted, {finding.host for finding in fleet.blocking_findings})
     assert result.blocking == len(fleet.blocking_findings)
 
 
 def test_a_tangled_fleet_is_planned_as_the_whole_is_and_so_is_every_change(spark: SparkSession, work: Path) -> None:
-    hosts, groups = tangled()
+    hosts, groups = hosts_of_connected_groups()
     check(work / "out", hosts, groups, run(spark, work, hosts, groups))
     parts = {row["component"] for row in rows(work / "out", "components")}
     assert len(parts) > 8  # what nothing joins is not looked at together
@@ -132,8 +142,8 @@ def test_a_pattern_that_one_host_sets_is_that_of_all(spark: SparkSession, work: 
 
 
 def test_hosts_are_read_in_every_form(spark: SparkSession, work: Path) -> None:
-    hosts, groups = tangled()
-    records = [json.loads(line) for line in lines(hosts, groups).splitlines()]
+    hosts, groups = hosts_of_connected_groups()
+    records = [json.loads(line) for line in inventory_json_lines(hosts, groups).splitlines()]
     table = pa.table({"host": [*hosts], "variables": [json.dumps(record["variables"]) for record in records]})
     table = table.append_column("groups", pa.array([",".join(record["groups"]) for record in records]))
     pq.write_table(table, work / "hosts.parquet")

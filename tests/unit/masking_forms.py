@@ -1,4 +1,4 @@
-"""Forms in which secrets stand in logs and files, and texts that hold none. ``{}`` is the secret's place."""
+"""Forms of secrets in logs and files, and texts without secrets. ``{}`` is the position of the secret."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PHRASES = (
     "***canary",
     "canaryé canary",
 )
-"""Secrets with what ends a value elsewhere. Every piece of one is called canary."""
+"""Secrets with characters that end a value in other forms. Every part of a secret contains canary."""
 
 ANYTHING = [
     "password={}",
@@ -138,7 +138,7 @@ ANYTHING = [
     "Credentials(user=bob, password={}",
     "wrapper.java.additional.9=-Djavax.net.ssl.keyStorePassword={}".replace("-D", ""),
 ]
-"""Any secret of one line may stand there."""
+"""Forms that accept any secret of a single line."""
 
 WORDS = [
     "-Djavax.net.ssl.keyStorePassword={}",
@@ -364,7 +364,7 @@ WORDS = [
     "it said \"the 'password' is '{}'\"",
     '{{"msg": "user=\'bob\' password=\'{}\' ok"}}',
 ]  # fmt: skip
-"""A secret without blanks and marks may stand there."""
+"""Forms that accept a secret without blanks and punctuation."""
 
 FILES = [
     ("credentials.properties", "activemq.password={}"),

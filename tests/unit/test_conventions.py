@@ -22,7 +22,7 @@ from tests.conventions import CONVENTIONS, Convention
 from tests.situations import EVERY_SITUATION
 from tests.unit.fleets import NETWORK
 from tests.unit.pictures import Picture
-from tests.unit.planning.components import computed, context_of, rows_of
+from tests.unit.planning.components import context_of, plan_components, rows_of
 
 SETTINGS = {"release": "6.3.1", "ha": "shared-file", **{k.removeprefix("activemq_"): v for k, v in NETWORK.items()}}
 each_convention = pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda convention: convention.name)
@@ -85,7 +85,7 @@ def test_every_host_is_explained(fleet: Fleet) -> None:
 @each_convention
 def test_plan_contains_brokers_of_fleet(convention: Convention, fleet: Fleet) -> None:
     hosts = convention.variables_by_host(**SETTINGS)
-    components = computed(hosts, context_of(hosts))
+    components = plan_components(hosts, context_of(hosts))
 
     assert [component.error for component in components.values()] == [None] * len(fleet.groups)
     rows = sorted(rows_of([*components.values()], "brokers"), key=lambda row: row["host"])

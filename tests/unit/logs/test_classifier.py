@@ -1,4 +1,4 @@
-"""The dispatch finds what trying all expressions one by one finds."""
+"""Tests of the log message classifier: it gives the same kinds as a trial of all expressions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RELEASES = [None, "5.5.1", "5.16.7", "6.3.1"]
 
 
 @cache
-def among(release: str | None) -> tuple[str, ...]:
+def kinds_of_release(release: str | None) -> tuple[str, ...]:
     return (
         log_message_kind_ids()
         if release is None
@@ -31,60 +31,62 @@ def among(release: str | None) -> tuple[str, ...]:
     )
 
 
-def agrees(message: str, release: str | None) -> None:
+def assert_classifier_agrees(message: str, release: str | None) -> None:
     code, fields = classifier_for_release(release).kind_index_and_values(message)
-    assert (KINDS[code], dict(fields)) == plain_kind(message, among(release))
+    assert (KINDS[code], dict(fields)) == plain_kind(message, kinds_of_release(release))
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_an_expression_matches_is_found_as_the_first_that_does(release: str | None) -> None:
-    for id_ in log_message_kind_ids():
-        for message in examples_of(id_):
-            agrees(message, release)
+def test_examples_are_classified_as_first_kind_that_matches(release: str | None) -> None:
+    for kind_id in log_message_kind_ids():
+        for message in examples_of(kind_id):
+            assert_classifier_agrees(message, release)
 
 
 @given(st.data())
 def test_classifier_agrees_with_trial_of_all_expressions(data: st.DataObject) -> None:
     pieces = st.one_of(
         st.sampled_from(log_message_kind_ids()).map(
-            lambda id_: prefix_and_longest_literal(log_message_kind(id_).regex.pattern)[1]
+            lambda kind_id: prefix_and_longest_literal(log_message_kind(kind_id).regex.pattern)[1]
         ),
-        st.sampled_from(log_message_kind_ids()).flatmap(lambda id_: st.sampled_from(examples_of(id_))),
+        st.sampled_from(log_message_kind_ids()).flatmap(lambda kind_id: st.sampled_from(examples_of(kind_id))),
         st.sampled_from([" ", "\n", ", ", ": ", "x", "12", "tcp://a:1", "ID:a-1-2-3:4"]),
         st.text(max_size=4),
     )
-    agrees("".join(data.draw(st.lists(pieces, min_size=1, max_size=4))), data.draw(st.sampled_from(RELEASES)))
+    assert_classifier_agrees(
+        "".join(data.draw(st.lists(pieces, min_size=1, max_size=4))), data.draw(st.sampled_from(RELEASES))
+    )
 
 
-def test_every_expression_has_an_example_that_it_matches() -> None:
+def test_every_expression_matches_one_of_its_examples() -> None:
     assert [
-        id_
-        for id_ in log_message_kind_ids()
-        if not any(log_message_kind(id_).regex.search(text) for text in examples_of(id_))
+        kind_id
+        for kind_id in log_message_kind_ids()
+        if not any(log_message_kind(kind_id).regex.search(text) for text in examples_of(kind_id))
     ] == []
 
 
-def test_the_letters_of_an_expression_are_in_all_that_it_matches() -> None:
-    for id_ in log_message_kind_ids():
-        prefix, needed = prefix_and_longest_literal(log_message_kind(id_).regex.pattern)
-        for message in examples_of(id_):
-            assert message.startswith(prefix), id_
-            assert needed in message, id_
+def test_prefix_and_literal_of_expression_are_in_its_examples() -> None:
+    for kind_id in log_message_kind_ids():
+        prefix, literal = prefix_and_longest_literal(log_message_kind(kind_id).regex.pattern)
+        for message in examples_of(kind_id):
+            assert message.startswith(prefix), kind_id
+            assert literal in message, kind_id
 
 
-def test_a_choice_or_an_option_is_not_taken_for_letters() -> None:
+def test_prefix_and_literal_exclude_alternatives_and_options() -> None:
     assert prefix_and_longest_literal(r"^abc|def$") == ("", "")
     assert prefix_and_longest_literal(r"^abcd?e(?:xyz)*fg{2}[hijklm]no") == ("abc", "abc")
 
 
-def test_messages_that_repeat_are_looked_up_once() -> None:
+def test_repeated_message_is_classified_once() -> None:
     classifier = LogMessageClassifier("5.18.3")
     first = classifier.kind_index_and_values("Connector stomp started")
     assert first is classifier.kind_index_and_values("Connector stomp started")
 
 
 @pytest.mark.parametrize(
-    ("id_", "release", "fit"),
+    ("kind_id", "release", "is_written"),
     [
         ("LIFE-STARTED-OLD", "5.6.0", True),
         ("LIFE-STARTED-OLD", "5.7.0", False),
@@ -97,5 +99,5 @@ def test_messages_that_repeat_are_looked_up_once() -> None:
         ("LOCK-FILE-WAIT-OLD", "5.12.0", True),
     ],
 )
-def test_releases_of_a_kind_are_read_from_their_text(id_: str, release: str, fit: bool) -> None:
-    assert is_written_by_release(log_message_kind(id_), Release.of(release)) is fit
+def test_releases_of_kind_are_parsed_from_text(kind_id: str, release: str, is_written: bool) -> None:
+    assert is_written_by_release(log_message_kind(kind_id), Release.of(release)) is is_written

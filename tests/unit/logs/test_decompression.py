@@ -1,4 +1,4 @@
-"""Log files that are compressed with gzip, whole and damaged."""
+"""Tests of the decompression of complete and damaged gzip log files."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from tests.log_reading import LINES
 LINE = LINES[0]
 
 
-def inflated(data: bytes) -> tuple[bytes, str]:
+def decompress(data: bytes) -> tuple[bytes, str]:
     pieces = list(unpacked_record_pieces(memoryview(data), compressed=True))
     return b"".join(bytes(piece) for piece, _, _ in pieces), "".join(problem for *_, problem in pieces)
 
 
-def test_members_of_a_gzip_file_are_one_log() -> None:
-    assert inflated(gzip.compress(LINE) + gzip.compress(b"\n\tat x\n") + b"\0" * 8) == (LINE + b"\n\tat x\n", "")
+def test_members_of_gzip_file_are_joined() -> None:
+    assert decompress(gzip.compress(LINE) + gzip.compress(b"\n\tat x\n") + b"\0" * 8) == (LINE + b"\n\tat x\n", "")
 
 
-def test_of_a_truncated_gzip_file_what_there_is_is_kept_and_the_end_is_named() -> None:
-    whole = b"".join(b"%s %d\n" % (LINE, number) for number in range(500))
-    data, problem = inflated(gzip.compress(whole)[:-400])
-    assert 0 < len(data) < len(whole)
-    assert whole.startswith(data)
+def test_start_of_truncated_gzip_file_is_kept_and_truncation_reported() -> None:
+    complete_log = b"".join(b"%s %d\n" % (LINE, number) for number in range(500))
+    data, problem = decompress(gzip.compress(complete_log)[:-400])
+    assert 0 < len(data) < len(complete_log)
+    assert complete_log.startswith(data)
     assert problem == TRUNCATED
 
 
-def test_bytes_that_are_no_gzip_after_some_that_are_are_named() -> None:
-    data, problem = inflated(gzip.compress(LINE) + b"garbage")
+def test_garbage_after_gzip_member_is_reported() -> None:
+    data, problem = decompress(gzip.compress(LINE) + b"garbage")
     assert (data, problem.startswith("the rest of the gzip file cannot be unpacked")) == (LINE, True)
 
 
-def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_gzip_file_is_decompressed_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.decompression.STEP", 1000)
-    whole = (LINE + b"\n\tat x\n") * 100
-    pieces = list(unpacked_record_pieces(memoryview(gzip.compress(whole)), compressed=True))
+    complete_log = (LINE + b"\n\tat x\n") * 100
+    pieces = list(unpacked_record_pieces(memoryview(gzip.compress(complete_log)), compressed=True))
     assert len(pieces) > 5
     assert all(bytes(piece).startswith(LINE) for piece, _, _ in pieces)
-    assert b"".join(bytes(piece) for piece, _, _ in pieces) == whole
+    assert b"".join(bytes(piece) for piece, _, _ in pieces) == complete_log
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,6 @@ def test_a_large_gzip_file_is_unpacked_step_by_step(monkeypatch: pytest.MonkeyPa
         ("a.gz.1", False, "a.gz.1"),
     ],
 )
-def test_ending_gz_marks_a_compressed_file(name: str, is_compressed: bool, plain_name: str) -> None:
+def test_file_name_ending_gz_marks_compressed_file(name: str, is_compressed: bool, plain_name: str) -> None:
     assert is_compressed_file_name(name) is is_compressed
     assert without_compression_ending(name) == plain_name

@@ -1,4 +1,4 @@
-"""Messages in the words of releases, and the kinds that they are."""
+"""Tests of the kinds of log messages, with the texts of releases."""
 
 from __future__ import annotations
 
@@ -41,5 +41,7 @@ SCHEDULER = "Store limit is 51200 mb, whilst the data directory: /srv/scheduler 
         ),
     ],
 )
-def test_what_a_broker_says_of_disks_that_are_too_small_is_known(message: str, expected: str) -> None:
-    assert [id_ for id_ in log_message_kind_ids() if log_message_kind(id_).regex.search(message)] == [expected]
+def test_messages_about_too_small_disks_have_kinds(message: str, expected: str) -> None:
+    assert [kind_id for kind_id in log_message_kind_ids() if log_message_kind(kind_id).regex.search(message)] == [
+        expected
+    ]

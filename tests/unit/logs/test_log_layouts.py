@@ -1,4 +1,4 @@
-"""Logs in other layouts than the default give the same records and the same incidents."""
+"""Tests of log layouts: logs in different layouts have the same records and incidents as the default layout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.recorded_logs import LOGS, audit_logs, read_log
 Write = Callable[[Record], str]
 CASES = sorted((LOGS / "cases").iterdir())
 DIRECTORIES = [*CASES, LOGS / "healthy" / "5.18.3", LOGS / "healthy" / "5.5.1"]
-BROKEN = """\
+LOG_WITH_ERROR = """\
 2026-07-01 10:00:01,007 | ERROR | Failed to start | org.apache.activemq.broker.BrokerService | main
 java.io.IOException: outer
 \tat some.Place.method(Place.java:1)
@@ -56,13 +56,13 @@ def audit_in_layout(directory: Path, write: Write | None) -> tuple[list[object],
 
 @some_situations(4)
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_log_in_another_layout_has_the_incidents_of_the_default_layout(layout: str) -> None:
+def test_log_in_supported_layout_has_incidents_of_default_layout(layout: str) -> None:
     for directory in DIRECTORIES:
         assert audit_in_layout(directory, WITH_THREADS[layout]) == audit_in_layout(directory, None), directory.name
 
 
 @pytest.mark.parametrize("layout", WITHOUT_THREADS)
-def test_log_in_a_layout_without_threads_has_the_kinds_of_the_default_layout(layout: str) -> None:
+def test_log_in_layout_without_threads_has_kinds_of_default_layout(layout: str) -> None:
     for name in ("bridge-frame-too-large", "store-full-blocks", "both-wait-for-lock", "out-of-memory"):
         kinds = [
             [incident["kind"] for incident in audit_in_layout(LOGS / "cases" / name, write)[0]]  # type: ignore[index]
@@ -72,9 +72,9 @@ def test_log_in_a_layout_without_threads_has_the_kinds_of_the_default_layout(lay
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: str) -> None:
-    log = in_layout(BROKEN.encode(), WITH_THREADS[layout])
-    expected, rows = scan(BROKEN.encode()), scan(log)
+def test_record_in_supported_layout_has_fields_of_default_layout(layout: str) -> None:
+    log = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    expected, rows = scan(LOG_WITH_ERROR.encode()), scan(log)
     for name in ("time", "raw_time", "level", "message", "logger", "thread", "stack", "kind", "parsed"):
         assert [row[name] for row in rows] == [row[name] for row in expected], name
     records = list(parse_log(log.decode()))
@@ -85,7 +85,7 @@ def test_record_in_another_layout_has_all_fields_of_the_default_layout(layout: s
 
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
-def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
+def test_phase_of_broker_is_read_from_every_layout(layout: str) -> None:
     log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
     other = in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
     assert (
@@ -96,7 +96,7 @@ def test_phase_of_a_broker_is_read_from_another_layout(layout: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((LOGS / "layouts").iterdir()), ids=lambda path: path.stem)
-def test_records_that_log4j_wrote_in_another_layout_are_read(path: Path) -> None:
+def test_records_that_log4j_wrote_are_read_in_every_layout(path: Path) -> None:
     """log4j 2.24.3 wrote three records through eleven appenders; the message of the second one has two lines."""
     log = path.read_bytes()
     rows, records = scan(log), list(parse_log(log.decode()))
@@ -116,14 +116,14 @@ def test_records_that_log4j_wrote_in_another_layout_are_read(path: Path) -> None
     ]
 
 
-def test_time_with_a_zone_is_converted_to_the_zone_of_the_host() -> None:
+def test_time_with_zone_is_converted_to_time_zone_of_host() -> None:
     line = b"2026-07-01T12:00:01,007+0300 | INFO  | text | org.apache.activemq.x.Y | main\n"
     (row,) = scan(line, zone="Europe/Berlin")
     assert row["raw_time"] == "2026-07-01 11:00:01,007"
     assert row["time"].isoformat() == "2026-07-01T09:00:01.007000+00:00"
 
 
-def test_json_message_with_line_ends_is_one_record_that_forges_no_other() -> None:
+def test_json_message_with_line_ends_is_single_record() -> None:
     forged = "2026-07-01 10:00:00,000 | INFO  | forged | org.apache.activemq.x.Y | main"
     record = Record(1, datetime(2026, 7, 1), "WARN", f"a\n{forged}", "org.apache.activemq.x.Z", "main", f"x\n{forged}")
     for name in ("JsonLayout", "ECS", "Logstash", "GELF", "GCP"):
@@ -132,14 +132,14 @@ def test_json_message_with_line_ends_is_one_record_that_forges_no_other() -> Non
         assert row["stack"] == f"x\n {forged}"
 
 
-def test_json_line_that_is_cut_off_is_an_unreadable_record_of_its_line() -> None:
-    log = in_layout(BROKEN.encode(), WITH_THREADS["ECS"])
+def test_truncated_json_line_is_unreadable_record_of_its_line() -> None:
+    log = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS["ECS"])
     lines = log.splitlines(keepends=True)
     rows = scan(lines[0] + lines[1][:40] + b"\n" + lines[1])
     assert [(row["line"], row["parsed"]) for row in rows] == [(1, True), (2, False), (3, True)]
 
 
-def test_causes_of_a_json_layout_with_frames_as_objects_are_the_stack() -> None:
+def test_causes_in_json_layout_with_frame_objects_are_stack() -> None:
     text = (
         '{"timeMillis":1782900001007,"thread":"main","level":"ERROR","loggerName":"org.apache.activemq.x.Y",'
         '"message":"text","thrown":{"name":"java.io.IOException","message":"outer","extendedStackTrace":[{"line":1}],'
@@ -150,16 +150,16 @@ def test_causes_of_a_json_layout_with_frames_as_objects_are_the_stack() -> None:
 
 
 @pytest.mark.parametrize("value", ["1e400", '"x"', "[1]", "null", "{}", '{"epochSecond":"x"}', "-1e300", "true"])
-def test_json_line_with_a_time_that_cannot_be_read_is_no_record(value: str) -> None:
+def test_json_line_with_invalid_time_is_no_record(value: str) -> None:
     line = f'{{"time":{value},"thread":"t","level":"INFO","loggerName":"a.b","message":"m"}}\n'
     assert [row["parsed"] for row in scan(line.encode())] == [False]
     assert list(parse_log(line)) == []
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_log_whose_layout_changes_is_read_to_its_end(layout: str) -> None:
-    other = in_layout(BROKEN.encode(), WITH_THREADS[layout])
-    for log in (other + BROKEN.encode(), BROKEN.encode() + other):
+def test_log_with_changed_layout_is_read_completely(layout: str) -> None:
+    other = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    for log in (other + LOG_WITH_ERROR.encode(), LOG_WITH_ERROR.encode() + other):
         assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
         assert [record.level for record in parse_log(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
 
@@ -179,8 +179,8 @@ def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
-def test_first_time_of_a_rolled_file_is_in_the_default_form(layout: str) -> None:
-    log = b"\tat x.Y.z(Y.java)\n" + in_layout(BROKEN.encode(), WITH_THREADS[layout])
+def test_first_time_of_rolled_file_has_default_format(layout: str) -> None:
+    log = b"\tat x.Y.z(Y.java)\n" + in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     beginning = preamble_and_first_record_date(memoryview(log), compressed=False)
     assert beginning.first == "2026-07-01 10:00:01,007"
     assert beginning.head == b"\tat x.Y.z(Y.java)\n"
@@ -195,11 +195,11 @@ def gaps_of(log: bytes) -> list[InputGap]:
 
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
-def test_log_in_a_known_layout_has_no_gap(layout: str) -> None:
-    assert gaps_of(in_layout(BROKEN.encode(), {**WITH_THREADS, **WITHOUT_THREADS}[layout])) == []
+def test_log_in_supported_layout_has_no_input_gap(layout: str) -> None:
+    assert gaps_of(in_layout(LOG_WITH_ERROR.encode(), {**WITH_THREADS, **WITHOUT_THREADS}[layout])) == []
 
 
-def test_gap_of_an_unknown_layout_names_line_and_layouts_to_set() -> None:
+def test_input_gap_of_unknown_layout_has_line_and_supported_layouts() -> None:
     (gap,) = gaps_of(b"10:00:00,123 INFO [BrokerService] text\n" * 3)
     assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
     assert gap.what.startswith(
@@ -208,9 +208,11 @@ def test_gap_of_an_unknown_layout_names_line_and_layouts_to_set() -> None:
     )
 
 
-def test_gap_of_a_layout_without_packages_names_the_full_class_name() -> None:
+def test_input_gap_of_layout_without_packages_mentions_class_names() -> None:
     for logger in ("BrokerService", "o.a.a.b.BrokerService"):
-        log = BROKEN.partition("2026-07-01 10:00:02")[0].replace("org.apache.activemq.broker.BrokerService", logger)
+        log = LOG_WITH_ERROR.partition("2026-07-01 10:00:02")[0].replace(
+            "org.apache.activemq.broker.BrokerService", logger
+        )
         (gap,) = gaps_of(log.encode())
         assert (gap.file, gap.line, gap.weighs) == ("activemq.log", 1, True)
         assert gap.what.startswith(
@@ -218,47 +220,47 @@ def test_gap_of_a_layout_without_packages_names_the_full_class_name() -> None:
         )
 
 
-def write_log(directory: Path, text: str, written: float) -> str:
+def write_log(directory: Path, text: str, modified_at: float) -> str:
     log = directory / "activemq.log"
     log.write_text(text)
-    os.utime(log, (written, written))
+    os.utime(log, (modified_at, modified_at))
     return str(directory)
 
 
-def test_log_of_an_unknown_layout_has_a_reason_and_an_advice(tmp_path: Path) -> None:
-    began = time.time() - 60
-    data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", began + 1)
+def test_unreadable_log_reason_of_unknown_layout_has_supported_layouts(tmp_path: Path) -> None:
+    started_at = time.time() - 60
+    data = write_log(tmp_path, "10:00:00 [main] INFO o.a.a.b.BrokerService - started\n", started_at + 1)
 
     assert (
-        unreadable_log_reason(data, began)
+        unreadable_log_reason(data, started_at)
         == f"the layout of the records in activemq.log is not supported: {READABLE_LAYOUTS}"
     )
 
 
-def test_log_whose_layout_was_changed_names_the_newest_record_that_can_be_read(tmp_path: Path) -> None:
-    began = time.time() - 60
+def test_unreadable_log_reason_has_time_of_newest_readable_record(tmp_path: Path) -> None:
+    started_at = time.time() - 60
     old = "2026-03-01 10:00:00,123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"
-    data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", began + 1)
+    data = write_log(tmp_path, f"{old}10:00:00 [main] INFO BrokerService - started\n", started_at + 1)
 
-    assert unreadable_log_reason(data, began).startswith(
+    assert unreadable_log_reason(data, started_at).startswith(
         "the newest readable record in activemq.log has the time 2026-03-01 10:00:00, "
     )
 
 
 @pytest.mark.parametrize("text", ["", "\n", None])
-def test_log_that_the_process_wrote_nothing_to_is_readable(tmp_path: Path, text: str | None) -> None:
+def test_log_without_records_of_process_is_readable(tmp_path: Path, text: str | None) -> None:
     data = str(tmp_path) if text is None else write_log(tmp_path, text, time.time())
 
     assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
-def test_log_of_an_earlier_process_is_readable(tmp_path: Path) -> None:
+def test_log_of_earlier_process_is_readable(tmp_path: Path) -> None:
     data = write_log(tmp_path, "10:00:00 [main] INFO BrokerService - started\n", time.time() - 600)
 
     assert unreadable_log_reason(data, time.time() - 60) == ""
 
 
-def test_log_with_a_record_of_the_process_is_readable(tmp_path: Path) -> None:
+def test_log_with_record_of_process_is_readable(tmp_path: Path) -> None:
     now = time.time()
     shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     record = f"{shown},123 | INFO  | started | org.apache.activemq.broker.BrokerService | main\n"

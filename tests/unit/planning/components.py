@@ -1,4 +1,4 @@
-"""What the job ``plan`` does, without Spark: hosts, their components, the rows of each."""
+"""The steps of the job ``plan`` without Spark: hosts, their components, and the rows of each component."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Facts = list[tuple[HostFactsForSeparatePlanning, str | None]]
 
 
 def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
-    """The facts of every host, with its variables."""
+    """Return the facts of every host, with its variables."""
 
-    def read(pattern: str | None) -> Facts:
+    def read_facts(pattern: str | None) -> Facts:
         return [
             host_component_facts_and_variables(
                 HostRecord(host, variables, tuple(name for name in groups if host in groups[name])), 0, pattern
@@ -38,19 +38,19 @@ def facts_of(hosts: Hosts, groups: Groups = NO_GROUPS) -> Facts:
             for host, variables in hosts.items()
         ]
 
-    found = read(None)
-    pattern = fallback_naming_pattern([facts for facts, _ in found])
-    return found if pattern is None else read(pattern)
+    host_facts = read_facts(None)
+    pattern = fallback_naming_pattern([facts for facts, _ in host_facts])
+    return host_facts if pattern is None else read_facts(pattern)
 
 
-def divided(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> FleetDivision:
+def divide_fleet(hosts: Hosts, groups: Groups = NO_GROUPS, today: date = TODAY) -> FleetDivision:
     return divide_into_components([facts for facts, _ in facts_of(hosts, groups)], today)
 
 
-def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **more: Any) -> PlanContext:
-    division = divided(hosts, groups)
+def context_of(hosts: Hosts, groups: Groups = NO_GROUPS, **options: Any) -> PlanContext:
+    division = divide_fleet(hosts, groups)
     return PlanContext(
-        division, {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}, **more
+        division, {text: zlib.compress(schema_bytes(Release.of(text))) for text in division.releases}, **options
     )
 
 
@@ -68,8 +68,8 @@ def hosts_by_component(
     return {component: sorted(members) for component, members in components.items()}
 
 
-def computed(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, ComponentPlanRows]:
-    """The rows of every component, by its name."""
+def plan_components(hosts: Hosts, context: PlanContext, groups: Groups = NO_GROUPS) -> dict[str, ComponentPlanRows]:
+    """Return the rows of every component, by its name."""
     members = hosts_by_component(hosts, context, groups)
     return {
         component: plan_fleet_component(component, component_hosts, context)

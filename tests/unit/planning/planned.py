@@ -1,4 +1,4 @@
-"""A fleet with everything that reaches from one group into another, and what the core says of it as a whole."""
+"""A fleet with every kind of connection between groups, and its rows when it is planned as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from activemq_fleet.artifacts import load_schema
 from activemq_fleet.planning.records import variables_to_json
 from activemq_fleet.releases import Release
 from activemq_fleet.render import activemq_xml_documents_of_rendered_files, render_hosts, render_java_client_files
-from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet, build_fleet
 from activemq_fleet.validation import fleet_with_check_findings
 
@@ -30,23 +29,16 @@ VIP = {"activemq_vip": "10.9.9.9", "activemq_vip_interface": "eth0"}
 AGENT = {"activemq_agent_username": "agent", "activemq_agent_password": "a secret of agents"}
 
 
-class Agreeable:
-    """A schema that every document is valid for: what is tested there is not the schema."""
-
-    def is_valid(self, _: XmlDocument) -> bool:
-        return True
-
-
 def pairs(*names: str, **variables: Any) -> Hosts:
-    """Both nodes of each pair; variables without their prefix."""
-    said = {f"activemq_{name}": value for name, value in variables.items()}
-    return {f"{name}-{node}.example.com": copy.deepcopy(BASE | said) for name in names for node in "ab"}
+    """Return both nodes of each pair. The names of the variables have no prefix."""
+    prefixed = {f"activemq_{name}": value for name, value in variables.items()}
+    return {f"{name}-{node}.example.com": copy.deepcopy(BASE | prefixed) for name in names for node in "ab"}
 
 
-def tangled() -> tuple[Hosts, Groups]:
-    """Groups that links, addresses, stores, fragments, agents and a balancer join, with mistakes of many kinds."""
+def hosts_of_connected_groups() -> tuple[Hosts, Groups]:
+    """Return groups that links, addresses, stores, fragments, agents and a balancer connect, with many errors."""
     link = {"from": "north", "to": "south", "ttl": 1}
-    dial = '<networkConnector name="out" uri="static:(tcp://dialled-mq01-a.example.com:61616)"/>'
+    connector_xml = '<networkConnector name="out" uri="static:(tcp://dialled-mq01-a.example.com:61616)"/>'
     hosts = {
         **pairs("north-mq01", "north-mq02", topology="chain"),
         **pairs("south-mq01", "south-mq02", topology="chain", links=[{"from": "south", "to": "alone-mq01"}]),
@@ -57,7 +49,7 @@ def tangled() -> tuple[Hosts, Groups]:
         **pairs("stored-mq01", store_directory="/srv/activemq/north-mq01"),
         **pairs("shared-mq01", "shared-mq02", store_directory="/srv/all"),
         **pairs("sharing-mq01", store_directory="/srv/all"),
-        **pairs("frag-mq01", xml_fragments=[{"parent": "broker/networkConnectors", "xml": dial}]),
+        **pairs("frag-mq01", xml_fragments=[{"parent": "broker/networkConnectors", "xml": connector_xml}]),
         **pairs("dialled-mq01"),
         **pairs("pure-mq01", "pure-mq02", release="5.5.1", ha="pure", environment="prod"),
         **pairs("prod-pure-mq01", release="5.5.1", ha="pure"),
@@ -87,18 +79,18 @@ def tangled() -> tuple[Hosts, Groups]:
     return hosts, groups
 
 
-def lines(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, list[str]]) -> str:
-    """The same as JSON lines."""
-    member = {host: [name for name, found in groups.items() if host in found] for host in hosts}
+def inventory_json_lines(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, list[str]]) -> str:
+    """Return the hosts, their variables and their groups as JSON lines."""
+    groups_by_host = {host: [name for name, members in groups.items() if host in members] for host in hosts}
     records = (
-        {"host": host, "variables": json.loads(variables_to_json(host, hosts[host])), "groups": member[host]}
+        {"host": host, "variables": json.loads(variables_to_json(host, hosts[host])), "groups": groups_by_host[host]}
         for host in hosts
     )
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def whole(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
-    """What ``check`` and ``render`` say of all of it at once, as rows of the datasets."""
+def whole_fleet_and_rows(hosts: Hosts, groups: Groups) -> tuple[Fleet, Rows]:
+    """Return the checked and rendered whole fleet, and its rows of the datasets."""
     fleet = build_fleet(hosts, groups)
     trees = render_hosts(fleet)
     fleet = fleet_with_check_findings(fleet, activemq_xml_documents_of_rendered_files(fleet, trees), schema_of)
@@ -123,6 +115,6 @@ def schema_of(release: Release) -> Any:
     return load_schema(release)
 
 
-def in_order(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows that can be compared whatever their order."""
+def sorted_rows(rows: list[dict[str, Any]]) -> list[str]:
+    """Return rows in a form that can be compared independently of their order."""
     return sorted(json.dumps(row, sort_keys=True, default=dict) for row in rows)

@@ -1,4 +1,4 @@
-"""A component alone gives the rows that it has in the whole fleet; one that is too large is only listed."""
+"""Tests of the plan of a component: it equals the plan of the whole fleet. Too large components are only listed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from activemq_fleet.planning.compute import PlanContext, component_fingerprint, plan_fleet_component
-from tests.unit.planning.components import computed, context_of, hosts_by_component, rows_of
-from tests.unit.planning.planned import AGENT, Hosts, in_order, pairs, tangled, whole
+from tests.unit.planning.components import context_of, hosts_by_component, plan_components, rows_of
+from tests.unit.planning.planned import (
+    AGENT,
+    Hosts,
+    hosts_of_connected_groups,
+    pairs,
+    sorted_rows,
+    whole_fleet_and_rows,
+)
 
 HOSTS = {
     **pairs("a-mq01", "a-mq02", ha="shared-file"),
@@ -31,93 +38,98 @@ def fingerprints(hosts: Hosts, context: PlanContext) -> dict[str, str]:
     }
 
 
-def test_rows_of_components_are_those_of_the_whole(context: PlanContext) -> None:
-    found = [*computed(HOSTS, context).values()]
-    _, wanted = whole(HOSTS, {})
+def test_rows_of_components_equal_rows_of_whole_fleet(context: PlanContext) -> None:
+    plan = [*plan_components(HOSTS, context).values()]
+    _, expected = whole_fleet_and_rows(HOSTS, {})
 
-    for name, rows in wanted.items():
-        assert in_order(rows_of(found, name)) == in_order(rows), name
-    assert [one.error for one in found] == [None, None, None]
+    for name, rows in expected.items():
+        assert sorted_rows(rows_of(plan, name)) == sorted_rows(rows), name
+    assert [component_rows.error for component_rows in plan] == [None, None, None]
 
 
-def test_a_tangled_fleet_is_computed_as_the_whole_is() -> None:
-    hosts, groups = tangled()
-    found = computed(hosts, context_of(hosts, groups), groups)
-    fleet, wanted = whole(hosts, groups)
+def test_rows_of_connected_groups_equal_rows_of_whole_fleet() -> None:
+    hosts, groups = hosts_of_connected_groups()
+    plan = plan_components(hosts, context_of(hosts, groups), groups)
+    fleet, expected = whole_fleet_and_rows(hosts, groups)
 
-    assert len(found) > 8
+    assert len(plan) > 8
     for name in ("brokers", "links", "findings"):
-        assert in_order(rows_of([*found.values()], name)) == in_order(wanted[name]), name
-    assert sum(one.blocking for one in found.values()) == len(fleet.blocking_findings)
-    written = {row["host"] for row in rows_of([*found.values()], "files")}
-    sound = [one for one in found.values() if not one.blocking]
-    assert {row["host"] for row in rows_of(sound, "brokers")} <= written
-    assert in_order(rows_of([*found.values()], "files")) == in_order(
-        [row for row in wanted["files"] if (row["host"] or row["path"].split("/")[1]) in {*written, *clients_of(sound)}]
+        assert sorted_rows(rows_of([*plan.values()], name)) == sorted_rows(expected[name]), name
+    assert sum(component_rows.blocking for component_rows in plan.values()) == len(fleet.blocking_findings)
+    hosts_with_files = {row["host"] for row in rows_of([*plan.values()], "files")}
+    components_without_errors = [component_rows for component_rows in plan.values() if not component_rows.blocking]
+    assert {row["host"] for row in rows_of(components_without_errors, "brokers")} <= hosts_with_files
+    assert sorted_rows(rows_of([*plan.values()], "files")) == sorted_rows(
+        [
+            row
+            for row in expected["files"]
+            if (row["host"] or row["path"].split("/")[1])
+            in {*hosts_with_files, *client_groups_of(components_without_errors)}
+        ]
     )
 
 
-def clients_of(components: list[Any]) -> set[str]:
+def client_groups_of(components: list[Any]) -> set[str]:
     return {row["path"].split("/")[1] for row in rows_of(components, "files") if row["host"] is None}
 
 
-def test_without_content_hashes_and_paths_are_the_same(context: PlanContext) -> None:
-    with_content = rows_of([*computed(HOSTS, context).values()], "files")
-    without = rows_of([*computed(HOSTS, dataclasses.replace(context, content=False)).values()], "files")
+def test_hashes_of_files_do_not_depend_on_content_option(context: PlanContext) -> None:
+    with_content = rows_of([*plan_components(HOSTS, context).values()], "files")
+    without = rows_of([*plan_components(HOSTS, dataclasses.replace(context, content=False)).values()], "files")
 
     assert {row["content"] for row in without} == {None}
     assert [row["sha256"] for row in without] == [row["sha256"] for row in with_content]
 
 
-def test_a_component_with_an_error_has_no_files_and_the_others_have() -> None:
+def test_only_component_with_error_has_no_files() -> None:
     hosts = {**HOSTS, **pairs("d-mq01")}
     del hosts["d-mq01-b.example.com"]
 
-    found = computed(hosts, context_of(hosts))
+    plan = plan_components(hosts, context_of(hosts))
 
-    assert {name for name, one in found.items() if one.rows["files"]} == {"a", "b", "c"}
-    assert (found["d"].blocking, found["d"].withheld) == (1, 1)
+    assert {name for name, component_rows in plan.items() if component_rows.rows["files"]} == {"a", "b", "c"}
+    assert (plan["d"].blocking, plan["d"].withheld) == (1, 1)
 
 
-def test_a_waiver_by_name_is_for_that_name_only() -> None:
+def test_waiver_applies_only_to_its_hosts() -> None:
     hosts = pairs(*(f"{name}-mq01" for name in "abcd"))
     for name in "abcd":
         del hosts[f"{name}-mq01-b.example.com"]
     hosts["a-mq01-a.example.com"]["activemq_waivers"] = [{"rule": "T002", "reason": "later", "hosts": ["c-*"]}]
 
-    found = computed(hosts, context_of(hosts))
+    plan = plan_components(hosts, context_of(hosts))
 
-    told = {row["host"][0]: row["waived"] for row in rows_of([*found.values()], "findings") if row["rule"] == "T002"}
-    assert told == {"a": None, "b": None, "c": "later", "d": None}
-    assert {name for name, one in found.items() if one.rows["files"]} == {"c"}
+    waivers = {row["host"][0]: row["waived"] for row in rows_of([*plan.values()], "findings") if row["rule"] == "T002"}
+    assert waivers == {"a": None, "b": None, "c": "later", "d": None}
+    assert {name for name, component_rows in plan.items() if component_rows.rows["files"]} == {"c"}
 
 
-def test_a_component_that_is_too_large_is_a_finding_and_its_brokers_are_listed(context: PlanContext) -> None:
-    found = computed(HOSTS, dataclasses.replace(context, largest=5))
+def test_too_large_component_has_finding_and_lists_brokers(context: PlanContext) -> None:
+    plan = plan_components(HOSTS, dataclasses.replace(context, largest=5))
 
-    (large,) = (row for row in found["b"].rows["findings"] if row["rule"] == "T028")
+    (large,) = (row for row in plan["b"].rows["findings"] if row["rule"] == "T028")
     assert (large["host"], large["severity"]) == ("b-mq01-a.example.com", "error")
     assert "group b has 6 brokers, but the command plan accepts at most 5" in large["message"]
-    assert len(found["b"].rows["brokers"]) == len(found["b"].rows["components"]) == 6
-    assert not found["b"].rows["links"]
-    assert not found["b"].rows["files"]
-    assert (found["b"].blocking, found["b"].withheld) == (1, 6)
-    assert found["a"].rows["files"]
+    assert len(plan["b"].rows["brokers"]) == len(plan["b"].rows["components"]) == 6
+    assert not plan["b"].rows["links"]
+    assert not plan["b"].rows["files"]
+    assert (plan["b"].blocking, plan["b"].withheld) == (1, 6)
+    assert plan["a"].rows["files"]
 
 
-def test_what_the_core_refuses_is_the_error_of_its_component() -> None:
+def test_render_error_is_error_of_its_component() -> None:
     hosts = {**HOSTS, **pairs("e-mq01", xml_fragments=[{"parent": "broker", "xml": "<x>"}])}
 
-    found = computed(hosts, context_of(hosts))
+    plan = plan_components(hosts, context_of(hosts))
 
-    assert (found["e"].error or "").startswith(
+    assert (plan["e"].error or "").startswith(
         "e-mq01-a.example.com: in activemq_xml_fragments[0], the value of xml is not well-formed XML"
     )
-    assert not any(found["e"].rows.values())
-    assert found["a"].error is None
+    assert not any(plan["e"].rows.values())
+    assert plan["a"].error is None
 
 
-def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
+def test_duplicate_host_is_refused(context: PlanContext) -> None:
     hosts = hosts_by_component(HOSTS, context)["a"]
 
     rows = plan_fleet_component("a", [hosts[0], *hosts], context)
@@ -125,7 +137,7 @@ def test_the_same_host_twice_is_refused(context: PlanContext) -> None:
     assert (rows.error or "").startswith("a-mq01-a.example.com: --hosts lists this host twice")
 
 
-def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context: PlanContext) -> None:
+def test_fingerprint_changes_only_with_its_component(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     changed = {host: dict(variables) for host, variables in HOSTS.items()}
     changed["b-mq01-a.example.com"]["activemq_heap"] = "1g"
@@ -139,27 +151,27 @@ def test_a_fingerprint_changes_with_its_component_and_with_nothing_else(context:
 @pytest.mark.parametrize(
     "change", [{"waivers": [{"rule": "T002", "reason": "x"}]}, {"links": [{"from": "a", "to": "a"}]}]
 )
-def test_a_fingerprint_changes_with_waivers_of_all_and_with_links_of_the_component(change: dict[str, Any]) -> None:
+def test_fingerprint_changes_with_any_waiver_and_links_of_component(change: dict[str, Any]) -> None:
     before = fingerprints(HOSTS, context_of(HOSTS))
-    more = {**HOSTS, **pairs("z-mq01", **change)}
-    after = fingerprints(more, context_of(more))
+    changed_hosts = {**HOSTS, **pairs("z-mq01", **change)}
+    after = fingerprints(changed_hosts, context_of(changed_hosts))
 
     assert {name for name in before if before[name] != after[name]} == ({*"abc"} if "waivers" in change else {"a"})
 
 
-def test_a_fingerprint_changes_with_content_and_schema(context: PlanContext) -> None:
+def test_fingerprint_changes_with_content_option_and_schema(context: PlanContext) -> None:
     before = fingerprints(HOSTS, context)
     other = dataclasses.replace(context, schemas={**context.schemas, "5.5.1": b"another"})
 
     assert not {*before.values()} & {*fingerprints(HOSTS, dataclasses.replace(context, content=False)).values()}
-    assert {name for name, mark in fingerprints(HOSTS, other).items() if mark != before[name]} == {"c"}
+    assert {name for name, fingerprint in fingerprints(HOSTS, other).items() if fingerprint != before[name]} == {"c"}
 
 
-def test_another_group_changes_the_fingerprint_of_components_with_an_agent_only() -> None:
+def test_new_group_changes_fingerprint_of_components_with_agent_only() -> None:
     agents = {"activemq_agents": ["shop"]}
     hosts = {**HOSTS, "shop": AGENT | {"activemq_agent_group": "a"}}
-    more = {**hosts, **pairs("d-mq01")}
-    before, after = (computed(fleet, context_of(fleet, agents), agents) for fleet in (hosts, more))
+    changed_hosts = {**hosts, **pairs("d-mq01")}
+    before, after = (plan_components(fleet, context_of(fleet, agents), agents) for fleet in (hosts, changed_hosts))
 
     changed = {
         name
@@ -169,11 +181,13 @@ def test_another_group_changes_the_fingerprint_of_components_with_an_agent_only(
     assert changed == {"a"}
 
 
-def test_a_component_with_the_earlier_fingerprint_is_not_computed_again(context: PlanContext) -> None:
-    marks = fingerprints(HOSTS, context)
+def test_component_with_earlier_fingerprint_is_not_planned_again(context: PlanContext) -> None:
+    earlier_fingerprints = fingerprints(HOSTS, context)
 
-    found = computed(HOSTS, dataclasses.replace(context, earlier={"a": marks["a"], "b": "another"}))
+    plan = plan_components(
+        HOSTS, dataclasses.replace(context, earlier={"a": earlier_fingerprints["a"], "b": "another"})
+    )
 
-    assert (found["a"].unchanged, any(found["a"].rows.values())) == (True, False)
-    assert {row["fingerprint"] for row in found["b"].rows["components"]} == {marks["b"]}
-    assert found["b"].rows["files"]
+    assert (plan["a"].unchanged, any(plan["a"].rows.values())) == (True, False)
+    assert {row["fingerprint"] for row in plan["b"].rows["components"]} == {earlier_fingerprints["b"]}
+    assert plan["b"].rows["files"]
