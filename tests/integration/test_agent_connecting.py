@@ -1,6 +1,6 @@
-"""Publisher and subscriber on a real pair whose active broker is killed and frozen under load.
+"""Publisher and subscriber of an agent on a real pair whose active broker is killed or frozen under load.
 
-KILLS (1) sets how often it is killed: each time once 50 events a second flow and a publish is in flight.
+KILLS (default 1) sets the number of kills. Each waits until 50 events per second arrive and a publish is in flight.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tests.waiting import LateError
 
 KILLS = int(os.environ.get("KILLS") or "1")
 ACQUIRE = 1.0
-"""Seconds between a waiting broker's looks at the lock, in these tests."""
+"""Seconds between two attempts of a standby to acquire the lock, in these tests."""
 RATE = 200.0
 TOPIC = "instance/status/{}"
 
 
 class Agent:
-    """Store, publisher and subscriber of one agent, without the rest."""
+    """Store, publisher and subscriber of an agent, without its other parts."""
 
     def __init__(
         self,
@@ -52,22 +52,22 @@ class Agent:
         lab: Lab,
         directory: Path,
         topics: tuple[str, ...] = (),
-        who: Credentials | None = None,
+        credentials: Credentials | None = None,
         policy: ConnectionPolicy | None = None,
     ) -> None:
         group = lab.fleet.groups[0].name
-        who = who or lab.credentials(group)
+        credentials = credentials or lab.credentials(group)
         urls = tuple(Endpoint(host=host, port=port, tls=False) for host, port in lab.addresses(group, "mqtt"))
         self.config = Config(
             urls=urls,
-            username=who.username if who else None,
-            password=Password(who.password) if who else None,
+            username=credentials.username if credentials else None,
+            password=Password(credentials.password) if credentials else None,
             topics=topics,
             client_id=name,
             state_directory=directory / name,
             policy=policy or ConnectionPolicy(),
         )
-        # Nothing is handled here: with many kills on a slow machine more is received than a topic's bound.
+        # No handler runs here: with many kills on a slow machine, the inbox exceeds the default limit of a topic.
         limits = replace(self.config.store_limits, topic_rows=1_000_000)
         self.store = Store.open(directory / name, agent=name, limits=limits)
         self.stored_at: list[float] = []
@@ -93,81 +93,83 @@ class Agent:
         self.store.close()
 
     def journal(self) -> list[dict[str, Any]]:
-        """Every record so far."""
+        """Return all records of the journal."""
         return [
             json.loads(line) for record in self.store.oldest_journal_records(10**9) for line in record.line.splitlines()
         ]
 
     def ids(self, kind: str) -> list[str]:
-        """Event ids of the records of a kind, barriers left out."""
+        """Return the event IDs of the records of a kind, without barriers."""
         return [r["event_id"] for r in self.journal() if r["kind"] == kind and not is_barrier_topic(r["topic"])]
 
 
 class Load(threading.Thread):
-    """Accepts events at a steady rate until it is told to end."""
+    """A thread that accepts events at a steady rate until ``finish`` is called."""
 
     def __init__(self, agent: Agent) -> None:
         super().__init__(daemon=True)
         self._agent = agent
-        self._end = threading.Event()
+        self._stop_requested = threading.Event()
         self.accepted: list[str] = []
 
     def run(self) -> None:
-        began = time.monotonic()
+        started_at = time.monotonic()
         for number in itertools.count():
-            if self._end.wait(max(0.0, began + number / RATE - time.monotonic())):
+            if self._stop_requested.wait(max(0.0, started_at + number / RATE - time.monotonic())):
                 return
             event = json.dumps({"number": number}).encode()
             self.accepted.append(self._agent.store.accept_event(TOPIC.format(f"E{number % 3}"), event))
             self._agent.publisher.wake()
 
     def finish(self) -> list[str]:
-        self._end.set()
+        self._stop_requested.set()
         self.join(10)
         return self.accepted
 
 
-def until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
-    """Wait for the rest of the events, as long as they keep coming; what stays away is told, and is lost or not.
+def wait_until_received(accepted: list[str], sender: Agent, receiver: Agent) -> None:
+    """Wait for the remaining events while further events arrive; raise an error with the missing events.
 
-    Raises LateError for what is late: kept by the sender, or delivered once the receiver connects anew.
+    The error is a LateError if the missing events are late: kept by the sender, or delivered after the receiver has
+    connected again.
     """
-    if arrives(accepted, receiver):
+    if all_arrive(accepted, receiver):
         return
     received = set(receiver.ids("received"))
     missing = [event_id for event_id in accepted if event_id not in received]
-    told = [record["kind"] for record in sender.journal() if missing and record.get("event_id") == missing[0]]
+    kinds = [record["kind"] for record in sender.journal() if missing and record.get("event_id") == missing[0]]
     kept = sender.store.row_and_byte_counts().outbox_rows
-    seen = (
-        f"for 60 s no more came: {len(missing)} of {len(accepted)} events were missing; the sender kept {kept}, with "
-        f"{len(sender.publisher._flying)} on the wire, and said of the first that was missing: {told}"
+    message = (
+        f"no further event arrived for 60 s: {len(missing)} of {len(accepted)} events are missing; the sender keeps "
+        f"{kept}, of which {len(sender.publisher._flying)} are in flight; its records of the first missing event: "
+        f"{kinds}"
     )
     link = receiver.subscriber.link
     link.queue_for_connection_loop(ConnectionEnded(link.conn, "the test connects again"))
-    if kept or arrives(accepted, receiver):
-        raise LateError(seen)
-    raise AssertionError(f"{seen}; a new connection brought no more")
+    if kept or all_arrive(accepted, receiver):
+        raise LateError(message)
+    raise AssertionError(f"{message}; no further event arrived over a new connection")
 
 
-def recent(receiver: Agent) -> int:
-    """Events that came in the last three seconds."""
+def recently_stored(receiver: Agent) -> int:
+    """Return the number of events that the receiver stored in the last 3 seconds."""
     return sum(at > time.time() - 3 for at in list(receiver.stored_at))
 
 
-def arrives(accepted: list[str], receiver: Agent) -> bool:
-    """Whether all arrive before 60 s pass without a new one; no handler takes anything out of the inbox."""
-    newest, since = -1, time.monotonic()
-    while newest < len(accepted):
-        if (count := receiver.store.row_and_byte_counts().inbox_rows) > newest:
-            newest, since = count, time.monotonic()
+def all_arrive(accepted: list[str], receiver: Agent) -> bool:
+    """Return whether all events arrive before 60 s pass without a new event; no handler empties the inbox."""
+    received, since = -1, time.monotonic()
+    while received < len(accepted):
+        if (count := receiver.store.row_and_byte_counts().inbox_rows) > received:
+            received, since = count, time.monotonic()
         elif time.monotonic() - since > 60:
             return False
         time.sleep(0.2)
     return True
 
 
-def inventory_of(tmp_path: Path, **variables: Any) -> Path:
-    """A pair of 5.18.3."""
+def write_pair_inventory(tmp_path: Path, **variables: Any) -> Path:
+    """Write the inventory of a pair of 5.18.3."""
     return write_inventory(
         tmp_path / "inventory",
         pair("orders"),
@@ -181,7 +183,7 @@ def inventory_of(tmp_path: Path, **variables: Any) -> Path:
 
 @pytest.fixture
 def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
-    lab = lab_of(inventory_of(tmp_path))
+    lab = lab_of(write_pair_inventory(tmp_path))
     lab.up()
     return lab
 
@@ -198,30 +200,32 @@ def agents(lab: Lab, tmp_path: Path) -> Iterator[tuple[Agent, Agent]]:
 
 @in_every_situation
 @pytest.mark.timeout(600 + 240 * KILLS)
-def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_again(
-    lab: Lab, agents: tuple[Agent, Agent]
-) -> None:
+def test_repeated_kills_of_active_broker_lose_no_accepted_event(lab: Lab, agents: tuple[Agent, Agent]) -> None:
     sender, receiver = agents
     load = Load(sender)
     load.start()
     for _ in range(KILLS):
         active = lab.wait_active("orders-mq01")
         time.sleep(3 if KILLS <= 5 else 15)
-        until(lambda: recent(receiver) >= 150, PATIENCE, lambda: f"{recent(receiver)} of 150 events in 3 s")
+        until(
+            lambda: recently_stored(receiver) >= 150,
+            PATIENCE,
+            lambda: f"the receiver has stored 150 events in 3 s, not {recently_stored(receiver)}",
+        )
         until(lambda: bool(sender.publisher._flying), PATIENCE, "a publish is in flight", pause=0)
-        wanted = len(receiver.stored_at) + 50
+        target = len(receiver.stored_at) + 50
         lab.kill(active)
-        until(lambda: len(receiver.stored_at) > wanted, PATIENCE, "events come again")  # noqa: B023
+        until(lambda: len(receiver.stored_at) > target, PATIENCE, "events arrive again")  # noqa: B023
         lab.start(active)
     accepted = load.finish()
-    until_received(accepted, sender, receiver)
+    wait_until_received(accepted, sender, receiver)
 
     received = receiver.ids("received")
-    silence = max(after - before for before, after in itertools.pairwise(receiver.stored_at))
+    interruption = max(after - before for before, after in itertools.pairwise(receiver.stored_at))
     print(
         f"\n{KILLS} kills, {len(accepted)} accepted, {len(set(accepted) - set(received))} lost, "
         f"{sender.publisher.sent - len(accepted)} copies sent, {receiver.subscriber.duplicates} duplicates dropped, "
-        f"longest silence {silence:.1f} s"
+        f"longest interruption {interruption:.1f} s"
     )
     assert set(accepted) == set(received)
     assert len(received) == len(set(received))
@@ -229,24 +233,24 @@ def test_nothing_accepted_is_lost_when_the_active_broker_is_killed_again_and_aga
 
 @in_every_situation
 @pytest.mark.timeout(900)
-def test_a_frozen_broker_is_left_and_delivery_resumes_when_it_is_gone(lab: Lab, agents: tuple[Agent, Agent]) -> None:
-    """It keeps its connections and its lock: nobody can take over before it is killed."""
+def test_agents_leave_frozen_broker_and_delivery_resumes_after_its_kill(lab: Lab, agents: tuple[Agent, Agent]) -> None:
+    """A frozen broker keeps its connections and its lock: its peer can take over only after the broker was killed."""
     sender, receiver = agents
     load = Load(sender)
     load.start()
-    until(lambda: len(receiver.stored_at) > 100, PATIENCE, "events come")
+    until(lambda: len(receiver.stored_at) > 100, PATIENCE, "events arrive")
     active = lab.wait_active("orders-mq01")
 
     lab.pause(active)
     links = sender.publisher.link, receiver.subscriber.link
-    left = until(lambda: not any(link.broker for link in links), PATIENCE, "both leave the frozen broker")
+    disconnected = until(lambda: not any(link.broker for link in links), PATIENCE, "both leave the frozen broker")
     lab.kill(active)
-    killed_at = len(receiver.stored_at)
-    resumed = until(lambda: len(receiver.stored_at) > killed_at, PATIENCE, "events come again")
+    stored_at_kill = len(receiver.stored_at)
+    resumed = until(lambda: len(receiver.stored_at) > stored_at_kill, PATIENCE, "events arrive again")
     accepted = load.finish()
-    until_received(accepted, sender, receiver)
+    wait_until_received(accepted, sender, receiver)
 
-    print(f"\nleft a frozen broker after {left:.1f} s, received again {resumed:.1f} s after its end")
+    print(f"\nagents left the frozen broker after {disconnected:.1f} s, events arrived {resumed:.1f} s after its kill")
     assert set(accepted) == set(receiver.ids("received"))
 
 
@@ -254,22 +258,23 @@ AGENT_USER = {"name": "agent", "password": "s3cret-agent", "groups": "agents"}
 
 
 @in_every_situation
-def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
+def test_denied_event_is_recorded_as_unconfirmed_and_blocks_no_other_event(
     lab_of: LabOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A machine that stands still for some seconds is no broker that denies.
+    # A machine that pauses for some seconds must not count as a broker that denies.
     monkeypatch.setattr(publishing, "ANSWER", 15.0)
     rights = [{"destination": "instance.>", "kind": "topic", "read": "agents", "write": "agents", "admin": "agents"}]
-    lab = lab_of(inventory_of(tmp_path, users=[AGENT_USER], acl=rights))
+    lab = lab_of(write_pair_inventory(tmp_path, users=[AGENT_USER], acl=rights))
     lab.up()
-    who, brisk = Credentials("agent", "s3cret-agent"), ConnectionPolicy(canary_interval=8, canary_timeout=8)
+    credentials = Credentials("agent", "s3cret-agent")
+    policy = ConnectionPolicy(canary_interval=8, canary_timeout=8)
 
-    with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), who, brisk) as agent:
+    with Agent("receiver", lab, tmp_path, ("secret/#", "instance/#"), credentials, policy) as agent:
         subscriber = agent.subscriber
         until(
             lambda: subscriber.granted == {"instance/#"} and "secret/#" in subscriber.refused,
             PATIENCE,
-            lambda: f"granted: {subscriber.granted}, refused: {subscriber.refused}",
+            lambda: f"secret/# is refused; granted: {subscriber.granted}, refused: {subscriber.refused}",
         )
         delivered = agent.store.accept_event("instance/status/E", b"{}")
         denied = agent.store.accept_event("secret/status/E", b"{}")
@@ -281,5 +286,5 @@ def test_what_the_broker_denies_alarms_is_kept_and_stops_nothing_else(
 
         assert agent.ids("unconfirmed") == [denied]
         assert agent.ids("acknowledged") == [delivered]
-        time.sleep(20)  # longer than two canaries take to be missed
+        time.sleep(20)  # longer than the time after which two canaries count as missing
         assert agent.subscriber.link.connections == agent.publisher.link.connections == 1

@@ -1,6 +1,6 @@
-"""An agent whose brokers are away for long, or come and go: its memory and processor time, and what it accepted.
+"""Memory, processor time and events of an agent whose brokers are stopped for long, or start and stop in turn.
 
-DOWN_SECONDS sets how long that lasts; without it the test is skipped, for it only waits.
+DOWN_SECONDS sets the duration. Without it the test is skipped, because it mostly waits.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ __all__ = ["sockets"]  # the fixture
 
 SECONDS = float(os.environ.get("DOWN_SECONDS", "0"))
 SHOP = "shop01.example.com"
-WARM = 20.0
-"""Seconds after which a process has loaded what it needs."""
+WARM_UP = 20.0
+"""Seconds after which a process has loaded all its modules."""
 UP, DOWN = 1.0, 2.0
-"""Seconds for which a flapping broker takes connections, and closes each at once, and for which it takes none."""
-MOST_GROWTH = 16 << 20  # bytes
+"""Seconds in which a flapping broker accepts connections and closes them immediately, and in which it is down."""
+MAX_GROWTH = 16 << 20  # bytes
 
 
 @contextmanager
 def flapping(addresses: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
-    """Take connections at the addresses, again and again for a moment; yields a list with an entry for each."""
-    over, taken = threading.Event(), list[int]()
+    """Accept connections at the addresses periodically for a short time; yield a list with an entry per connection."""
+    stopped, connections_made = threading.Event(), list[int]()
 
-    def come_and_go() -> None:
-        while not over.is_set():
+    def accept_periodically() -> None:
+        while not stopped.is_set():
             servers = [socket.create_server(address) for address in addresses]
             end = time.monotonic() + UP
             while time.monotonic() < end:
@@ -47,56 +47,56 @@ def flapping(addresses: Sequence[tuple[str, int]]) -> Iterator[list[int]]:
                     server.settimeout(0.1)
                     with suppress(TimeoutError):
                         server.accept()[0].close()
-                        taken.append(1)
+                        connections_made.append(1)
             for server in servers:
                 server.close()
-            over.wait(DOWN)
+            stopped.wait(DOWN)
 
-    thread = threading.Thread(target=come_and_go)
+    thread = threading.Thread(target=accept_periodically)
     thread.start()
     try:
-        yield taken
+        yield connections_made
     finally:
-        over.set()
+        stopped.set()
         thread.join()
 
 
-def family(agent: Agent) -> list[psutil.Process]:
+def processes_of_agent(agent: Agent) -> list[psutil.Process]:
     process = psutil.Process(agent._running().pid)
     return [process, *process.children(recursive=True)]
 
 
 class Strain(NamedTuple):
-    """How many bytes an agent's memory grew by, its part of a core, and how many events were published to it."""
+    """Growth of an agent's memory in bytes, its share of a core, and the number of events that were published to it."""
 
     growth: int
-    part: float
+    cpu_share: float
     published: int
 
 
-def measured(agent: Agent, seconds: float) -> Strain:
-    """Return the strain on an agent that accepts one event a second."""
-    processes = family(agent)
+def measure_strain(agent: Agent, seconds: float) -> Strain:
+    """Measure the strain on an agent that accepts one event per second."""
+    processes = processes_of_agent(agent)
 
-    def memory() -> int:
+    def resident_bytes() -> int:
         return sum(process.memory_info().rss for process in processes)
 
-    def processor() -> float:
+    def processor_seconds() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-    before, began, used, published = memory(), time.monotonic(), processor(), 0
+    before, began, used, published = resident_bytes(), time.monotonic(), processor_seconds(), 0
     with agent.client() as client:
         while time.monotonic() - began < seconds:
             client.publish("events/OrderEvent", "{}")
             published += 1
             time.sleep(1)
-    return Strain(memory() - before, (processor() - used) / (time.monotonic() - began), published)
+    return Strain(resident_bytes() - before, (processor_seconds() - used) / (time.monotonic() - began), published)
 
 
-@pytest.mark.skipif(not SECONDS, reason="DOWN_SECONDS is not set: for how long brokers are away")
+@pytest.mark.skipif(not SECONDS, reason="DOWN_SECONDS is not set: set the seconds for which the brokers are stopped")
 @pytest.mark.timeout(600 + 2 * SECONDS)
-@pytest.mark.parametrize("is_flapping", [False, True], ids=["away", "flapping"])
-def test_an_agent_without_a_broker_takes_no_more_memory(
+@pytest.mark.parametrize("is_flapping", [False, True], ids=["stopped", "flapping"])
+def test_memory_of_agent_without_broker_does_not_grow(
     lab_of: LabOf, tmp_path: Path, sockets: Path, capsys: pytest.CaptureFixture[str], is_flapping: bool
 ) -> None:
     fleet = write_fleet(
@@ -105,27 +105,30 @@ def test_an_agent_without_a_broker_takes_no_more_memory(
     lab = lab_of([fleet])
     lab.up()
     with Agent(lab, SHOP) as agent:
-        until(lambda: "subscribed" in agent.log_tail, PATIENCE, "its durable subscription is there")
+        until(lambda: "subscribed" in agent.log_tail, PATIENCE, "its durable subscription exists")
         with agent.client() as client:
             client.publish("events/OrderEvent", "{}")
         until(lambda: agent.journal.ids("handled"), PATIENCE, "it handles its event")
         lab.down()
-        time.sleep(WARM)
+        time.sleep(WARM_UP)
         connections: AbstractContextManager[list[int]] = (
             flapping(lab.addresses("orders-mq01", "mqtt")) if is_flapping else nullcontext([])
         )
-        with connections as taken:
-            strain = measured(agent, SECONDS)
+        with connections as connections_made:
+            strain = measure_strain(agent, SECONDS)
         with capsys.disabled():
             growth = strain.growth / (1 << 20)
-            print(f"\n{SECONDS:g} s: {growth:.1f} MiB more, {strain.part:.2%} of a core; {len(taken)} connections")
+            print(
+                f"\n{SECONDS:g} s: {growth:.1f} MiB more, {strain.cpu_share:.2%} of a core; "
+                f"{len(connections_made)} connections"
+            )
         lab.up()
         accepted = agent.journal.ids("accepted")
         until(
             lambda: set(accepted) <= {*agent.journal.ids("handled"), *agent.journal.ids("expired")},
             PATIENCE + SECONDS,
-            lambda: f"all {len(accepted)} events are handled, or too old: {agent.log_tail}",
+            lambda: f"all {len(accepted)} events are handled or expired: {agent.log_tail}",
         )
     assert len(accepted) > strain.published / 2
-    assert strain.growth < MOST_GROWTH
-    assert bool(taken) == is_flapping
+    assert strain.growth < MAX_GROWTH
+    assert bool(connections_made) == is_flapping

@@ -1,8 +1,8 @@
-"""Two real agents and a real pair: the active broker is killed, frozen, or refuses what it acknowledges.
+"""Two real agents and a real pair: the active broker is killed or frozen, or denies an event that it acknowledges.
 
-KILLS (2) sets how often the active broker of each pair is killed. A run without a publish in flight at most of the
-kills proves nothing and is done again. What is lost, in any run, is lost. How long the agents are silent is printed;
-only a wait that times out fails.
+KILLS (default 2) sets the number of kills of the active broker of each pair. A run without a publish in flight at most
+of the kills proves nothing and is repeated. A loss in any run fails the test. The duration of the interruption is
+printed; only a wait that times out fails.
 """
 
 from __future__ import annotations
@@ -49,57 +49,61 @@ TOPICS = ("load/shop/OrderEvent", "load/shop/PaymentEvent", "load/stock/StockEve
 DENIED = "secret/plan/PlanEvent"
 BOSS = ["boss"]
 BOUND = ACQUIRE + KEEPALIVE + SPARE
-"""Seconds of silence after a kill: until the other broker may have the lock, a keep-alive, and five."""
+"""Seconds of interruption after a kill: until the other broker can acquire the lock, a keep-alive, and SPARE."""
 STEADY = 10.5
-"""Seconds before a kill in which nothing is disturbed: a connection that lasted 10 s has worked."""
+"""Seconds without a fault before a kill: a connection that lasted 10 s counts as working."""
 WINDOW = 5.0
 """Seconds before a kill in which the rate is measured."""
 ATTEMPTS = 3
-"""Runs until one counts."""
-LEFT = 45.0
-"""Seconds in which an agent is meant to leave a frozen broker; the test prints it, and waits ten times as long."""
+"""Maximum number of runs until one proves something."""
+DISCONNECT_SECONDS = 45.0
+"""Seconds in which an agent should leave a frozen broker; the test prints it, and waits ten times as long."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A pair that runs, and two agents at home there."""
+    """A running pair, and two agents whose home pair it is."""
 
     lab: Lab
     publisher: Agent
     subscriber: Agent
 
     def settle(self) -> str:
-        """Wait until both nodes are up and both agents have worked for a while; returns the active node."""
+        """Wait until both nodes are up and both agents have been connected for STEADY s; return the active node."""
         active = self.lab.wait_active(PAIR)
         until(
             self._is_steady,
             PATIENCE,
-            lambda: f"the agents keep a connection: {self.publisher.log_tail}{self.subscriber.log_tail}",
+            lambda: f"the agents keep their connections: {self.publisher.log_tail}{self.subscriber.log_tail}",
         )
         return active
 
     def _is_steady(self) -> bool:
-        last = [agent.journal.of("connected", "connection_lost")[-1] for agent in (self.publisher, self.subscriber)]
-        return all(r["kind"] == "connected" and r["at"] <= time.time() - STEADY for r in last)
+        records = [agent.journal.of("connected", "connection_lost")[-1] for agent in (self.publisher, self.subscriber)]
+        return all(r["kind"] == "connected" and r["at"] <= time.time() - STEADY for r in records)
 
-    def resumed(self, moment: float) -> float:
-        """Wait for the first event handled after a moment; returns when that was."""
+    def wait_resumed(self, moment: float) -> float:
+        """Wait for the first event that is handled after a moment; return its time."""
 
-        def first() -> float | None:
+        def first_handled() -> float | None:
             return next((r["at"] for r in self.subscriber.journal.of("handled") if r["at"] > moment + 0.5), None)
 
-        until(first, PATIENCE, lambda: f"events flow again: {self.publisher.log_tail}{self.subscriber.log_tail}")
-        return first() or 0.0
+        until(
+            first_handled,
+            PATIENCE,
+            lambda: f"events are handled again: {self.publisher.log_tail}{self.subscriber.log_tail}",
+        )
+        return first_handled() or 0.0
 
-    def handled_before(self, moment: float) -> float:
-        """Events a second handled in the time before a moment."""
+    def handled_rate_before(self, moment: float) -> float:
+        """Return the events per second that were handled in the last WINDOW seconds before a moment."""
         handled = self.subscriber.journal.of("handled")
         return len([record for record in handled if moment - WINDOW <= record["at"] < moment]) / WINDOW
 
-    def took_over(self, moment: float) -> float:
-        """Seconds from a moment until the log of the node that is active now said that it is started."""
+    def take_over_seconds(self, moment: float) -> float:
+        """Return the seconds from a moment until the log of the node that is now active reported its start."""
         active = self.lab.wait_active(PAIR)
         since = BrokerRun().apply_records(parse_log(self.lab.log(active).read_text(errors="replace"))).since
         return (since.timestamp() - moment) if since else 0.0
@@ -107,9 +111,9 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: events a second accepted and handled before it, publishes in flight, seconds of what followed.
+    """A kill: events per second accepted and handled before it, publishes in flight, and durations in seconds.
 
-    ``silent``: until an event was handled again; ``take_over``: the brokers' part of that.
+    ``interruption``: until an event was handled again; ``take_over``: the part of it that the brokers need.
     """
 
     at: float
@@ -117,12 +121,12 @@ class Kill:
     handled: float
     in_flight: int
     take_over: float
-    silent: float
+    interruption: float
 
 
 @pytest.fixture(scope="module")
 def sites(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Iterator[Mapping[str, Site]]:
-    """A pair of each release, side by side: of one, but in every situation."""
+    """Start a pair of each release of RELEASES, all at the same time, and yield them by release."""
     with ExitStack() as stack:
         labs = {}
         for release in RELEASES:
@@ -138,44 +142,44 @@ def sites(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Iterator[M
             )
             labs[release] = stack.enter_context(Lab.open([fleet], directory / "lab"))
             labs[release].up()
-        found = {release: _site(stack, lab) for release, lab in labs.items()}
-        for site in found.values():
+        sites = {release: _start_agents(stack, lab) for release, lab in labs.items()}
+        for site in sites.values():
             site.publisher.wait_connected()
             site.subscriber.wait_subscribed()
-        yield found
+        yield sites
     assert not [pid for lab in labs.values() for pid in processes_of(lab.directory)]
 
 
-def _site(stack: ExitStack, lab: Lab) -> Site:
-    # The subscriber first: who subscribes later gets nothing of what was before.
+def _start_agents(stack: ExitStack, lab: Lab) -> Site:
+    # The subscriber starts first: a later subscription receives no earlier event.
     subscriber = stack.enter_context(Agent(lab, SUBSCRIBER))
     subscriber.wait_subscribed()
     return Site(lab, stack.enter_context(Agent(lab, PUBLISHER)), subscriber)
 
 
-def at_once(work: Callable[[Site], T], on: Mapping[str, Site]) -> dict[str, T]:
-    """Do something with each, side by side; returns what came of it, by name."""
-    with ThreadPoolExecutor(len(on)) as pool:
-        futures = {name: pool.submit(work, one) for name, one in on.items()}
+def in_parallel(work: Callable[[Site], T], sites: Mapping[str, Site]) -> dict[str, T]:
+    """Call ``work`` for all sites in parallel; return its results by name."""
+    with ThreadPoolExecutor(len(sites)) as pool:
+        futures = {name: pool.submit(work, site) for name, site in sites.items()}
     return {name: future.result() for name, future in futures.items()}
 
 
-def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
-    """KILLS times: steady load, a kill -9 of the active broker, and the dead one comes back."""
-    moments, seconds, silences, began = [], [], [], time.time()
+def kill_repeatedly(site: Site) -> tuple[list[Kill], Account]:
+    """Kill the active broker with -9 under steady load and start it again, KILLS times; return kills and events."""
+    moments, take_overs, interruptions, started_at = [], [], [], time.time()
     with Load(site.publisher, TOPICS) as load:
         for _ in range(KILLS):
             active = site.settle()
             wait_rate(
-                lambda: site.handled_before(time.time()), lambda: f"events are handled: {site.subscriber.log_tail}"
+                lambda: site.handled_rate_before(time.time()), lambda: f"events are handled: {site.subscriber.log_tail}"
             )
             load.wait_rate(WINDOW)
             burst = load.burst()
             time.sleep(0.03)
             moments.append(site.lab.kill(active))
-            seconds.append(site.took_over(moments[-1]))
+            take_overs.append(site.take_over_seconds(moments[-1]))
             burst.join()
-            silences.append(site.resumed(moments[-1]) - moments[-1])
+            interruptions.append(site.wait_resumed(moments[-1]) - moments[-1])
             site.lab.start(active)
         promised = load.finish()
     wait_handled(promised, site.subscriber)
@@ -183,112 +187,122 @@ def kill_again_and_again(site: Site) -> tuple[list[Kill], Account]:
         Kill(
             at=at,
             accepted=load.rate_before(at, WINDOW),
-            handled=site.handled_before(at),
+            handled=site.handled_rate_before(at),
             in_flight=in_flight(site.publisher.journal, at),
-            take_over=took,
-            silent=silent,
+            take_over=take_over,
+            interruption=interruption,
         )
-        for at, took, silent in zip(moments, seconds, silences, strict=True)
+        for at, take_over, interruption in zip(moments, take_overs, interruptions, strict=True)
     ]
-    return kills, account(promised, site.subscriber.journal, began)
+    return kills, account(promised, site.subscriber.journal, started_at)
 
 
-def void(kills: list[Kill]) -> str | None:
-    """Why a run proves nothing, if so."""
+def reason_to_repeat(kills: list[Kill]) -> str | None:
+    """Return why a run proves nothing, or None if it does prove something."""
     busy = sum(kill.in_flight > 0 for kill in kills)
     if busy <= len(kills) / 2:
-        return f"publishes were in flight at {busy} of {len(kills)} kills only"
+        return f"publishes were in flight at only {busy} of {len(kills)} kills"
     return None
 
 
 @pytest.mark.timeout(ATTEMPTS * (240 + 60 * KILLS))
-def test_repeated_death_of_active_broker_loses_and_duplicates_nothing(
+def test_repeated_kills_of_active_broker_lose_and_duplicate_no_event(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wanted, problems = dict(sites), {}
+    remaining, problems = dict(sites), {}
     for _ in range(ATTEMPTS):
-        results = at_once(kill_again_and_again, wanted)
-        for release, (kills, result) in results.items():
+        runs = in_parallel(kill_repeatedly, remaining)
+        for release, (kills, totals) in runs.items():
             with capsys.disabled():
-                print(f"\n{release}: {told(kills, result)}")
-            assert result.lost == ()
-            assert result.handled_twice == ()
-        problems = {release: problem for release, run in results.items() if (problem := void(run[0]))}
-        wanted = {release: site for release, site in wanted.items() if release in problems}
-        if not wanted:
+                print(f"\n{release}: {summary(kills, totals)}")
+            assert totals.lost == ()
+            assert totals.handled_twice == ()
+        problems = {release: problem for release, run in runs.items() if (problem := reason_to_repeat(run[0]))}
+        remaining = {release: site for release, site in remaining.items() if release in problems}
+        if not remaining:
             return
-    pytest.fail(f"in {ATTEMPTS} runs: {problems}")
+    pytest.fail(f"none of {ATTEMPTS} runs proves anything: {problems}")
 
 
-def told(kills: list[Kill], result: Account) -> str:
-    """A run in one line."""
+def summary(kills: list[Kill], totals: Account) -> str:
+    """Return the text of a run in one line."""
     slowest = min(min(kill.accepted, kill.handled) for kill in kills)
     return (
-        f"{KILLS} kills -9 of the active broker: {result} of {BOUND:g} s; at least {slowest:.0f} events/s before each, "
+        f"{KILLS} kills -9 of the active broker: {totals} of {BOUND:g} s; at least {slowest:.0f} events/s before each, "
         f"publishes in flight {[kill.in_flight for kill in kills]}, the brokers' take-over at most "
-        f"{max(kill.take_over for kill in kills):.1f} s; loss in at most {loss_bound(KILLS):.0%} a kill at 95 %"
+        f"{max(kill.take_over for kill in kills):.1f} s; loss in at most {loss_bound(KILLS):.0%} per kill at 95 %"
     )
 
 
-def freeze(site: Site) -> tuple[float, float, float, Account]:
-    """(until both agents had left, until events flowed after the kill, the broker's part of that, what became)."""
-    began = time.time()
+def freeze_and_kill(site: Site) -> tuple[float, float, float, Account]:
+    """Freeze the active broker, kill it and start it again; return three durations in seconds and the events.
+
+    The durations: until both agents had left the broker, from the kill until events were handled, and from the kill
+    until the other broker was active.
+    """
+    started_at = time.time()
     with Load(site.publisher, TOPICS) as load:
         active = site.settle()
         frozen_at = time.time()
         site.lab.pause(active)
-        left = max(until_left(agent, frozen_at) for agent in (site.publisher, site.subscriber)) - frozen_at
+        left_after = max(disconnected_at(agent, frozen_at) for agent in (site.publisher, site.subscriber)) - frozen_at
         killed_at = site.lab.kill(active)
-        take_over = site.took_over(killed_at)
-        resumed = site.resumed(killed_at) - killed_at
+        take_over = site.take_over_seconds(killed_at)
+        resumed = site.wait_resumed(killed_at) - killed_at
         site.lab.start(active)
         promised = load.finish()
     wait_handled(promised, site.subscriber)
-    return left, resumed, take_over, account(promised, site.subscriber.journal, began)
+    return left_after, resumed, take_over, account(promised, site.subscriber.journal, started_at)
 
 
-def until_left(agent: Agent, moment: float) -> float:
-    """When an agent gave up the last of the connections that it had at a moment."""
+def disconnected_at(agent: Agent, moment: float) -> float:
+    """Wait until an agent has closed all connections that it had at a moment; return the time of the last closure."""
     journal = agent.journal
     ended = {record["conn"] for record in journal.of("connection_lost") if record["at"] < moment}
-    had = {record["conn"] for record in journal.of("connected") if record["at"] < moment} - ended
-    assert had
+    connections = {record["conn"] for record in journal.of("connected") if record["at"] < moment} - ended
+    assert connections
 
     def lost() -> dict[int, float]:
-        return {record["conn"]: record["at"] for record in journal.of("connection_lost") if record["conn"] in had}
+        losses = journal.of("connection_lost")
+        return {record["conn"]: record["at"] for record in losses if record["conn"] in connections}
 
-    until(lambda: len(lost()) == len(had), 10 * LEFT, lambda: f"{agent.host} leaves a frozen broker: {agent.log_tail}")
+    until(
+        lambda: len(lost()) == len(connections),
+        10 * DISCONNECT_SECONDS,
+        lambda: f"{agent.host} leaves a frozen broker: {agent.log_tail}",
+    )
     return max(lost().values())
 
 
 @in_every_situation
 @pytest.mark.timeout(900)
-def test_agents_leave_a_frozen_broker_and_go_on_when_it_is_dead(
+def test_agents_leave_frozen_broker_and_resume_after_its_kill(
     sites: Mapping[str, Site], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for release, (left, resumed, take_over, account_of_events) in at_once(freeze, sites).items():
+    for release, (left_after, resumed, take_over, totals) in in_parallel(freeze_and_kill, sites).items():
         with capsys.disabled():
             print(
-                f"\n{release}: active broker frozen: left after {left:.1f} s of {LEFT:g} s; killed, and events "
-                f"flow after {resumed:.1f} s of {BOUND:g} s (the broker's take-over {take_over:.1f} s); "
-                f"{account_of_events}"
+                f"\n{release}: active broker frozen: agents left it after {left_after:.1f} s of "
+                f"{DISCONNECT_SECONDS:g} s; after its kill, events are handled again after {resumed:.1f} s of "
+                f"{BOUND:g} s (the broker's take-over {take_over:.1f} s); "
+                f"{totals}"
             )
-        assert account_of_events.lost == ()
-        assert account_of_events.handled_twice == ()
+        assert totals.lost == ()
+        assert totals.handled_twice == ()
 
 
-def deny(site: Site) -> tuple[list[str], list[str]]:
-    """Publish where the publisher has no right to, and where it has; ids of both."""
+def publish_denied_and_allowed(site: Site) -> tuple[list[str], list[str]]:
+    """Publish to a topic without and to one with the permission to write; return the event IDs of both."""
     with site.publisher.client() as client:
-        both = [(DENIED, "{}"), (TOPICS[0], "{}")] * 20
-        ids = client.publish_all(both)
+        events = [(DENIED, "{}"), (TOPICS[0], "{}")] * 20
+        ids = client.publish_all(events)
     return ids[::2], ids[1::2]
 
 
-def test_a_denied_topic_is_never_reported_as_delivered(sites: Mapping[str, Site]) -> None:
+def test_event_to_denied_topic_is_not_reported_as_delivered(sites: Mapping[str, Site]) -> None:
     for site in sites.values():
         site.settle()
-        denied, allowed = deny(site)
+        denied, allowed = publish_denied_and_allowed(site)
         journal = site.publisher.journal
 
         wait_handled(allowed, site.subscriber)
@@ -296,7 +310,7 @@ def test_a_denied_topic_is_never_reported_as_delivered(sites: Mapping[str, Site]
             until(
                 lambda: set(ids) <= set(journal.ids(kind)),  # noqa: B023
                 PATIENCE,
-                lambda: f"{kind}: {ids}, not {journal.ids(kind)}: {site.publisher.log_tail}",  # noqa: B023
+                lambda: f"{kind} are {ids}, not {journal.ids(kind)}: {site.publisher.log_tail}",  # noqa: B023
             )
         assert set(allowed) <= set(site.subscriber.journal.ids("handled"))
         assert not set(denied) & set(journal.ids("acknowledged"))

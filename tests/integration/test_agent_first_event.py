@@ -1,4 +1,4 @@
-"""A pair fails over before the first event: who subscribed before it gets what is published after it."""
+"""A pair fails over before the first event: an earlier subscription receives the events that are published later."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ EVENTS = [f"first-{number}" for number in range(20)]
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
-def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
+def test_subscription_survives_kill_of_broker_before_first_event(
     lab_of: LabOf, tmp_path: Path, sockets: Path, release: str
 ) -> None:
-    """A broker writes a subscription to its store with a topic, and there is none yet that the filter matches."""
+    """A broker stores a subscription together with a topic, and no topic matches the filter yet."""
     fleet = write_fleet(
         tmp_path / "inventory", sockets, pair("orders"), {HOST: {"topics": ["events/#"]}}, release=release
     )
@@ -36,9 +36,9 @@ def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
     account = account_of(lab.client_fleet.agents[0])
     addresses = lab.addresses("orders-mq01", "mqtt")
     with Agent(lab, HOST) as agent:
-        with MqttSubscriber(addresses, [f"events/{CANARY}/#"], account, client_id="looks-on") as looks_on:
+        with MqttSubscriber(addresses, [f"events/{CANARY}/#"], account, client_id="observer") as observer:
             agent.wait_subscribed()
-            until(lambda: bool(looks_on.received), PATIENCE, lambda: f"a topic is made: {agent.log_tail}")
+            until(lambda: bool(observer.received), PATIENCE, lambda: f"a topic exists: {agent.log_tail}")
         agent.kill()
         lab.kill(active)
         lab.wait_active("orders-mq01")
@@ -49,5 +49,5 @@ def test_a_subscription_outlives_a_broker_that_had_no_event_yet(
         until(
             lambda: set(EVENTS) <= set(agent.journal.ids("handled")),
             PATIENCE,
-            lambda: f"what came before the agent is handled: {agent.journal.ids('handled')} {agent.log_tail}",
+            lambda: f"the events before the agent's start are handled: {agent.journal.ids('handled')} {agent.log_tail}",
         )

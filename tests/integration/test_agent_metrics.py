@@ -1,4 +1,4 @@
-"""The metrics of a real agent's process: served where its configuration says, nowhere else, and without its secrets."""
+"""Metrics of a real agent's process: served only at the configured address, and without its secrets."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ METRICS = ("127.0.0.1", 23464)
 
 
 @contextmanager
-def agent(directory: Path, socket: Path, *more: str) -> Iterator[psutil.Process]:
-    """An agent that finds no broker; waits until its socket is there."""
+def running_agent(directory: Path, socket: Path, *settings: str) -> Iterator[psutil.Process]:
+    """Start an agent that reaches no broker, wait until its socket exists, and yield its process."""
     secret = directory / "mb.password"
     secret.write_text(f"{SECRET}\n")
     secret.chmod(0o600)
@@ -33,41 +33,46 @@ def agent(directory: Path, socket: Path, *more: str) -> Iterator[psutil.Process]
         "topics = orders/#",
         f"socket = {socket}",
         f"state.directory = {directory}/state",
-        *more,
+        *settings,
     ]
     config = directory / "agent.conf"
     config.write_text("\n".join(lines))
-    with (directory / "said").open("w+") as said:
-        process = subprocess.Popen([PROGRAM, "--config", str(config), "run"], stdout=said, stderr=said)
+    with (directory / "output").open("w+") as output:
+        process = subprocess.Popen([PROGRAM, "--config", str(config), "run"], stdout=output, stderr=output)
         try:
-            until(socket.exists, 60, lambda: f"its socket: {(directory / 'said').read_text()}")
+            until(socket.exists, 60, lambda: f"the socket of the agent exists: {(directory / 'output').read_text()}")
             yield psutil.Process(process.pid)
         finally:
             process.kill()
             process.wait()
 
 
-def listening(process: psutil.Process) -> list[tuple[str, int]]:
+def listening_addresses(process: psutil.Process) -> list[tuple[str, int]]:
     return [
-        (one.laddr.ip, one.laddr.port) for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN
+        (connection.laddr.ip, connection.laddr.port)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
     ]
 
 
 @pytest.mark.parametrize("address", [None, METRICS])
-def test_an_agent_listens_where_it_was_told_and_tells_no_secret(
+def test_agent_serves_metrics_at_configured_address_without_secrets(
     tmp_path: Path, address: tuple[str, int] | None
 ) -> None:
-    more = [f"metrics.address = {address[0]}:{address[1]}"] if address else []
-    with tempfile.TemporaryDirectory(dir="/tmp") as sockets, agent(tmp_path, Path(sockets, "kiosk"), *more) as process:
+    settings = [f"metrics.address = {address[0]}:{address[1]}"] if address else []
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as sockets,
+        running_agent(tmp_path, Path(sockets, "kiosk"), *settings) as process,
+    ):
         subprocess.run(
             [PROGRAM, "--config", str(tmp_path / "agent.conf"), "status"], check=True, stdout=subprocess.DEVNULL
         )
         if address is None:
-            assert listening(process) == []
+            assert listening_addresses(process) == []
         else:
-            until(lambda: listening(process), 60, "its metrics")
-            assert listening(process) == [address]
-            with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
+            until(lambda: listening_addresses(process), 60, "the agent listens for scrapes of its metrics")
+            assert listening_addresses(process) == [address]
+            with urllib.request.urlopen(f"http://{address[0]}:{address[1]}/metrics", timeout=10) as response:
+                text = response.read().decode()
             assert "activemq_agent_outbox_events 0.0" in text
             assert SECRET not in text

@@ -19,7 +19,7 @@ HOSTS = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
 
 @pytest.fixture
 def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
-    """The pair of the how-to pages, which runs."""
+    """Start the pair of the how-to pages and return its lab."""
     write_inventory(tmp_path)
     lab = lab_of(tmp_path / "inventory")
     lab.up()
@@ -28,7 +28,7 @@ def lab(lab_of: LabOf, tmp_path: Path) -> Lab:
 
 @in_every_situation
 @pytest.mark.timeout(1200)
-def test_commands_of_the_page_publish_an_event(lab: Lab, tmp_path: Path) -> None:
+def test_commands_of_agent_page_publish_event(lab: Lab, tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="agent-") as directory:  # the path of a socket has at most 107 bytes
         shutil.copy(tmp_path / "inventory/.secrets/app", Path(directory) / "password")
         values = {}

@@ -1,7 +1,7 @@
-"""Real agents are killed with -9 under load, again and again, and a store is full: what was promised holds.
+"""Real agents are killed repeatedly with -9 under load, and a store is full: no promised event is lost.
 
-AGENT_KILLS (8) sets how often each of the two agents is killed. A kill below 50 events a second would prove nothing,
-so it waits until the load is there.
+AGENT_KILLS (default 8) sets the number of kills of each of the two agents. A kill below 50 events per second would
+prove nothing, so each kill waits until the rate is higher.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILTERS = ("quick/#", "slow/#")
 TOPICS = (QUICK,) * 39 + (SLOW,)
 WINDOW = 20
 PREFETCH = 100
-"""Messages that a broker sends again to a durable subscriber that comes back."""
+"""Messages that a broker sends again to a durable subscriber that reconnects."""
 RATE = 150.0
 MEASURED = 0.5
 """Seconds before a kill in which the rate is measured."""
@@ -47,20 +47,20 @@ RESTART = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run left behind: settled, with the rates before kills, copies on the wire, and the handlers' runs."""
+    """Outcome of a run: the events, the rates before the kills, the copies on the wire, and the runs of handlers."""
 
-    result: Account
+    totals: Account
     rates: list[float]
     wire_copies: int
     reconnects: tuple[int, int]
-    """Of publisher and subscriber, restarts among them."""
+    """Reconnections of publisher and subscriber, including those after restarts."""
     handled: list[Record]
     """Records ``handling`` and ``handled`` of the subscriber, in order."""
     runs: dict[str, list[int]]
 
 
-def _fleet(directory: Path, sockets: Path, handlers: Path | None = None, **variables: Any) -> Path:
-    """One broker, which nobody kills, and two agents."""
+def _write_inventory(directory: Path, sockets: Path, handlers: Path | None = None, **variables: Any) -> Path:
+    """Write an inventory of two agents and a broker that is not killed."""
     agents: dict[str, dict[str, Any]] = {
         PUBLISHER: {"publisher_window": WINDOW},
         SUBSCRIBER: {"topics": list(FILTERS), **({"handlers": str(handlers)} if handlers else {})},
@@ -70,13 +70,13 @@ def _fleet(directory: Path, sockets: Path, handlers: Path | None = None, **varia
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
-    """KILLS kills of each agent under load; a plain subscriber that nobody kills sees what is on the wire."""
+    """Kill each agent KILLS times under load; a plain subscriber that is not killed receives all copies on the wire."""
     directory = tmp_path_factory.mktemp("restarts")
-    began = time.time()
+    started_at = time.time()
     with ExitStack() as stack:
         programs = stack.enter_context(directory_for_handlers())
         handlers = Handlers(directory / "handlers", programs, installed=["OrderEvent"], slow=["InvoiceEvent"])
-        fleet = _fleet(directory / "inventory", sockets, handlers.programs)
+        fleet = _write_inventory(directory / "inventory", sockets, handlers.programs)
         lab = stack.enter_context(Lab.open([fleet], directory / "lab"))
         lab.up()
         subscriber = stack.enter_context(Agent(lab, SUBSCRIBER, python_path=[handlers.directory]))
@@ -84,126 +84,143 @@ def run(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Run:
         stack.enter_context(wire)
         subscriber.wait_subscribed(len(FILTERS))
         publisher = stack.enter_context(Agent(lab, PUBLISHER))
-        chance = random.Random(os.environ.get("SEED", "1"))
+        rng = random.Random(os.environ.get("SEED", "1"))
         with Load(publisher, TOPICS, rate=RATE, named=True) as load:
-            until(lambda: len(load.promised) > RATE, PATIENCE, lambda: f"load begins: {publisher.log_tail}")
-            rates = [kill_both(publisher, subscriber, load, handlers, chance) for _ in range(KILLS)]
+            until(lambda: len(load.promised) > RATE, PATIENCE, lambda: f"the load has started: {publisher.log_tail}")
+            rates = [kill_both(publisher, subscriber, load, handlers, rng) for _ in range(KILLS)]
             promised = load.finish()
         wait_handled(promised, subscriber)
         publisher.stop()
         subscriber.stop()
         sent = [payload for payload in wire.wait(len(set(promised)), 60) if '"number"' in payload]
-    publisher_lives, subscriber_lives = (len(agent.journal.of("connected")) for agent in (publisher, subscriber))
+    publisher_connections, subscriber_connections = (
+        len(agent.journal.of("connected")) for agent in (publisher, subscriber)
+    )
     return Run(
-        result=account(promised, subscriber.journal, began),
+        totals=account(promised, subscriber.journal, started_at),
         rates=rates,
         wire_copies=len(sent) - len(set(sent)),
         # An agent without topics has one connection, one with topics has two.
-        reconnects=(publisher_lives - 1, subscriber_lives // 2 - 1),
+        reconnects=(publisher_connections - 1, subscriber_connections // 2 - 1),
         handled=subscriber.journal.of("handling", "handled"),
         runs=handlers.runs(),
     )
 
 
-def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handlers, chance: random.Random) -> float:
-    """Kill both agents at moments of their own, start them again; returns events a second before."""
-    first, second = chance.sample([publisher, subscriber], 2)
-    time.sleep(MEASURED + chance.uniform(0.0, 0.5))
+def kill_both(publisher: Agent, subscriber: Agent, load: Load, handlers: Handlers, rng: random.Random) -> float:
+    """Kill both agents at two random moments and start them again; return the events per second before the kills."""
+    first, second = rng.sample([publisher, subscriber], 2)
+    time.sleep(MEASURED + rng.uniform(0.0, 0.5))
     rate = load.wait_rate(MEASURED)
-    lives = len(publisher.journal.of("connected"))
+    connections = len(publisher.journal.of("connected"))
     first.kill()
     first.start()
-    time.sleep(chance.uniform(0.0, 0.2))
+    time.sleep(rng.uniform(0.0, 0.2))
     second.kill()
     second.start()
-    again, handled = time.time(), len(handlers.runs())
-    until(lambda: len(publisher.journal.of("connected")) > lives, RESTART, lambda: f"it connects: {publisher.log_tail}")
-    until(lambda: load.moments[-1] > again, RESTART, lambda: f"events are taken: {publisher.log_tail}")
-    until(lambda: len(handlers.runs()) > handled, RESTART, lambda: f"events come: {subscriber.log_tail}")
+    restarted_at, handled = time.time(), len(handlers.runs())
+    until(
+        lambda: len(publisher.journal.of("connected")) > connections,
+        RESTART,
+        lambda: f"the publisher connects: {publisher.log_tail}",
+    )
+    until(
+        lambda: load.moments[-1] > restarted_at, RESTART, lambda: f"the publisher accepts events: {publisher.log_tail}"
+    )
+    until(
+        lambda: len(handlers.runs()) > handled, RESTART, lambda: f"the subscriber handles events: {subscriber.log_tail}"
+    )
     return rate
 
 
 @in_every_situation
 @pytest.mark.timeout(240 + 30 * KILLS)
-def test_nothing_accepted_is_lost_when_the_agents_die_again_and_again(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repeated_kills_of_agents_lose_and_duplicate_no_event(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills -9 of each agent: {run.result}; at least {min(run.rates):.0f} events/s before each; "
-            f"{run.wire_copies} copies on the wire; {again(run)} handlers ran again; "
-            f"loss in at most {loss_bound(KILLS):.0%} a kill at 95 %"
+            f"\n{KILLS} kills -9 of each agent: {run.totals}; at least {min(run.rates):.0f} events/s before each; "
+            f"{run.wire_copies} copies on the wire; {repeated_handler_runs(run)} handlers ran again; "
+            f"loss in at most {loss_bound(KILLS):.0%} per kill at 95 %"
         )
-    assert run.result.lost == ()
-    assert run.result.handled_twice == ()
+    assert run.totals.lost == ()
+    assert run.totals.handled_twice == ()
 
 
 @in_every_situation
-def test_the_copies_of_restarts_are_bounded(run: Run) -> None:
+def test_number_of_copies_after_restarts_is_bounded(run: Run) -> None:
     published, redelivered = run.reconnects
-    assert published >= KILLS, "every kill was of an agent that was connected"
-    # Promised is the window and what waits to be deleted: at this rate, less than a second window.
+    assert published >= KILLS, "a kill did not hit a connected agent"
+    # The bound is the window and the events that wait to be deleted: at this rate, fewer than a second window.
     assert run.wire_copies <= 2 * WINDOW * published
-    assert run.result.copies - run.wire_copies <= PREFETCH * redelivered
+    assert run.totals.copies - run.wire_copies <= PREFETCH * redelivered
 
 
-def again(run: Run) -> int:
-    """Runs of handlers beyond the first of an event."""
+def repeated_handler_runs(run: Run) -> int:
+    """Return the number of runs of handlers after the first run for an event."""
     return sum(len(attempts) - 1 for attempts in run.runs.values())
 
 
 @in_every_situation
-def test_a_handler_runs_again_only_if_it_was_cut_short_and_is_told_so(run: Run) -> None:
-    assert again(run), "void: no kill hit a running handler"
-    assert again(run) <= KILLS * len(FILTERS)
+def test_handler_runs_again_only_with_higher_attempt_and_before_handled_record(run: Run) -> None:
+    assert repeated_handler_runs(run), "the run proves nothing: no kill hit a running handler"
+    assert repeated_handler_runs(run) <= KILLS * len(FILTERS)
     assert all(attempts == sorted(set(attempts)) for attempts in run.runs.values())
     done: set[str] = set()
     for record in run.handled:
-        assert record["event_id"] not in done, "it ran, or was recorded, after it was handled"
+        assert record["event_id"] not in done, "a handler ran, or was recorded, after the event had been handled"
         if record["kind"] == "handled":
             done.add(record["event_id"])
 
 
 FULL = "Persistent store is Full"
-"""What a broker says that lets a publisher wait."""
+"""Message of a broker that blocks a publisher."""
 QUIET = 12
-"""Looks, two a second, without another PUBACK after which none comes any more."""
+"""Observations, two per second, without a further PUBACK, after which no further PUBACK is expected."""
 LARGE_EVENTS = 350
 LARGE = json.dumps({"filling": "x" * 64_000})
 
 
-def test_what_a_full_store_refuses_is_never_reported_as_delivered(lab_of: LabOf, tmp_path: Path, sockets: Path) -> None:
-    """A store of 16 MB never has room again once it is full: its file is written to for good."""
-    lab = lab_of(_fleet(tmp_path / "inventory", sockets, store_limit="16 mb"))
+def test_event_rejected_by_full_store_is_not_reported_as_delivered(
+    lab_of: LabOf, tmp_path: Path, sockets: Path
+) -> None:
+    """A full store of 16 MB never has room again, because the broker never deletes its only journal file."""
+    lab = lab_of(_write_inventory(tmp_path / "inventory", sockets, store_limit="16 mb"))
     lab.up()
     with Agent(lab, SUBSCRIBER) as subscriber, Agent(lab, PUBLISHER) as publisher:
         subscriber.wait_subscribed(len(FILTERS))
         with publisher.client() as client:
             accepted = client.publish_all([(QUICK, LARGE)] * LARGE_EVENTS)
         until(lambda: FULL in lab.log(BROKER).read_text(), PATIENCE, lambda: f"the store is full: {publisher.log_tail}")
-        acknowledged = _all_acknowledged(publisher)
+        acknowledged = _wait_all_acknowledged(publisher)
         wait_handled(acknowledged, subscriber)
 
         if not 20 <= len(acknowledged) <= LARGE_EVENTS - 20:
-            pytest.fail(f"void: {len(acknowledged)} of {LARGE_EVENTS} events were acknowledged before it was full")
+            pytest.fail(
+                f"the run proves nothing: {len(acknowledged)} of {LARGE_EVENTS} events were acknowledged before the "
+                "store was full"
+            )
         assert set(acknowledged) <= set(subscriber.journal.ids("handled"))
         assert len(acknowledged) == len(set(acknowledged))
 
-        def waiting() -> set[str]:
+        def unsent_ids() -> set[str]:
             return set(accepted) - set(publisher.journal.ids("acknowledged", "unconfirmed"))
 
         with publisher.client() as client, suppress(LateError):  # the journal is written after the store
-            until(lambda: client.status()["store"]["outbox_rows"] == len(waiting()), PATIENCE, "the journal tells all")
+            until(
+                lambda: client.status()["store"]["outbox_rows"] == len(unsent_ids()),
+                PATIENCE,
+                "the journal has records of all events that left the outbox",
+            )
         with publisher.client() as client:
-            assert client.status()["store"]["outbox_rows"] == len(waiting()) > 0
+            assert client.status()["store"]["outbox_rows"] == len(unsent_ids()) > 0
 
 
-def _all_acknowledged(publisher: Agent) -> list[str]:
-    """Ids of what a broker has acknowledged, when no more come."""
-    found: list[str] = []
-    looks = 0
-    while looks < QUIET:
+def _wait_all_acknowledged(publisher: Agent) -> list[str]:
+    """Wait until the number of acknowledged events is constant; return the IDs of these events."""
+    acknowledged: list[str] = []
+    observations = 0
+    while observations < QUIET:
         ids = publisher.journal.ids("acknowledged")
-        found, looks = ids, looks + 1 if len(ids) == len(found) else 0
+        acknowledged, observations = ids, observations + 1 if len(ids) == len(acknowledged) else 0
         time.sleep(0.5)
-    return found
+    return acknowledged

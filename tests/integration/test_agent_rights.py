@@ -1,4 +1,4 @@
-"""What an agent's account may do at a broker with ACLs: all of its own work, and nothing in another agent's name."""
+"""Permissions of an agent's account at a broker with ACLs: all of its tasks, and none in the name of another agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACL = [{"destination": ">", "kind": "topic", "read": "boss", "write": "boss", "a
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3")])
-def test_an_agents_account_cannot_send_another_agents_canaries_or_barriers(
+def test_account_of_agent_cannot_send_canaries_or_barriers_of_another_agent(
     lab_of: LabOf, tmp_path: Path, sockets: Path, release: str
 ) -> None:
     fleet = write_fleet(
@@ -43,32 +43,38 @@ def test_an_agents_account_cannot_send_another_agents_canaries_or_barriers(
         canary_topic("", f"{SHOP}-publisher"), canary_topic("", f"{SHOP}-subscriber"),
         canary_topic("events", SHOP), canary_topic("events", f"{SHOP}-subscriber"), barrier_topic("events", SHOP),
     ]  # fmt: skip
-    own = [canary_topic("", f"{MALLORY}-check"), canary_topic("events", MALLORY), barrier_topic("own", MALLORY)]
+    permitted = [canary_topic("", f"{MALLORY}-check"), canary_topic("events", MALLORY), barrier_topic("own", MALLORY)]
     with ExitStack() as stack:
         agent = stack.enter_context(Agent(lab, SHOP))
         agent.wait_subscribed()
-        looks_on = stack.enter_context(MqttSubscriber(addresses, ["#"], BOSS, client_id="looks-on"))
+        observer = stack.enter_context(MqttSubscriber(addresses, ["#"], BOSS, client_id="observer"))
         publisher = stack.enter_context(MqttPublisher(addresses, mallory, client_id="mallorys"))
-        for topic in (*forged, *own, "events/Forged"):
+        for topic in (*forged, *permitted, "events/Forged"):
             publisher.publish(topic, json.dumps({"eventId": f"{SHOP}:e:1", "sent_to": topic}))
         until(
-            lambda: any("events/Forged" in one for one in looks_on.received),
+            lambda: any("events/Forged" in payload for payload in observer.received),
             PATIENCE,
-            lambda: f"what is allowed arrives: {looks_on.received}",
+            lambda: f"the event to a permitted topic arrives: {observer.received}",
         )
-        seen = {json.loads(one)["sent_to"] for one in looks_on.received if "sent_to" in one}
-        assert seen == {*own, "events/Forged"}
+        topics = {json.loads(payload)["sent_to"] for payload in observer.received if "sent_to" in payload}
+        assert topics == {*permitted, "events/Forged"}
 
         with agent.client() as client:
             event = client.publish("events/OrderEvent", "{}")
-        until(lambda: event in agent.journal.ids("acknowledged"), PATIENCE, lambda: f"it is proved: {agent.log_tail}")
-        until(lambda: event in agent.journal.ids("handled"), PATIENCE, lambda: f"it is handled: {agent.log_tail}")
+        until(
+            lambda: event in agent.journal.ids("acknowledged"),
+            PATIENCE,
+            lambda: f"the event is acknowledged: {agent.log_tail}",
+        )
+        until(
+            lambda: event in agent.journal.ids("handled"), PATIENCE, lambda: f"the event is handled: {agent.log_tail}"
+        )
         agent.stop()
         barriers = agent.journal.ids("barrier")
         until(
-            lambda: any(barrier in one for one in looks_on.received for barrier in barriers),
+            lambda: any(barrier in payload for payload in observer.received for barrier in barriers),
             PATIENCE,
-            lambda: f"its own barrier arrives: {barriers}",
+            lambda: f"a barrier of the agent arrives: {barriers}",
         )
         assert "refused" not in agent.log_tail
         assert "not proved" not in agent.log_tail

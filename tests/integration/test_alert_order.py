@@ -1,7 +1,7 @@
-"""In which order alerts fire and clear when an active node dies or hangs, at the pace of production, by promtool.
+"""Order in which alerts fire and clear after the active node died or hung, at production intervals, with promtool.
 
-Series have a value every 15 s, as production scrapes; the first minute is before the fault. The orders are those of
-docs/alerts.md.
+The series have a value every 15 s, like the scrapes in production. The first minute precedes the fault. docs/alerts.md
+shows the expected orders.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from tests.support.alert_labels import JOB, LINK, A, B, pytestmark
 
 __all__ = ["pytestmark"]
 STEP, FAULT = 15, 60
-DIALLER = A.replace("orders-mq01", "shop-mq01").replace('"orders"', '"shop"')
+LINK_OWNER = A.replace("orders-mq01", "shop-mq01").replace('"orders"', '"shop"')
 AGENT = 'job="activemq-agents",host="kiosk"'
 
 
 def values(*spans: tuple[int, str]) -> str:
-    """Return promtool's values of a series: each text until so many seconds after the last answer."""
-    texts, at = [], -(FAULT - STEP)
+    """Return promtool's values of a series: each text repeats until its number of seconds after the last response."""
+    texts, start = [], -(FAULT - STEP)
     for end, text in spans:
-        texts += [text] * ((end - at) // STEP)
-        at = end
+        texts += [text] * ((end - start) // STEP)
+        start = end
     return " ".join(texts)
 
 
-# The peer serves within 15 s of the first scrape that failed; the dead node is started again after ten minutes.
+# The peer serves within 15 s after the first failed scrape; the dead node is started again after ten minutes.
 DEATH = {
     f"up{{{JOB},{A}}}": values((15, "1"), (600, "0"), (900, "1")),
     f"up{{{JOB},{B}}}": values((900, "1")),
@@ -40,18 +40,18 @@ DEATH = {
     f"activemq_broker_messages{{{B}}}": values((30, "_"), (900, "0")),
     f"activemq_broker_standby{{{B}}}": values((30, "1"), (900, "0")),
 }
-# The active node hangs and keeps its lock. Its watchdog sees it within 27 s and only warns; the bridge of another pair
-# and an agent's connection end after 30 s of silence. After ten minutes it goes on.
+# The active node hangs and keeps its lock. Its watchdog detects this within 27 s and only warns; the bridge of another
+# pair and an agent's connection end after 30 s without data. After ten minutes the node resumes.
 HANG = {
     f"up{{{JOB},{A}}}": values((15, "1"), (615, "0"), (900, "1")),
     f"up{{{JOB},{B}}}": values((900, "1")),
     f"activemq_broker_messages{{{A}}}": values((15, "0"), (30, "stale"), (615, "_"), (900, "0")),
     f"activemq_broker_standby{{{B}}}": values((900, "1")),
     f"activemq_watchdog_hung{{{A}}}": values((45, "0"), (600, "1"), (900, "0")),
-    f"up{{{JOB},{DIALLER}}}": values((900, "1")),
-    f"activemq_broker_messages{{{DIALLER}}}": values((900, "0")),
-    f"activemq_link_duplex{{{DIALLER},{LINK}}}": values((900, "0")),
-    f"activemq_bridge_responder{{{DIALLER},{LINK}}}": values((45, "0"), (60, "stale"), (615, "_"), (900, "0")),
+    f"up{{{JOB},{LINK_OWNER}}}": values((900, "1")),
+    f"activemq_broker_messages{{{LINK_OWNER}}}": values((900, "0")),
+    f"activemq_link_duplex{{{LINK_OWNER},{LINK}}}": values((900, "0")),
+    f"activemq_bridge_responder{{{LINK_OWNER},{LINK}}}": values((45, "0"), (60, "stale"), (615, "_"), (900, "0")),
     f"up{{{AGENT}}}": values((900, "1")),
     f"activemq_agent_outbox_oldest_age_seconds{{{AGENT}}}": " ".join(
         str(at - 15 if 15 < at < 615 else 0) for at in range(-(FAULT - STEP), 900, STEP)
@@ -64,11 +64,11 @@ def firing_at(order: Order, second: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("series", "order"), [(DEATH, TAKEN_OVER), (HANG, NOT_TAKEN_OVER)], ids=["death", "hang"])
-def test_alerts_fire_and_clear_in_this_order_and_no_others_do(
+def test_exactly_documented_alerts_fire_and_clear_in_documented_order(
     tmp_path: Path, series: dict[str, str], order: Order
 ) -> None:
     (tmp_path / "rules.yml").write_bytes(alert_rules_yaml(None))
-    looks = [
+    expected_alerts = [
         {
             "eval_time": f"{second + FAULT - STEP}s",
             "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
@@ -77,10 +77,10 @@ def test_alerts_fire_and_clear_in_this_order_and_no_others_do(
         for second in range(-(FAULT - STEP), 885, STEP)
     ]
     inputs = [{"series": name, "values": text} for name, text in series.items()]
-    test = {"interval": f"{STEP}s", "input_series": inputs, "promql_expr_test": looks}
+    test = {"interval": f"{STEP}s", "input_series": inputs, "promql_expr_test": expected_alerts}
     content = {"rule_files": ["rules.yml"], "evaluation_interval": f"{STEP}s", "tests": [test]}
     (tmp_path / "tests.yml").write_text(json.dumps(content))
-    ran = subprocess.run(
+    completed = subprocess.run(
         ["promtool", "test", "rules", "tests.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -1,4 +1,4 @@
-"""Every alert fires on the series that are its cause, and not before its time, by promtool."""
+"""Series for which every alert fires, at the documented minute and not earlier, evaluated with promtool."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from activemq_fleet.render.monitoring.dashboards import dashboard_panel_queries
 from tests.support.alert_labels import JOB, LINK, A, B
 
 ACTIVE_A = {f"activemq_broker_messages{{{A}}}": "0x60"}
-ANSWER = {f"up{{{JOB},{A}}}": "1x60", f"up{{{JOB},{B}}}": "1x60"}
+BOTH_UP = {f"up{{{JOB},{A}}}": "1x60", f"up{{{JOB},{B}}}": "1x60"}
 AGENT = 'job="activemq-agents",host="kiosk"'
 DLQ = 'kind="Queue",destination="ActiveMQ.DLQ"'
 QUEUE = 'kind="Queue",destination="orders.in"'
 
-# Of each alert: the series that make it fire, at a minute each, and the minute at which it does; None: never.
+# For each alert: series with a value per minute, and the minute at which the alert fires (None: it never fires).
 CASES: list[tuple[str, dict[str, str], int | None]] = [
-    ("ActiveMQNoActiveNode", ANSWER, 1),
-    ("ActiveMQNoActiveNode", ANSWER | {f"activemq_broker_messages{{{B}}}": "7x60"}, None),
-    ("ActiveMQNoActiveNode", ANSWER | {f"activemq_broker_messages{{{A}}}": "7x60",
+    ("ActiveMQNoActiveNode", BOTH_UP, 1),
+    ("ActiveMQNoActiveNode", BOTH_UP | {f"activemq_broker_messages{{{B}}}": "7x60"}, None),
+    ("ActiveMQNoActiveNode", BOTH_UP | {f"activemq_broker_messages{{{A}}}": "7x60",
                                        f"activemq_broker_standby{{{A}}}": "1x60"}, 1),
     ("ActiveMQTwoActiveNodes", ACTIVE_A | {f"activemq_broker_messages{{{B}}}": "5x60"}, 1),
     ("ActiveMQTwoActiveNodes", ACTIVE_A | {f"activemq_broker_messages{{{B}}}": "5x60",
                                            f"activemq_broker_standby{{{B}}}": "1x60"}, None),
     ("ActiveMQStandbyMissing", ACTIVE_A | {f"up{{{JOB},{B}}}": "0x60"}, 2),
-    ("ActiveMQStandbyMissing", ACTIVE_A | ANSWER, None),
+    ("ActiveMQStandbyMissing", ACTIVE_A | BOTH_UP, None),
     ("ActiveMQTakeOver", {f"activemq_broker_messages{{{A}}}": "0 0 stale",
                           f"activemq_broker_messages{{{B}}}": "_ _ _ 0x20"}, 3),
     ("ActiveMQTakeOver", ACTIVE_A, None),
@@ -74,12 +74,12 @@ CASES: list[tuple[str, dict[str, str], int | None]] = [
 ]  # fmt: skip
 
 
-def check(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
-    """Ask promtool whether an alert fires at a minute of these series."""
+def check_alert(directory: Path, series: dict[str, str], alert: str, minute: int, fires: bool) -> None:
+    """Check with promtool whether an alert fires at a minute of the series."""
     (directory / "rules.yml").write_bytes(alert_rules_yaml(None))
-    found = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
-    found["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
-    run_promtool(directory, series, found, rule_files=["rules.yml"])
+    query = {"eval_time": f"{minute}m", "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) > 0'}
+    query["exp_samples"] = [{"labels": "{}", "value": 1}] if fires else []  # type: ignore[assignment]
+    run_promtool(directory, series, query, rule_files=["rules.yml"])
 
 
 def run_promtool(directory: Path, series: dict[str, str], test: dict[str, Any], rule_files: list[str]) -> None:
@@ -88,35 +88,35 @@ def run_promtool(directory: Path, series: dict[str, str], test: dict[str, Any], 
     case: dict[str, Any] = {"interval": "1m", "input_series": inputs, "promql_expr_test": [test]}
     content = {"rule_files": rule_files, "evaluation_interval": "1m", "tests": [case]}
     (directory / "tests.yml").write_text(json.dumps(content))
-    ran = subprocess.run(
+    completed = subprocess.run(
         ["promtool", "test", "rules", "tests.yml"], cwd=directory, capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 @pytest.mark.parametrize(("alert", "series", "minute"), CASES)
-def test_an_alert_fires_on_its_cause_and_in_time(
+def test_alert_fires_for_its_series_at_documented_minute_and_not_earlier(
     tmp_path: Path, alert: str, series: dict[str, str], minute: int | None
 ) -> None:
     if minute is None:
-        check(tmp_path, series, alert, 30, fires=False)
+        check_alert(tmp_path, series, alert, 30, fires=False)
         return
-    check(tmp_path, series, alert, minute, fires=True)
+    check_alert(tmp_path, series, alert, minute, fires=True)
     if minute:
-        check(tmp_path, series, alert, minute - 1, fires=False)
+        check_alert(tmp_path, series, alert, minute - 1, fires=False)
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_planned_work_mutes_what_it_causes_for_as_long_as_it_lasts(tmp_path: Path, running: bool) -> None:
+def test_planned_work_mutes_alerts_about_missing_nodes_while_it_runs(tmp_path: Path, running: bool) -> None:
     work = {
         f"activemq_operation_running{{{A}}}": "1x60" if running else "0x60",
         f"activemq_operation_changed_timestamp_seconds{{{A}}}": "0x60",
     }
     for alert in ("ActiveMQNoActiveNode", "ActiveMQStandbyMissing"):
-        series = ANSWER if alert == "ActiveMQNoActiveNode" else ACTIVE_A | {f"up{{{JOB},{B}}}": "0x60"}
-        check(tmp_path, series | work, alert, 5, fires=False)
-        # Six minutes after its end, and for two hours at most, should its end never have been written down.
-        check(tmp_path, series | work, alert, 30, fires=not running)
+        series = BOTH_UP if alert == "ActiveMQNoActiveNode" else ACTIVE_A | {f"up{{{JOB},{B}}}": "0x60"}
+        check_alert(tmp_path, series | work, alert, 5, fires=False)
+        # Alerts are muted until six minutes after the end of the work, or for two hours if no end is recorded.
+        check_alert(tmp_path, series | work, alert, 30, fires=not running)
 
 
 def test_every_alert_has_a_case() -> None:

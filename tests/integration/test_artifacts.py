@@ -1,4 +1,4 @@
-"""Schemas and jars as Maven delivers them: is what we say about releases what is in them?"""
+"""Data of the library about releases, compared with the schemas and jars that Maven delivers."""
 
 from __future__ import annotations
 
@@ -43,15 +43,16 @@ HOOK = (
 )
 
 
-def store(inside: str) -> bytes:
-    return broker(f"<persistenceAdapter>{inside}</persistenceAdapter>")
+def store(children: str) -> bytes:
+    return broker(f"<persistenceAdapter>{children}</persistenceAdapter>")
 
 
 def connector(attributes: str) -> bytes:
     return broker(f'<networkConnectors><networkConnector uri="static:(tcp://b:1)" {attributes}/></networkConnectors>')
 
 
-# What a document shows, and the releases that take it: all of 5.3 to 6.3 was compared when the table was made.
+# Documents by the feature that they contain, and the releases that accept them. All releases from 5.3 to 6.3 were
+# compared when the table was made.
 TABLE = {
     "children in alphabetical order": (broker(ALPHABETICAL), RELEASES),
     "transportConnectors first": (
@@ -104,9 +105,9 @@ def schema(release: str) -> CompiledActivemqXsd:
     return load_schema(Release.of(release))
 
 
-@pytest.mark.parametrize("shown", TABLE)
-def test_each_release_takes_what_it_should_and_its_refusals_are_explained(shown: str) -> None:
-    document, expected = TABLE[shown]
+@pytest.mark.parametrize("feature", TABLE)
+def test_only_expected_releases_accept_document_and_others_explain_problems(feature: str) -> None:
+    document, expected = TABLE[feature]
     assert tuple(release for release in RELEASES if schema(release).is_valid(XmlDocument(document))) == expected
     for release in RELEASES:
         problems = schema(release).find_problems(XmlDocument(document))
@@ -115,19 +116,19 @@ def test_each_release_takes_what_it_should_and_its_refusals_are_explained(shown:
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_the_table_of_elements_and_attributes_is_what_the_schema_says(text: str) -> None:
-    release, since = Release.of(text), load_element_and_attribute_spans()
+def test_table_of_elements_and_attributes_matches_schema(text: str) -> None:
+    release, spans = Release.of(text), load_element_and_attribute_spans()
     assert schema(text).model.global_element_declarations.keys() == {
-        name for name in since.elements if release.supports(name)
+        name for name in spans.elements if release.supports(name)
     }
-    for element, attributes in since.attributes.items():
+    for element, attributes in spans.attributes.items():
         if release.supports(element):
-            told = {name for name in attributes if release.supports(element, name)}
-            assert told == set(schema(text).model.attribute_types(element)), element
+            supported = {name for name in attributes if release.supports(element, name)}
+            assert supported == set(schema(text).model.attribute_types(element)), element
 
 
 @pytest.mark.parametrize("text", RELEASES)
-def test_the_order_of_children_matters_just_where_we_say_so(text: str) -> None:
+def test_order_of_children_is_checked_before_5_6_only(text: str) -> None:
     reversed_order = broker("<transportConnectors/><plugins/>")
     assert schema(text).is_valid(XmlDocument(reversed_order)) == Release.of(text).is_within_span("5.6.0")
     children = schema(text).model.child_names("broker")
@@ -135,12 +136,12 @@ def test_the_order_of_children_matters_just_where_we_say_so(text: str) -> None:
 
 
 SERVICE = re.compile(r"META-INF/services/org/apache/activemq/transport/(?:(discoveryagent)/)?([^/]+)")
-# Clients have these too, or only; and http: discovery comes with a web server.
+# Schemes that only clients use, or clients as well. The http: discovery belongs to a web server.
 NOT_FOR_CONNECTORS = {"amqp+ws", "amqp+wss", "discovery", "failover", "fanout", "kdbr", "mock", "multicast", "peer"}
 
 
 @pytest.mark.parametrize("text", ["5.5.1", "5.17.6", "6.3.1"])
-def test_the_jars_of_a_release_hold_the_schemes_that_we_say(text: str) -> None:
+def test_jars_of_release_contain_exactly_documented_schemes(text: str) -> None:
     release = Release.of(text)
     transports: set[str] = set()
     discoveries: set[str] = set()

@@ -1,6 +1,6 @@
-"""Bridges over networks that lose the replies, or are slow: what comes late, twice or not at all.
+"""Bridges over networks that lose replies or are slow: late, duplicate and lost messages.
 
-Brokers with a kahaDB of their own; the link of one leads through a relay to the other one.
+Two brokers each have a kahaDB store; the link from the first to the second passes through a relay.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ALL = ("5.5.1", "5.18.3", "6.3.1")
 STORE = "<persistenceAdapter><kahaDB/></persistenceAdapter>"
 QUEUE = "/queue/orders"
 SLOW = 20_000
-"""Bytes a second of the slow link."""
+"""Bytes per second of the slow link."""
 BODY = 2_000
 HELD = 3.0
-"""Seconds without a message after which the connection is closed whose replies are held."""
+"""Seconds without a message after which the connection with the withheld replies is closed."""
 
 
 NO_AUDIT = (
@@ -35,8 +35,8 @@ NO_AUDIT = (
 )
 
 
-def linked(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[Planted, Planted]:
-    """Two brokers; the first forwards to the second, through the relay, what is sent to the queue."""
+def start_linked_brokers(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[Planted, Planted]:
+    """Start two brokers; the first forwards the messages of the queue through the relay to the second."""
     host, port = relay.address
     included = '<staticallyIncludedDestinations><queue physicalName="orders"/></staticallyIncludedDestinations>'
     uri = f"static:(tcp://{host}:{port})?maxReconnectDelay=1000"
@@ -53,8 +53,8 @@ def linked(ground: Ground, release: str, relay: Relay, *policies: str) -> tuple[
     return north, south
 
 
-def drained(ground: Ground, expected: int) -> Counter[str]:
-    """Take what came to the second broker; the count of each text."""
+def drain_south(ground: Ground, expected: int) -> Counter[str]:
+    """Receive the messages of the second broker; return the count of each text."""
     first = stomp_drain([(ground.address(2), STOMP)], QUEUE, expected=expected, timeout=PATIENCE)
     return Counter([*first, *stomp_drain([(ground.address(2), STOMP)], QUEUE, idle=5, timeout=30)])
 
@@ -64,15 +64,15 @@ def drained(ground: Ground, expected: int) -> Counter[str]:
     ("release", "audited"),
     [("6.3.1", True), *further(("6.3.1", False), *product(("5.5.1", "5.18.3"), (True, False)))],
 )
-def test_a_bridge_that_is_cut_before_the_reply_sends_again_and_loses_nothing(
+def test_bridge_interrupted_before_replies_loses_nothing_and_audit_drops_copies(
     ground: Ground, release: str, audited: bool
 ) -> None:
-    """The second broker has stored and given out messages; the first one does not know, and sends them once more.
+    """The second broker delivers messages, the first receives no replies and sends them again.
 
-    The second one remembers what its queue has had (``enableAudit``, on by default), and drops them.
+    The audit of the second broker's queue (``enableAudit``, on by default) detects these copies and drops them.
     """
     with Relay((ground.address(2), OPENWIRE)) as relay:
-        linked(ground, release, relay, *([] if audited else [NO_AUDIT]))
+        start_linked_brokers(ground, release, relay, *([] if audited else [NO_AUDIT]))
         bodies = [str(number) for number in range(200)]
         stomp_send([(ground.address(1), STOMP)], QUEUE, bodies[:50])
         relay.hold_replies()
@@ -80,28 +80,29 @@ def test_a_bridge_that_is_cut_before_the_reply_sends_again_and_loses_nothing(
         early = stomp_drain([(ground.address(2), STOMP)], QUEUE, idle=HELD, timeout=60)
         relay.reset()
         stomp_send([(ground.address(1), STOMP)], QUEUE, bodies[150:])
-        came = drained(ground, len(bodies) - len(early)) + Counter(early)
-    twice = sum(count > 1 for count in came.values())
+        received = drain_south(ground, len(bodies) - len(early)) + Counter(early)
+    twice = sum(count > 1 for count in received.values())
     print(
-        f"{release}, {audited=}: {len(bodies)} sent, {len(early)} taken before the cut, {len(came)} came, {twice} twice"
+        f"{release}, {audited=}: {len(bodies)} sent, "
+        f"{len(early)} received before the interruption, {len(received)} in total, {twice} twice"
     )
-    assert len(early) > 50, "some were taken whose replies were held"
-    assert set(came) == set(bodies)
-    assert max(came.values()) <= 2
+    assert len(early) > 50, "no consumer received messages whose replies were withheld"
+    assert set(received) == set(bodies)
+    assert max(received.values()) <= 2
     assert twice == 0 if audited else 0 < twice <= len(early)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further(*ALL))
-def test_a_slow_link_holds_up_no_client_and_loses_nothing(ground: Ground, release: str) -> None:
+def test_slow_link_blocks_no_client_and_loses_no_message(ground: Ground, release: str) -> None:
     with Relay((ground.address(2), OPENWIRE), SLOW) as relay:
-        linked(ground, release, relay)
+        start_linked_brokers(ground, release, relay)
         bodies = [f"{number:05}".ljust(BODY, "x") for number in range(100)]
-        began = time.monotonic()
+        started_at = time.monotonic()
         stomp_send([(ground.address(1), STOMP)], QUEUE, bodies)
-        accepted = time.monotonic() - began
-        came = drained(ground, len(bodies))
-        arrived = time.monotonic() - began
-    print(f"{release}: accepted after {accepted:.1f} s, all there after {arrived:.1f} s")
-    assert came == Counter(bodies)
-    assert accepted < arrived / 2  # the link was slow, and the client did not wait for it
+        accepted = time.monotonic() - started_at
+        received = drain_south(ground, len(bodies))
+        arrived = time.monotonic() - started_at
+    print(f"{release}: accepted after {accepted:.1f} s, all received after {arrived:.1f} s")
+    assert received == Counter(bodies)
+    assert accepted < arrived / 2  # the link was slow, and the client did not wait for the link

@@ -1,4 +1,4 @@
-"""What the rules about bridges claim, on real brokers: which options are refused, what is lost, what is stuck."""
+"""Claims of the rules about bridges, on real brokers: refused options, lost messages and stuck messages."""
 
 from __future__ import annotations
 
@@ -28,15 +28,23 @@ FORMS = {
     "ssl": "static:(ssl://127.0.0.1:{port}?{option}={value})",
     "failover": "static:(failover:(tcp://127.0.0.1:{port})?{option}={value})",
 }
-# A number for one kind of option, a truth for the other: what is understood takes one of them.
+# A number and a Boolean: an option that exists accepts at least one of them.
 VALUES = ("1", "true")
 BOGUS = ("nosuch", "tcpnodelay", "TcpNoDelay", "maximumConnections", "wireformat.cacheEnabled", "wireFormat.nosuch")
-# They make a logger, a format or a list of brokers of their value, and say so in other ways.
-OTHERWISE = {"wireFormat", "trace", "logWriterName", "dynamicManagement", "jmxPort", "priorityURIs", "updateURIsURL"}
+# Options whose value names a logger, a format or a list of brokers, so that brokers report errors in other ways.
+UNTESTED_OPTIONS = {
+    "wireFormat",
+    "trace",
+    "logWriterName",
+    "dynamicManagement",
+    "jmxPort",
+    "priorityURIs",
+    "updateURIsURL",
+}
 FIRST_PORT = 10_000
 
 
-def cases() -> list[tuple[str, str, str]]:
+def option_cases() -> list[tuple[str, str, str]]:
     newest = Release.of("6.3.1")
     transports = known_uri_options.connection_uri_options("ssl", newest) | known_uri_options.connection_uri_options(
         "nio+ssl", newest
@@ -45,108 +53,115 @@ def cases() -> list[tuple[str, str, str]]:
     return [
         (form, option, value)
         for form, known in names.items()
-        for option, value in product(sorted({*known, *BOGUS} - OTHERWISE), VALUES)
+        for option, value in product(sorted({*known, *BOGUS} - UNTESTED_OPTIONS), VALUES)
     ]
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.8.0", "5.18.3"), "6.3.1"])
-def test_a_bridge_refuses_exactly_the_options_that_the_rule_names(ground: Ground, release: str) -> None:
-    tried = cases()
+def test_bridge_refuses_exactly_options_named_by_rule_n007(ground: Ground, release: str) -> None:
+    cases = option_cases()
     uris = [
         FORMS[form].format(port=FIRST_PORT + number, option=option, value=value)
-        for number, (form, option, value) in enumerate(tried)
+        for number, (form, option, value) in enumerate(cases)
     ]
     links = "".join(f'<networkConnector name="l{number}" uri="{uri}"/>' for number, uri in enumerate(uris))
     text = document("north", ground.address(1), f"<networkConnectors>{links}</networkConnectors>")
     text = text.replace("<broker ", '<broker networkConnectorStartAsync="true" ', 1)
     north = ground.plant("north", release, text)
-    boot(north)
-    assert until(lambda: len(dialled(north)) == len(tried), PATIENCE), sorted(dialled(north))
-    rule = named(uris, release, tried)
-    until(lambda: refused(north, tried) == rule, PATIENCE)
+    start_brokers(north)
+    assert until(lambda: len(dialed_ports(north)) == len(cases), PATIENCE), sorted(dialed_ports(north))
+    rule = options_named_by_rule(uris, release, cases)
+    until(lambda: refused_options(north, cases) == rule, PATIENCE)
     time.sleep(1)
-    assert refused(north, tried) == rule
+    assert refused_options(north, cases) == rule
 
 
-def dialled(broker: Planted) -> set[int]:
+def dialed_ports(broker: Planted) -> set[int]:
     return {
         int(port) for port in re.findall(r"Establishing network connection from \S+ to \S*?:(1\d{4})", broker.output)
     }
 
 
-def refused(broker: Planted, tried: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
-    """The options that were refused with either value."""
+def refused_options(broker: Planted, cases: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
+    """Return the options that were refused with both values."""
     lines = (line for line in broker.output.splitlines() if "Could not connect to remote URI" in line)
     ports = {int(port) for line in lines for port in re.findall(r":(1\d{4})[?)]", line)}
-    refusals = [FIRST_PORT + number in ports for number in range(len(tried))]
-    pairs = zip(tried[::2], refusals[::2], refusals[1::2], strict=True)
-    return {(form, option) for (form, option, _), one, other in pairs if one and other}
+    refusals = [FIRST_PORT + number in ports for number in range(len(cases))]
+    pairs = zip(cases[::2], refusals[::2], refusals[1::2], strict=True)
+    return {
+        (form, option)
+        for (form, option, _), refused_with_number, refused_with_boolean in pairs
+        if refused_with_number and refused_with_boolean
+    }
 
 
-def named(uris: list[str], release: str, tried: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
-    """What N007 says about the same links; its message tells form and option. Of a file it tells the first hundred."""
+def options_named_by_rule(uris: list[str], release: str, cases: list[tuple[str, str, str]]) -> set[tuple[str, str]]:
+    """Return the options that N007 reports for the same links; its message has form and option.
+
+    N007 reports at most 100 options per file.
+    """
     findings = []
     for first in range(0, len(uris), 50):
         links = "".join(f'<networkConnector name="l" uri="{uri}"/>' for uri in uris[first : first + 50])
         text = document("north", "127.0.0.1", f"<networkConnectors>{links}</networkConnectors>")
-        findings += [one for one in file_findings(text.encode(), Release.of(release)) if one.rule == "N007"]
+        findings += [finding for finding in file_findings(text.encode(), Release.of(release)) if finding.rule == "N007"]
     reported = {
         re.sub(r"the option (.*?) does not exist in URIs with the scheme (.*?) in .*", r"\2 \1", finding.message)
         for finding in findings
     }
-    return {(form, option) for form, option, _ in tried if f"{form} {option}" in reported}
+    return {(form, option) for form, option, _ in cases if f"{form} {option}" in reported}
 
 
 # -- N024, N029, N034, N036 ---------------------------------------------------------------------
 
 
-def boot(*brokers: Planted) -> None:
+def start_brokers(*brokers: Planted) -> None:
     for broker in brokers:
         broker.launch()
     for broker in brokers:
         assert broker.settle().fate == "started", broker.output
 
 
-def peers(broker: Planted) -> list[str]:
+def bridge_peers(broker: Planted) -> list[str]:
     return [bridge.peer for bridge in broker.run_state.established_bridges]
 
 
-def linked(ground: Ground, release: str, *lists: str, **attributes: str) -> Planted:
-    """A broker at address 1 with a bridge to one at address 2; ``lists`` stand inside the link."""
-    inside = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", **attributes)
-    inside = inside.replace("/></networkConnectors>", f">{''.join(lists)}</networkConnector></networkConnectors>")
+def start_linked_brokers(ground: Ground, release: str, *lists: str, **attributes: str) -> Planted:
+    """Start a broker at address 1 with a bridge to a broker at address 2; ``lists`` are children of the link."""
+    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", **attributes)
+    connector = connector.replace("/></networkConnectors>", f">{''.join(lists)}</networkConnector></networkConnectors>")
     south = ground.plant("south", release, document("south", ground.address(2)))
-    north = ground.plant("north", release, document("north", ground.address(1), inside))
-    boot(south, north)
-    assert until(lambda: peers(north) == ["south"], PATIENCE), north.output
+    north = ground.plant("north", release, document("north", ground.address(1), connector))
+    start_brokers(south, north)
+    assert until(lambda: bridge_peers(north) == ["south"], PATIENCE), north.output
     return north
 
 
 @in_every_situation
 @pytest.mark.parametrize(("conduit", "copies"), [("false", 4), ("true", 2)])
-def test_without_conduit_subscriptions_each_of_two_consumers_gets_two_copies(
+def test_each_of_two_consumers_gets_two_copies_without_conduit_subscriptions(
     ground: Ground, conduit: str, copies: int
 ) -> None:
-    linked(ground, "5.18.3", conduitSubscriptions=conduit)
+    start_linked_brokers(ground, "5.18.3", conduitSubscriptions=conduit)
     south = (ground.address(2), STOMP)
-    with StompConnection(south) as one, StompConnection(south) as other:
-        one.subscribe("/topic/news", ack="auto")
-        other.subscribe("/topic/news", ack="auto")
-        time.sleep(1)  # until the bridge has heard of both; on a busy machine it may take longer
-        deadline, got = time.monotonic() + PATIENCE, 0
-        while got < copies and time.monotonic() < deadline:
+    with StompConnection(south) as first, StompConnection(south) as second:
+        first.subscribe("/topic/news", ack="auto")
+        second.subscribe("/topic/news", ack="auto")
+        time.sleep(1)  # until the bridge has received both subscriptions; on a busy machine it may take longer
+        deadline, received = time.monotonic() + PATIENCE, 0
+        while received < copies and time.monotonic() < deadline:
             stomp_send([(ground.address(1), STOMP)], "/topic/news", ["hello"])
-            got = sum(received(consumer) for consumer in (one, other))
-    assert got == copies
+            received = sum(count_messages(consumer) for consumer in (first, second))
+    assert received == copies
 
 
-def received(consumer: StompConnection) -> int:
-    """How many messages come until none does for a while."""
-    got = 0
+def count_messages(consumer: StompConnection) -> int:
+    """Receive messages until none arrives for WATCHED seconds; return their number."""
+    count = 0
     while (message := consumer.receive(WATCHED)) is not None:
         assert message.body == "hello"
-        got += 1
-    return got
+        count += 1
+    return count
 
 
 LISTS = (
@@ -156,7 +171,7 @@ LISTS = (
 
 
 @pytest.mark.parametrize(
-    ("release", "excluded", "listed", "here", "there"),
+    ("release", "excluded", "listed", "kept", "forwarded"),
     [
         *further(("5.11.4", "orders.x", "orders.&gt;", [], BODIES)),
         ("5.18.3", "orders.x", "orders.&gt;", [], []),
@@ -165,26 +180,26 @@ LISTS = (
             ("5.18.3", "others", "orders.&gt;", [], BODIES),
         ),
     ],
-    ids=["forwarded all the same", "stuck", "not forwarded", "not excluded"],
+    ids=["forwarded despite exclusion", "stuck", "not forwarded", "not excluded"],
 )
-def test_what_becomes_of_an_excluded_static_include(
-    ground: Ground, release: str, excluded: str, listed: str, here: list[str], there: list[str]
+def test_exclusion_and_static_include_of_queue_decide_where_messages_remain(
+    ground: Ground, release: str, excluded: str, listed: str, kept: list[str], forwarded: list[str]
 ) -> None:
-    linked(ground, release, LISTS.format(excluded=excluded, listed=listed))
+    start_linked_brokers(ground, release, LISTS.format(excluded=excluded, listed=listed))
     stomp_send([(ground.address(1), STOMP)], "/queue/orders.x", BODIES)
-    assert drained(ground, 2, "orders.x", there) == there
-    assert drained(ground, 1, "orders.x", here) == here
+    assert drain(ground, 2, "orders.x", forwarded) == forwarded
+    assert drain(ground, 1, "orders.x", kept) == kept
 
 
-def drained(ground: Ground, number: int, queue: str, expected: list[str]) -> list[str]:
-    """What is in a queue: what is expected there is waited for, and what else may come a few seconds more."""
-    got: list[str] = []
+def drain(ground: Ground, number: int, queue: str, expected: list[str]) -> list[str]:
+    """Receive the messages of a queue: wait for the expected ones, and WATCHED seconds for further ones."""
+    bodies: list[str] = []
     with StompConnection((ground.address(number), STOMP), timeout=PATIENCE) as consumer:
         consumer.subscribe(f"/queue/{queue}")
-        while (message := consumer.receive(PATIENCE if set(expected) - set(got) else WATCHED)) is not None:
-            got.append(message.body)
+        while (message := consumer.receive(PATIENCE if set(expected) - set(bodies) else WATCHED)) is not None:
+            bodies.append(message.body)
             consumer.acknowledge(message)
-    return got
+    return bodies
 
 
 REPLAY = (
@@ -194,23 +209,23 @@ REPLAY = (
 )
 
 
-@pytest.mark.parametrize(("audit", "arrive"), [("true", []), *further(("false", BODIES))])
-def test_an_audit_of_bridges_throws_away_what_is_replayed(ground: Ground, audit: str, arrive: list[str]) -> None:
+@pytest.mark.parametrize(("audit", "replayed"), [("true", []), *further(("false", BODIES))])
+def test_audit_of_network_producers_discards_replayed_messages(ground: Ground, audit: str, replayed: list[str]) -> None:
     brokers = []
     for name, number, peer in (("north", 1, 2), ("south", 2, 1)):
         store = f'<persistenceAdapter><kahaDB directory="{ground.layout.directory}/{name}/store"/></persistenceAdapter>'
-        over = link(f"static:(nio://{ground.address(peer)}:{OPENWIRE})", networkTTL="3")
-        text = document(name, ground.address(number), over, REPLAY, store)
+        connector = link(f"static:(nio://{ground.address(peer)}:{OPENWIRE})", networkTTL="3")
+        text = document(name, ground.address(number), connector, REPLAY, store)
         text = text.replace('name="openwire"', f'name="openwire" auditNetworkProducers="{audit}"')
         brokers.append(ground.plant(name, "5.18.3", text))
-    boot(*brokers)
-    assert until(lambda: all(len(peers(broker)) == 1 for broker in brokers), PATIENCE)
+    start_brokers(*brokers)
+    assert until(lambda: all(len(bridge_peers(broker)) == 1 for broker in brokers), PATIENCE)
     with StompConnection((ground.address(2), STOMP)) as consumer:
         consumer.subscribe("/queue/q", headers={"activemq.prefetchSize": "100"})
         stomp_send([(ground.address(1), STOMP)], "/queue/q", BODIES)
-        crossed = [consumer.receive(PATIENCE) for _ in BODIES]  # and none is acknowledged
+        crossed = [consumer.receive(PATIENCE) for _ in BODIES]  # without an acknowledgement
         assert [message and message.body for message in crossed] == BODIES
-    assert sorted(set(drained(ground, 1, "q", arrive))) == arrive
+    assert sorted(set(drain(ground, 1, "q", replayed))) == replayed
     assert ("suppressing duplicate message send" in brokers[0].output) is (audit == "true")
 
 
@@ -222,17 +237,17 @@ ACCOUNTS = (
 
 
 @pytest.mark.parametrize("release", [*further("5.5.1"), "5.18.3"])
-def test_a_link_without_account_is_refused_by_its_own_broker(ground: Ground, release: str) -> None:
-    over = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})")
+def test_link_without_account_is_rejected_by_its_local_broker(ground: Ground, release: str) -> None:
+    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})")
     south = ground.plant("south", release, document("south", ground.address(2)))
-    north = ground.plant("north", release, document("north", ground.address(1), over, ACCOUNTS))
-    boot(south, north)
+    north = ground.plant("north", release, document("north", ground.address(1), connector, ACCOUNTS))
+    start_brokers(south, north)
     assert north.wait_for_output("shutdown due to a local error: java.lang.SecurityException", PATIENCE, times=2)
 
 
-def test_a_link_with_an_account_of_its_own_broker_comes_up(ground: Ground) -> None:
-    over = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", userName="net", password="secret")
+def test_link_with_account_of_its_local_broker_connects(ground: Ground) -> None:
+    connector = link(f"static:(nio://{ground.address(2)}:{OPENWIRE})", userName="net", password="secret")
     south = ground.plant("south", "5.18.3", document("south", ground.address(2)))
-    north = ground.plant("north", "5.18.3", document("north", ground.address(1), over, ACCOUNTS))
-    boot(south, north)
-    assert until(lambda: peers(north) == ["south"], PATIENCE), north.output
+    north = ground.plant("north", "5.18.3", document("north", ground.address(1), connector, ACCOUNTS))
+    start_brokers(south, north)
+    assert until(lambda: bridge_peers(north) == ["south"], PATIENCE), north.output

@@ -1,4 +1,4 @@
-"""Bridges to a pair find the node that has taken over, on either side, and carry messages again."""
+"""Bridges between pairs connect to the node that has taken over, on either side, and forward messages again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.waiting import LateError
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bridged-pairs"
 STUCK = 10.0
-"""Seconds after which a bridge of 5.5 that has not come back is taken for one that stays away."""
+"""Seconds after which a missing bridge of 5.5 counts as stuck."""
 SPOKES = ("shop-mq01", "shop-mq02")
 
 
@@ -29,12 +29,12 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
-def _bridge_to(lab: Lab, spoke: str, hub: str) -> None:
+def _wait_bridge(lab: Lab, spoke: str, hub: str) -> None:
     """Wait for the bridge of a spoke's active node.
 
-    On 5.5 a bridge may stay away although both ends live, or its hub may take it for one of
-    nobody (``Started responder end … LINK@null``) and send nothing back. Such a case is named,
-    and mended as an operator would: by a restart of the link's owner.
+    On 5.5 a bridge may not be established although both ends run, or its hub may assign it to no
+    broker (``Started responder end … LINK@null``) and send nothing back. The function warns about such
+    a case and repairs it as an operator would: it restarts the owner of the link.
     """
     owner = lab.wait_active(spoke)
     link = f"{spoke}-to-hub-mq01"
@@ -42,54 +42,54 @@ def _bridge_to(lab: Lab, spoke: str, hub: str) -> None:
         lab.wait_bridge(owner, hub)
         assert link not in lab.one_way_duplex_link_names(hub)
         return
-    wrong = ""
+    problem = ""
     try:
         lab.wait_bridge(owner, hub, timeout=STUCK)
-        # The hub's log may tell of its end later than the owner's.
+        # The hub's log may report its end later than the owner's log.
         until(
-            lambda: link in lab.one_way_duplex_link_names(hub) or _knows(lab, hub, owner),
+            lambda: link in lab.one_way_duplex_link_names(hub) or _has_responder(lab, hub, owner),
             STUCK,
-            f"{hub} has no end of {link}",
+            f"{hub} has an end of {link}",
         )
-    except (LabError, LateError) as stuck:
-        wrong = str(stuck)
+    except (LabError, LateError) as error:
+        problem = str(error)
     if link in lab.one_way_duplex_link_names(hub):
-        wrong = f"{hub} knows only half of the link of {owner}"
-    if not wrong:
+        problem = f"{hub} has only one direction of the link of {owner}"
+    if not problem:
         return
-    warnings.warn(f"STUCK BRIDGE on 5.5, mended by a restart of its owner: {wrong}", stacklevel=1)
+    warnings.warn(f"STUCK BRIDGE on 5.5, repaired by a restart of its owner: {problem}", stacklevel=1)
     lab.kill(owner)
     lab.start(owner, wait=False)
-    _bridge_to(lab, spoke, hub)
+    _wait_bridge(lab, spoke, hub)
 
 
-def _knows(lab: Lab, hub: str, owner: str) -> bool:
-    """Whether the hub has its end of a link of this owner."""
+def _has_responder(lab: Lab, hub: str, owner: str) -> bool:
+    """Return whether the hub has its end of a link of the owner."""
     name = lab.fleet.broker(owner).broker_name
     return any(bridge.responder and bridge.peer == name for bridge in lab.bridges(hub))
 
 
-def _crosses_both_ways(lab: Lab, hub: str, tag: str) -> None:
+def _check_both_directions(lab: Lab, hub: str, tag: str) -> None:
     for spoke in SPOKES:
         active = lab.wait_active(spoke)
-        there, back = f"{tag}.{spoke}.there", f"{tag}.{spoke}.back"
-        assert cross(lab, active, hub, there) == set(numbered(there, 20))
-        assert cross(lab, hub, active, back) == set(numbered(back, 20))
+        to_hub, to_spoke = f"{tag}.{spoke}.to_hub", f"{tag}.{spoke}.to_spoke"
+        assert cross(lab, active, hub, to_hub) == set(numbered(to_hub, 20))
+        assert cross(lab, hub, active, to_spoke) == set(numbered(to_spoke, 20))
 
 
-def test_bridges_follow_the_hub_and_the_spoke_to_the_node_that_took_over(lab: Lab) -> None:
+def test_bridges_connect_to_new_active_node_after_takeover_of_hub_and_of_spoke(lab: Lab) -> None:
     hub = lab.wait_active("hub-mq01")
     for spoke in SPOKES:
-        _bridge_to(lab, spoke, hub)
-    _crosses_both_ways(lab, hub, "before")
+        _wait_bridge(lab, spoke, hub)
+    _check_both_directions(lab, hub, "before")
 
     lab.kill(hub)
     successor = lab.wait_active("hub-mq01")
     assert successor != hub
     for spoke in SPOKES:
-        _bridge_to(lab, spoke, successor)
-    _crosses_both_ways(lab, successor, "hub-died")
+        _wait_bridge(lab, spoke, successor)
+    _check_both_directions(lab, successor, "hub-died")
 
     lab.kill(lab.wait_active("shop-mq01"))
-    _bridge_to(lab, "shop-mq01", successor)
-    _crosses_both_ways(lab, successor, "spoke-died")
+    _wait_bridge(lab, "shop-mq01", successor)
+    _check_both_directions(lab, successor, "spoke-died")

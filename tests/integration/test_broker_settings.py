@@ -1,6 +1,6 @@
-"""Policies, limits, virtual destinations, the store's tuning and plugins: what a real broker does that has them all.
+"""Behavior of a real broker with all policies, limits, virtual destinations, store settings and plugins.
 
-Each release has what its schema has of one inventory; the findings that say what is left out are counted.
+All releases use the same inventory, without the settings that their schema does not have.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ VARIABLES: dict[str, Any] = {
             "forward_to": ["one", {"name": "queue://red", "selector": "colour = 'red'"}],
         },
     ],
-    # 5.8.0 forwards only to destinations that are there.
+    # 5.8.0 forwards only to destinations that exist.
     "destinations": ["made.a", "made.b", "idle.one", "one", "red"],
     "kahadb": {"journal_max_file_length": "1 mb", "cleanup_interval": 1000, "enable_index_write_async": True},
     "plugins": {
@@ -95,7 +95,7 @@ VARIABLES: dict[str, Any] = {
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     directory: Path = tmp_path_factory.mktemp("settings")
     variables = {**VARIABLES, "release": request.param}
-    if request.param == "5.8.0":  # C019, and no percent of the heap
+    if request.param == "5.8.0":  # C019, and no percentage of the heap
         variables["plugins"] = {**VARIABLES["plugins"], "timestamp": False}
         variables["usage"] = {**VARIABLES["usage"], "memory": "62 mb"}
     with Lab.open(write_inventory(directory, [HOST], **variables), directory / "lab") as lab:
@@ -111,20 +111,22 @@ def client(lab: Lab) -> Iterator[Client]:
         yield client
 
 
-def test_destinations_are_there_before_anybody_came(lab: Lab) -> None:
+def test_configured_destinations_exist_before_any_client_connects(lab: Lab) -> None:
     assert {"made.a", "made.b"} <= queues(lab, HOST).keys()
 
 
-def test_a_destination_that_nobody_uses_is_removed_and_others_stay(lab: Lab) -> None:
+def test_unused_destination_is_removed_and_others_remain(lab: Lab) -> None:
     wait_until(lambda: "idle.one" not in queues(lab, HOST), "idle.one is removed")
     assert {"made.a", "made.b"} <= queues(lab, HOST).keys()
     assert "idle.one" in lab.log(HOST).read_text()
 
 
-def test_the_broker_answers_with_statistics_of_each_destination_that_is_asked_for(lab: Lab, client: Client) -> None:
-    # Sets of jars lack what STOMP needs to read the answers: they are counted.
+def test_statistics_plugin_answers_for_each_requested_destination(lab: Lab, client: Client) -> None:
+    # A set of jars lacks the libraries that convert the answers to STOMP, so the test only counts them.
     client.send("/queue/ActiveMQ.Statistics.Destinationmade.>", "", {"reply-to": "/queue/answers"})
-    wait_until(lambda: queues(lab, HOST).get("answers") == 2, "there are two answers", seen=lambda: queues(lab, HOST))
+    wait_until(
+        lambda: queues(lab, HOST).get("answers") == 2, "the queue contains two answers", seen=lambda: queues(lab, HOST)
+    )
 
 
 def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(client: Client) -> None:
@@ -136,48 +138,48 @@ def test_dead_letters_follow_policy_of_all_queues_unless_plugin_discards_them(cl
     assert client.bodies(1, timeout=1) == []
 
 
-def test_the_broker_has_the_limits_in_bytes_and_in_percent_of_its_heap(lab: Lab) -> None:
+def test_broker_has_limits_in_bytes_and_in_percent_of_heap(lab: Lab) -> None:
     usage = read_broker_usage(broker_process(lab, HOST), 30)
     assert usage["store"]["limit"] == 6 << 20
-    said = lab.fleet.broker(HOST).settings.usage
-    assert said is not None
-    assert said.memory is not None
-    if said.memory.percent_of_jvm_heap:  # a lab replaces sizes by one for its own heap of 256 MB
+    settings = lab.fleet.broker(HOST).settings.usage
+    assert settings is not None
+    assert settings.memory is not None
+    if settings.memory.percent_of_jvm_heap:  # a lab replaces sizes by a size for its heap of 256 MB
         assert 55 << 20 < usage["memory"]["limit"] <= 64 << 20
 
 
-def test_the_memory_of_a_queue_is_a_limit(client: Client) -> None:
-    taken, why = fill(client, "/queue/narrow", "x" * 2000)
-    assert 10 < taken < 40
-    assert "memory" in why.lower()
+def test_memory_limit_of_queue_rejects_messages(client: Client) -> None:
+    accepted, error = fill(client, "/queue/narrow", "x" * 2000)
+    assert 10 < accepted < 40
+    assert "memory" in error.lower()
 
 
-def test_a_slow_consumer_of_a_topic_keeps_the_newest_messages(client: Client) -> None:
+def test_slow_consumer_of_topic_keeps_newest_messages(client: Client) -> None:
     client.follow("/topic/prices", **{"activemq.prefetchSize": "1"})
     for number in range(20):
         client.send("/topic/prices", str(number))
     assert client.bodies(20, timeout=1)[-3:] == ["17", "18", "19"]
 
 
-def test_a_late_subscriber_gets_the_last_messages_of_a_topic(client: Client) -> None:
+def test_late_subscriber_receives_last_messages_of_topic(client: Client) -> None:
     for number in range(5):
         client.send("/topic/images", str(number))
     client.follow("/topic/images")
     assert client.bodies(5, timeout=1) == ["3", "4"]
 
 
-def test_each_consumer_of_a_virtual_topic_has_a_queue_of_what_it_selects(client: Client) -> None:
+def test_queue_of_virtual_topic_consumer_receives_messages_of_its_selector(client: Client) -> None:
     client.follow("/queue/for.a.news.x", selector="colour = 'red'")
     client.follow("/queue/for.b.news.x")
     client.follow("/queue/Consumer.c.VirtualTopic.y")
     for colour in ("red", "blue"):
         client.send("/topic/news.x", colour, {"colour": colour})
     assert sorted(client.bodies(4, timeout=1)) == ["blue", "red", "red"]
-    client.send("/topic/VirtualTopic.y", "still there")
-    assert client.bodies(1) == ["still there"]
+    client.send("/topic/VirtualTopic.y", "unfiltered")
+    assert client.bodies(1) == ["unfiltered"]
 
 
-def test_a_composite_queue_forwards_and_selects(client: Client) -> None:
+def test_composite_queue_forwards_messages_by_selector(client: Client) -> None:
     for colour in ("red", "blue"):
         client.send("/queue/all", colour, {"colour": colour})
     client.follow("/queue/one")
@@ -186,7 +188,7 @@ def test_a_composite_queue_forwards_and_selects(client: Client) -> None:
     assert client.bodies(2, timeout=1) == ["red"]
 
 
-def test_a_refused_message_comes_again_later_and_then_is_a_dead_letter(client: Client) -> None:
+def test_rejected_message_is_redelivered_with_delay_and_then_dead_lettered(client: Client) -> None:
     client.follow("/queue/again")
     client.send("/queue/again", "take me")
     delays = []
@@ -200,7 +202,7 @@ def test_a_refused_message_comes_again_later_and_then_is_a_dead_letter(client: C
     assert client.bodies(1) == ["take me"]
 
 
-def test_a_delayed_message_comes_late_and_lies_where_the_variable_says(lab: Lab, client: Client) -> None:
+def test_delayed_message_is_late_and_stored_in_configured_directory(lab: Lab, client: Client) -> None:
     client.send("/queue/later", "x", {"AMQ_SCHEDULED_DELAY": "3000"})
     client.send("/queue/later", "sent second")
     client.follow("/queue/later")
@@ -208,7 +210,7 @@ def test_a_delayed_message_comes_late_and_lies_where_the_variable_says(lab: Lab,
     assert (lab.log(HOST).parent / "scheduler/scheduleDB.data").exists()
 
 
-def test_messages_are_stamped_made_persistent_and_traced(lab: Lab, client: Client) -> None:
+def test_plugins_add_expiration_persistence_and_broker_path_to_messages(lab: Lab, client: Client) -> None:
     client.send("/queue/stamped", "x", {"persistent": "false"})
     client.follow("/queue/stamped")
     message = client.receive(5)
@@ -222,16 +224,16 @@ def test_messages_are_stamped_made_persistent_and_traced(lab: Lab, client: Clien
     client.answer(message)
 
 
-def test_connections_are_drawn_and_logged(lab: Lab, client: Client) -> None:
+def test_connections_are_written_to_dot_file_and_logged(lab: Lab, client: Client) -> None:
     data = lab.log(HOST).parent
-    wait_until(lambda: "digraph" in (data / "connections.dot").read_text(), "the picture is written")
+    wait_until(lambda: "digraph" in (data / "connections.dot").read_text(), "the diagram is written")
     assert "Adding Connection" in lab.log(HOST).read_text()
 
 
-def test_the_store_has_small_files_and_a_limit(lab: Lab, client: Client) -> None:
-    taken, why = fill(client, "/queue/full", "x" * 250_000)
-    assert 10 < taken < 30
-    assert "store is full" in why.lower()
+def test_store_has_configured_file_size_and_limit(lab: Lab, client: Client) -> None:
+    accepted, error = fill(client, "/queue/full", "x" * 250_000)
+    assert 10 < accepted < 30
+    assert "store is full" in error.lower()
     journal = sorted((lab.log(HOST).parent / "kahadb").glob("db-*.log"))
     assert len(journal) > 3
     assert max(file.stat().st_size for file in journal) <= 1.3 * (1 << 20)

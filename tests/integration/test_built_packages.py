@@ -1,4 +1,4 @@
-"""The files of a release, without the checkout: what a user does with them on another machine."""
+"""Use of the files of a release on another machine, without the checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.installed_packages import (
 )
 
 TYPES = {"modules": "module", "filter": "filter", "test": "test", "inventory": "inventory", "callback": "callback"}
-"""Directory of plugins -> the type of ansible-doc."""
+"""Types of ansible-doc by the directory of the plugins."""
 
 pytestmark = in_every_situation
 
@@ -69,20 +69,20 @@ def test_ansible_doc_documents_every_plugin_of_wheel(installed: InstalledPackage
     for directory, kind in TYPES.items():
         files = [path.stem for path in (ROOT / "plugins" / directory).glob("*.py") if path.stem != "__init__"]
         names = sorted(f"activemq.fleet.{name}" for name in files)
-        shown = run(installed, tmp_path, "ansible-doc", "--json", "--type", kind, *names)
-        assert shown.returncode == 0, shown.stderr
-        documented = json.loads(shown.stdout)
+        listing = run(installed, tmp_path, "ansible-doc", "--json", "--type", kind, *names)
+        assert listing.returncode == 0, listing.stderr
+        documented = json.loads(listing.stdout)
         assert sorted(documented) == names
-        for name, entry in documented.items():
-            assert Path(entry["doc"]["filename"]).is_relative_to(installed.environment), name
+        for name, documentation in documented.items():
+            assert Path(documentation["doc"]["filename"]).is_relative_to(installed.environment), name
 
 
 @pytest.mark.timeout(1200)
 def test_ansible_doc_documents_every_role_of_wheel(installed: InstalledPackages, tmp_path: Path) -> None:
     names = sorted(f"activemq.fleet.{path.name}" for path in (ROOT / "roles").iterdir())
-    shown = run(installed, tmp_path, "ansible-doc", "--json", "--type", "role", *names)
-    assert shown.returncode == 0, shown.stderr
-    assert sorted(json.loads(shown.stdout)) == names
+    listing = run(installed, tmp_path, "ansible-doc", "--json", "--type", "role", *names)
+    assert listing.returncode == 0, listing.stderr
+    assert sorted(json.loads(listing.stdout)) == names
 
 
 @pytest.mark.timeout(3000)

@@ -1,6 +1,7 @@
-"""Networks that lose packets, or cut clients off from the nodes of a pair: what is lost, twice or stuck.
+"""Networks that drop packets or disconnect clients from the nodes of a pair: no event is lost, duplicate or stuck.
 
-nftables drops packets in a network namespace of the test, so it needs root. ``SITUATIONS=all`` does it for a minute.
+nftables drops the packets in a network namespace of the test, so the test requires root. With ``SITUATIONS=all`` each
+fault lasts a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ SECONDS = 60 if EVERY_SITUATION else 20
 
 pytestmark = [
     pytest.mark.timeout(600),
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("nft"), reason="needs root and nft (package nftables)"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not shutil.which("nft"),
+        reason="the test requires root and nft: install the package nftables",
+    ),
 ]
 
 
@@ -31,12 +35,14 @@ pytestmark = [
         *further(("loss", "5.18.3"), ("answers", "5.18.3"), ("loss", "5.11.4")),
     ],
 )
-def test_nothing_is_lost_by_a_bad_network_between_clients_and_a_pair(tmp_path: Path, fault: str, release: str) -> None:
+def test_network_faults_between_clients_and_pair_lose_no_event(tmp_path: Path, fault: str, release: str) -> None:
     module = "tests.integration.client_network"
-    found = in_namespaces(module, fault, str(SECONDS), release, str(tmp_path), timeout=590)
-    print(found)
-    account = found["account"]
-    assert found["dropped"] > 0
-    assert (account["lost"], account["stuck"], account["duplicate"]) == (0, 0, 0)
+    report = in_namespaces(module, fault, str(SECONDS), release, str(tmp_path), timeout=590)
+    print(report)
+    account = report["account"]
+    assert report["dropped"] > 0
+    assert account["lost"] == 0
+    assert account["stuck"] == 0
+    assert account["duplicate"] == 0
     assert account["accepted"] == account["handled"] > 0
-    assert found["most_active"] <= 1
+    assert report["most_active"] <= 1

@@ -1,4 +1,4 @@
-"""Transports, limits of connectors and JMX as their variables set them, on real brokers."""
+"""Transports, limits of connectors and JMX with their variables, on real brokers."""
 
 from __future__ import annotations
 
@@ -60,116 +60,122 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         ha="none",
         connectors=[{**connector, "tls": False} for connector in plain] + encrypted,
         users=USERS,
-        tls=tls_of(directory),
+        tls=create_tls_settings(directory),
     )
     with Lab.open([inventory], directory / "lab") as lab:
         lab.up()
         yield lab
 
 
-def tls_of(directory: Path) -> dict[str, str]:
-    """``activemq_tls`` with a key that was made just now, which also is the one that is trusted."""
+def create_tls_settings(directory: Path) -> dict[str, str]:
+    """Create a key and return ``activemq_tls`` with it as keystore and as truststore."""
     key = directory / "key.p12"
     make_key(key, days=30)
-    return {f"{kind}{what}": value for kind in ("keystore", "truststore")
-            for what, value in (("", str(key)), ("_password", "changeit"))}  # fmt: skip
+    return {f"{kind}{suffix}": value for kind in ("keystore", "truststore")
+            for suffix, value in (("", str(key)), ("_password", "changeit"))}  # fmt: skip
 
 
-def address(lab: Lab, name: str) -> tuple[str, int]:
+def connector_address(lab: Lab, name: str) -> tuple[str, int]:
     ((host, _),) = lab.addresses(HOST, "amqp")
     return host, lab.fleet.broker(HOST).ports[name]
 
 
-def answer(where: tuple[str, int], request: bytes, *, tls: bool = False) -> bytes:
-    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(where, PATIENCE) as plain:
-        client = trusting.wrap_socket(plain) if tls else plain
+def exchange(address: tuple[str, int], request: bytes, *, tls: bool = False) -> bytes:
+    """Send a request and return the first bytes of the response, without a check of the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(address, PATIENCE) as plain:
+        client = context.wrap_socket(plain) if tls else plain
         client.sendall(request)
         return client.recv(4096)
 
 
-def test_auto_speaks_whatever_the_client_does(lab: Lab) -> None:
-    stomp_round_trip(address(lab, "any"), APP, "auto", timeout=PATIENCE)
+def test_auto_connector_accepts_stomp_client(lab: Lab) -> None:
+    stomp_round_trip(connector_address(lab, "any"), APP, "auto", timeout=PATIENCE)
 
 
-def upgrade(where: tuple[str, int]) -> bytes:
-    """What a browser sends to speak WebSocket."""
+def websocket_upgrade_request(address: tuple[str, int]) -> bytes:
+    """Return the request with which a browser starts a WebSocket connection."""
     return (
-        f"GET / HTTP/1.1\r\nHost: {where[0]}:{where[1]}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"GET / HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Protocol: v12.stomp\r\n\r\n"
     ).encode()
 
 
-def test_amqp_and_websocket_answer(lab: Lab) -> None:
-    assert answer(address(lab, "amqp"), b"AMQP\x03\x01\x00\x00").startswith(b"AMQP\x03")
-    where = address(lab, "ws")
-    assert answer(where, upgrade(where)).startswith(b"HTTP/1.1 101")
+def test_amqp_and_websocket_connectors_respond(lab: Lab) -> None:
+    assert exchange(connector_address(lab, "amqp"), b"AMQP\x03\x01\x00\x00").startswith(b"AMQP\x03")
+    address = connector_address(lab, "ws")
+    assert exchange(address, websocket_upgrade_request(address)).startswith(b"HTTP/1.1 101")
 
 
 @pytest.mark.parametrize("name", ["nio+ssl", "auto+nio+ssl", "wss"])
-def test_an_encrypted_connector_answers_nobody_in_plain(lab: Lab, name: str) -> None:
-    where = address(lab, name)
+def test_encrypted_connector_does_not_respond_to_plain_client(lab: Lab, name: str) -> None:
+    address = connector_address(lab, name)
     stomp = b"CONNECT\naccept-version:1.1\nhost:x\nlogin:app\npasscode:a password\n\n\0"
-    request, said = {
-        "wss": (upgrade(where), b"HTTP/1.1 101"),
+    request, response = {
+        "wss": (websocket_upgrade_request(address), b"HTTP/1.1 101"),
         "auto+nio+ssl": (stomp, b"CONNECTED"),
         "nio+ssl": (b"", b"ActiveMQ"),
     }[name]
-    assert said in answer(where, request, tls=True)
+    assert response in exchange(address, request, tls=True)
     try:
-        in_plain = answer(where, request or b"anything in plain text\n")
+        plain_response = exchange(address, request or b"anything in plain text\n")
     except OSError:
-        in_plain = b""
-    assert said not in in_plain
+        plain_response = b""
+    assert response not in plain_response
 
 
-def test_a_connection_has_no_more_consumers_than_its_connector_allows(lab: Lab) -> None:
-    with StompConnection(address(lab, "stomp+nio"), APP, timeout=PATIENCE) as connection:
+def test_connector_limits_consumers_of_connection(lab: Lab) -> None:
+    with StompConnection(connector_address(lab, "stomp+nio"), APP, timeout=PATIENCE) as connection:
         connection.subscribe("/queue/one", ack="auto")
         with pytest.raises(StompError, match="at maximum limit: 1"):
             connection.subscribe("/queue/two", ack="auto")
 
 
-def test_a_connector_has_no_more_connections_than_it_allows(lab: Lab) -> None:
-    where = address(lab, "few")
-    with StompConnection(where, APP, timeout=PATIENCE), pytest.raises((StompError, OSError)):
-        StompConnection(where, APP, timeout=5)
+def test_connector_limits_number_of_connections(lab: Lab) -> None:
+    address = connector_address(lab, "few")
+    with StompConnection(address, APP, timeout=PATIENCE), pytest.raises((StompError, OSError)):
+        StompConnection(address, APP, timeout=5)
 
 
-def test_jmx_lets_in_whom_it_knows_with_the_rights_given(ground: Ground, tmp_path: Path) -> None:
+def test_jmx_accepts_only_its_users_with_their_access(ground: Ground, tmp_path: Path) -> None:
     for number, release in enumerate(RELEASES, 1):
-        users = [{"name": "look", "password": "a-secret"}, *OPERATOR]
-        found = _read_by(ground, tmp_path, release, number, {"users": users})
-        assert found("look", "a-secret") == [f"read jmx-mq{number}-a", "refused Access denied! Invalid access level"]
-        assert found("op", "other") == [f"read jmx-mq{number}-a", "wrote"]
-        assert found("op", "wrong")[0].startswith("refused Authentication failed")
-        assert found()[0].startswith("refused Authentication failed")
+        users = [{"name": "reader", "password": "a-secret"}, *OPERATOR]
+        read_by = _start_broker_with_jmx(ground, tmp_path, release, number, {"users": users})
+        assert read_by("reader", "a-secret") == [
+            f"read jmx-mq{number}-a",
+            "refused Access denied! Invalid access level",
+        ]
+        assert read_by("op", "other") == [f"read jmx-mq{number}-a", "wrote"]
+        assert read_by("op", "wrong")[0].startswith("refused Authentication failed")
+        assert read_by()[0].startswith("refused Authentication failed")
 
 
 @in_every_situation
 @pytest.mark.parametrize(
     ("release", "encrypts"), [("5.8.0", True), *further(("5.5.1", True), ("5.18.3", False), ("6.3.1", False))]
 )
-def test_jmx_is_encrypted_by_those_releases_alone_that_are_not_refused(
+def test_only_releases_that_support_jmx_tls_encrypt_jmx(
     ground: Ground, tmp_path: Path, release: str, encrypts: bool
 ) -> None:
     assert Release.of(release).supports_jmx_tls == encrypts
-    tls = tls_of(tmp_path)
-    found = _read_by(ground, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
+    tls = create_tls_settings(tmp_path)
+    read_by = _start_broker_with_jmx(ground, tmp_path, release, 10, {"users": OPERATOR, "tls": True}, tls=tls)
     trust = f"-Djavax.net.ssl.trustStore={tls['keystore']} -Djavax.net.ssl.trustStorePassword=changeit"
-    assert found("op", "other", options=trust) == ["read jmx-mq10-a", "wrote"]
-    assert ("SSLHandshakeException" in " ".join(found("op", "other"))) == encrypts
+    assert read_by("op", "other", options=trust) == ["read jmx-mq10-a", "wrote"]
+    assert ("SSLHandshakeException" in " ".join(read_by("op", "other"))) == encrypts
 
 
 @in_every_situation
-def test_jmx_without_users_lets_in_anybody(ground: Ground, tmp_path: Path) -> None:
-    assert _read_by(ground, tmp_path, "5.18.3", 8, {})() == ["read jmx-mq8-a", "wrote"]
+def test_jmx_without_users_accepts_client_without_login(ground: Ground, tmp_path: Path) -> None:
+    assert _start_broker_with_jmx(ground, tmp_path, "5.18.3", 8, {})() == ["read jmx-mq8-a", "wrote"]
 
 
-def _read_by(ground: Ground, tmp_path: Path, release: str, number: int, jmx: dict[str, Any], **settings: Any) -> Any:
-    """A broker with JMX, and a function that reads it as somebody and returns the lines of the client."""
+def _start_broker_with_jmx(
+    ground: Ground, tmp_path: Path, release: str, number: int, jmx: dict[str, Any], **settings: Any
+) -> Any:
+    """Start a broker with JMX; return a function that reads it with a login and returns the lines of the client."""
     port = JMX_PORT + number
     [broker] = fleet(
         f"jmx-mq{number}", nodes="a", domain="", ha="none", release=release, console=False, authentication="none",
@@ -190,9 +196,9 @@ def _read_by(ground: Ground, tmp_path: Path, release: str, number: int, jmx: dic
     client = compile_client("ReadBroker", Release.of(release), classes)
     url = f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{port}/jmxrmi"
 
-    def read(*who: str, options: str = "") -> list[str]:
-        command = [client[0], *options.split(), *client[1:], url, *who]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-        return [line.partition(" for ")[0] for line in done.stdout.splitlines()] or [done.stderr]
+    def read_by(*login: str, options: str = "") -> list[str]:
+        command = [client[0], *options.split(), *client[1:], url, *login]
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return [line.partition(" for ")[0] for line in completed.stdout.splitlines()] or [completed.stderr]
 
-    return read
+    return read_by

@@ -1,6 +1,7 @@
-"""Drills of a real pair: clean where nothing is lost, not clean where something is, and by the playbook.
+"""Drills of a real pair, by the library and by the playbook: clean only if no event is lost.
 
-KILLS (2) sets how often the active broker is killed. The rate is low, so that a busy machine still reaches half of it.
+KILLS (default 2) sets the number of kills of the active broker. The rate is low, so that a busy machine still reaches
+half of it.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ PAIR = "orders-mq01"
 A, B = pair("orders")
 RATE = 40.0
 HAS_PROMETHEUS = shutil.which("prometheus-node-exporter") is not None
-"""Whether the drills here are also seen from outside: Debian's packages of Prometheus are installed together."""
+"""Whether Prometheus also scrapes the brokers of the drills: Debian's packages of Prometheus are installed together."""
 PREFETCH = 100
-"""How many messages a broker sends ahead: so many are in the sockets of a subscriber that stands still."""
+"""Number of messages that a broker prefetches: these are in the sockets of a frozen subscriber."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The pair, up."""
+    """Start the pair and yield its lab."""
     directory = tmp_path_factory.mktemp("drill") / "lab"
     with Lab.open([inventory], directory) as lab:
         lab.up(prometheus=HAS_PROMETHEUS)
@@ -70,12 +71,12 @@ def lab(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
 
 
 @pytest.fixture(autouse=True)
-def whole(lab: Lab) -> None:
-    """Every test begins with both nodes, whatever the one before has left."""
+def both_nodes_running(lab: Lab) -> None:
+    """Start stopped nodes before each test, because the previous test may have killed them."""
     for host in (A, B):
         if lab.state(host) == "stopped":
             lab.start(host)
-    wait_whole(lab)
+    wait_active_and_standby(lab)
 
 
 def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
@@ -84,20 +85,21 @@ def agent_spec(fleet: Fleet, pair: Pair, rate: float) -> TwoAgentLoadSpec:
     return spec
 
 
-def wait_whole(lab: Lab) -> None:
-    """Until one is active and one stands by; a busy broker may not answer at once."""
+def wait_active_and_standby(lab: Lab) -> None:
+    """Wait until one node is active and one is standby; a busy broker may not respond immediately."""
 
     def states() -> list[str]:
         return sorted(host.state for host in lab.status())
 
-    until(lambda: states() == ["active", "standby"], PATIENCE, lambda: f"a node is active, one waits: {states()}")
+    until(
+        lambda: states() == ["active", "standby"], PATIENCE, lambda: f"one node is active, one is standby: {states()}"
+    )
 
 
 def check_clean(result: DrillResult) -> None:
-    """Nothing was lost; and the drill has proved that."""
-    assert (result.event_count_of_all_pairs("lost"), result.event_count_of_all_pairs("duplicate")) == (0, 0), (
-        result.reasons
-    )
+    """Check that the drill lost and duplicated no event, and that its verdict is clean."""
+    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
+    assert result.event_count_of_all_pairs("duplicate") == 0, result.reasons
     if result.verdict != "clean":
         pytest.fail(f"{result.verdict}: {result.reasons}; {result.faults}; {result.accounts}")
     assert result.reasons == ()
@@ -106,15 +108,15 @@ def check_clean(result: DrillResult) -> None:
 
 @in_every_situation
 @pytest.mark.timeout(600 + 120 * KILLS)
-def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drill_of_healthy_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     result = run_drill(lab, DrillOptions(faults=KILLS, rate=RATE, seed=1, patience=300))
 
     with capsys.disabled():
-        silences = [fault.silence for fault in result.faults_under_sufficient_load]
-        print(f"\n{len(silences)} kills: {silences}; {result.accounts}")
+        interruptions = [fault.silence for fault in result.faults_under_sufficient_load]
+        print(f"\n{len(interruptions)} kills: {interruptions}; {result.accounts}")
     check_clean(result)
     assert len(result.faults_under_sufficient_load) == KILLS
-    # Each time the one that was active then; one that does not count is a fault all the same.
+    # Each fault hits the node that was active then, also a fault under insufficient load.
     assert [fault.host for fault in result.faults[1:]] == [fault.successor for fault in result.faults[:-1]]
     assert all(
         fault.takeover and fault.silence and fault.publish_gap and fault.back
@@ -123,22 +125,22 @@ def test_a_drill_of_a_sound_pair_is_clean(lab: Lab, capsys: pytest.CaptureFixtur
     assert {span.state for span in result.spans} >= {"active", "standby", "stopped", "starting"}
     assert drill_html_page(result).count('class="fault-line"') == len(result.faults)
     if HAS_PROMETHEUS:
-        check_seen_from_outside(lab, result)
-    wait_whole(lab)  # it ran before, and still runs
+        check_scraped_availability(lab, result)
+    wait_active_and_standby(lab)  # the lab ran before the drill, and still runs
 
 
-def check_seen_from_outside(lab: Lab, result: DrillResult) -> None:
-    """Prometheus saw both nodes active in turn, and nobody around each kill; its answer is kept for an audit."""
-    kept = lab.directory / "drill" / METRICS
-    assert result.scraped == read_availability(kept.read_bytes(), str(kept))
+def check_scraped_availability(lab: Lab, result: DrillResult) -> None:
+    """Check that the scrapes show both nodes active in turn and no active node around each kill, and are stored."""
+    stored = lab.directory / "drill" / METRICS
+    assert result.scraped == read_availability(stored.read_bytes(), str(stored))
     assert {period.host for period in result.scraped.active} == {A, B}
     assert all(fault.unserved for fault in result.faults_under_sufficient_load), result.scraped
     assert "no active node, by scrapes" in drill_html_page(result)
 
 
 @pytest.mark.timeout(600)
-def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_path: Path) -> None:
-    """The subscriber stands still, so that events wait in the store; the store is emptied, as no disk should be."""
+def test_deletion_of_store_with_acknowledged_events_is_reported_as_loss(lab: Lab, tmp_path: Path) -> None:
+    """The subscriber is frozen, so that events wait in the store; then the files of the store are deleted."""
     fleet = lab.client_fleet
     sockets = tmp_path / "s"
     sockets.mkdir()
@@ -151,25 +153,25 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
             lambda: f"events are handled: {generator.subscriber.last_output_line}",
         )
         frozen_at = time.time()
-        with frozen(generator):
+        with FrozenSubscriber(generator):
             generator.start_publishing_burst(PREFETCH)
             until(
-                lambda: waiting(generator, frozen_at) > 2 * PREFETCH,
+                lambda: acknowledged_since(generator, frozen_at) > 2 * PREFETCH,
                 240,
-                lambda: f"events wait: {generator.publisher.last_output_line}",
+                lambda: f"events wait in the store: {generator.publisher.last_output_line}",
             )
             active = lab.wait_active(PAIR)
             lab.kill(B if active == A else A)
             lab.kill(active)
             for path in Path(lab.fleet.broker(A).store_directory).glob("db*"):
                 path.unlink()
-            bring_back(lab, A)
-        bring_back(lab, B)
-        again = time.time()
+            start_when_ports_are_free(lab, A)
+        start_when_ports_are_free(lab, B)
+        restarted_at = time.time()
         until(
-            lambda: generator.last_handled_time() > again,
+            lambda: generator.last_handled_time() > restarted_at,
             PATIENCE,
-            lambda: f"handled again: {generator.subscriber.last_output_line}",
+            lambda: f"events are handled again: {generator.subscriber.last_output_line}",
         )
         generator.finish_load()
     account, _ = pair_outcomes_and_faults(tmp_path / "load", PAIR, "MQTT", [])
@@ -180,8 +182,8 @@ def test_a_store_that_forgets_what_it_acknowledged_is_found_out(lab: Lab, tmp_pa
     assert drill_verdict_and_reasons([], [account], 0)[0] == "findings"
 
 
-def bring_back(lab: Lab, host: str) -> None:
-    """Start it. The last threads of a process that was killed hold its ports for a moment longer than its first."""
+def start_when_ports_are_free(lab: Lab, host: str) -> None:
+    """Start a host; retry while the last threads of its killed process still hold the ports."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -192,12 +194,12 @@ def bring_back(lab: Lab, host: str) -> None:
             time.sleep(0.5)
 
 
-class frozen:  # noqa: N801 -- reads as what it does
-    """The subscriber's processes stand still inside the block."""
+class FrozenSubscriber:
+    """A context in which the processes of the subscriber are frozen."""
 
     def __init__(self, generator: TwoAgentLoadGenerator) -> None:
-        here = str(generator.subscriber.config)
-        self._processes = [p for p in psutil.process_iter() if here in cmdline_of(p)]
+        config = str(generator.subscriber.config)
+        self._processes = [p for p in psutil.process_iter() if config in cmdline_of(p)]
         assert self._processes
 
     def __enter__(self) -> None:
@@ -216,19 +218,19 @@ def cmdline_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def waiting(generator: TwoAgentLoadGenerator, since: float) -> int:
-    """How many events were acknowledged since the subscriber stands still."""
+def acknowledged_since(generator: TwoAgentLoadGenerator, since: float) -> int:
+    """Return the number of events that were acknowledged after a moment."""
     tail = generator.publisher.tail.count_new_journal_records()
     return tail.count_records_between("acknowledged", since, time.time())
 
 
 @in_every_situation
 @pytest.mark.timeout(900)
-def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, tmp_path: Path) -> None:
+def test_playbook_drills_lab_with_overlay_inventory(lab: Lab, inventory: Path, tmp_path: Path) -> None:
     report = tmp_path / "drill.html"
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
     extra = {"activemq_drill_kills": 1, "activemq_drill_rate": RATE, "activemq_drill_report": str(report)}
-    done = subprocess.run(
+    completed = subprocess.run(
         [*map(str, command), "-i", str(lab.overlay_inventory_path), "-e", json.dumps(extra)],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
@@ -237,33 +239,31 @@ def test_the_playbook_drills_a_lab_through_its_layer(lab: Lab, inventory: Path, 
         timeout=860,
     )
 
-    said = done.stdout[-4000:] + done.stderr
+    output = completed.stdout[-4000:] + completed.stderr
     if not report.exists():
-        pytest.fail(f"no drill came about, so nothing can be said about losses: {said}")
+        pytest.fail(f"the playbook wrote no report, so the drill proves nothing: {output}")
     check_clean(DrillResult.from_dict(json.loads(report.with_suffix(".json").read_text())))
-    assert done.returncode == 0, said
-    assert "Nothing was lost: 1 fault" in done.stdout
+    assert completed.returncode == 0, output
+    assert "Nothing was lost: 1 fault" in completed.stdout
     assert "<h1>Nothing was lost" in report.read_text()
-    wait_whole(lab)
+    wait_active_and_standby(lab)
 
 
 @pytest.mark.timeout(400)
-def test_a_login_that_brokers_refuse_is_named_before_anything_is_struck(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wrong(*arguments: Any) -> TwoAgentLoadSpec:
-        right = agent_spec(*arguments)
-        return replace(right, publisher={**right.publisher, "mb.username": "till", "mb.password": "wrong"})
+def test_drill_names_rejected_login_and_fails(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spec_with_wrong_login(*arguments: Any) -> TwoAgentLoadSpec:
+        spec = agent_spec(*arguments)
+        return replace(spec, publisher={**spec.publisher, "mb.username": "till", "mb.password": "wrong"})
 
-    monkeypatch.setattr("activemq_fleet.lab.drill_run.make_load_spec", wrong)
+    monkeypatch.setattr("activemq_fleet.lab.drill_run.make_load_spec", spec_with_wrong_login)
     with pytest.raises(InputError, match=r"brokers reject the login of its test load: .*'till' or its password"):
         run_drill(lab, DrillOptions(faults=1, rate=RATE))
 
 
-def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: Lab) -> None:
-    before = {host.host: host.pid for host in lab.status()}
+def test_playbook_refuses_drill_of_group_that_does_not_allow_it(inventory: Path, lab: Lab) -> None:
+    pids = {host.host: host.pid for host in lab.status()}
     command = [Path(sys.executable).with_name("ansible-playbook"), "activemq.fleet.drill", "-i", inventory]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*map(str, command), "-i", str(lab.overlay_inventory_path), "-e", '{"activemq_drill_allowed": false}'],
         env=os.environ | {"ANSIBLE_HOME": str(REPOSITORY / ".ansible"), "ANSIBLE_NOCOLOR": "true"},
         capture_output=True,
@@ -272,6 +272,6 @@ def test_a_group_that_is_not_there_to_be_tried_is_refused(inventory: Path, lab: 
         timeout=300,
     )
 
-    assert done.returncode != 0
-    assert "the drill is not allowed for group orders" in done.stdout + done.stderr
-    assert {host.host: host.pid for host in lab.status()} == before
+    assert completed.returncode != 0
+    assert "the drill is not allowed for group orders" in completed.stdout + completed.stderr
+    assert {host.host: host.pid for host in lab.status()} == pids

@@ -1,4 +1,4 @@
-"""Whatever is set of policies, usage, virtual destinations, stores and plugins: a valid file, or one error."""
+"""Random settings of policies, usage, virtual destinations, stores and plugins: a valid file, or one error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.fleets import hosts
 
 
 @given(settings=element_settings, release=st.sampled_from(SCHEMA_RELEASES), links=st.booleans())
-def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
+def test_random_settings_render_valid_file_or_error_names_host_and_variable(
     settings: dict[str, Any], release: str, links: bool
 ) -> None:
     try:
@@ -33,6 +33,6 @@ def test_random_settings_give_a_valid_file_or_one_error_with_host_and_variable(
     for finding in fleet.findings:
         assert finding.rule == "T011"
         assert any(f"activemq_{name}" in finding.message for name in settings), finding
-    event("as it is" if not fleet.findings else "without what the release lacks")
+    event("without settings that the release lacks" if fleet.findings else "with all settings")
     for broker in fleet.brokers[:2]:
         assert load_schema(Release.of(release)).find_problems(XmlDocument(render_broker(broker)[ACTIVEMQ_XML])) == ()

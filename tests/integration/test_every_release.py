@@ -1,8 +1,8 @@
-"""Two linked pairs of a release: messages cross, the active broker is killed under load, messages cross again.
+"""Two linked pairs of a release: links carry messages before and after a kill of the active broker under load.
 
-FAILOVER_RELEASES says which releases, apart by blanks: none by default, where other tests show failovers of pairs with
-links, `all` for those of `downloadable_releases`. What is measured is kept in docs/releases.md: FLEET_GOLDEN=update
-writes the release's row there.
+FAILOVER_RELEASES lists the releases, separated by spaces: none by default, because other tests show failovers of pairs
+with links, and `all` for those of `downloadable_releases`. docs/releases.md has the measurements: FLEET_GOLDEN=update
+writes the row of the release there.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ COUNT = 50
 
 
 def _releases() -> Sequence[Any]:
-    wanted = os.environ.get("FAILOVER_RELEASES", "")
-    if not wanted:
-        return [pytest.param("none", marks=pytest.mark.skip(reason="further releases: FAILOVER_RELEASES=all"))]
-    return [str(release) for release in downloadable_releases()] if wanted == "all" else wanted.split()
+    names = os.environ.get("FAILOVER_RELEASES", "")
+    if not names:
+        skip = pytest.mark.skip(reason="FAILOVER_RELEASES is not set: set FAILOVER_RELEASES=all for further releases")
+        return [pytest.param("none", marks=skip)]
+    return [str(release) for release in downloadable_releases()] if names == "all" else names.split()
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("release", _releases())
-def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, tmp_path: Path) -> None:
+def test_linked_pair_fails_over_without_loss_and_its_bridges_reconnect(release: str, tmp_path: Path) -> None:
     inventory = write_inventory(
         tmp_path / "inventory",
         [*pair("orders", 1), *pair("orders", 2)],
@@ -47,31 +48,34 @@ def test_a_pair_fails_over_without_a_loss_and_its_links_come_back(release: str, 
     )
     directory = tmp_path / "lab"
     with Lab.open([inventory], directory) as lab:
-        began = time.monotonic()
+        started_at = time.monotonic()
         lab.up()
-        up = time.monotonic() - began
-        _check_crossing(lab, "before")
+        up_seconds = time.monotonic() - started_at
+        _check_messages_cross_link(lab, "before")
         result = run_drill(lab, DrillOptions(faults=1, rate=40.0, target=FIRST, seed=1, patience=300))
-        bridged = _bridged_at(lab)
-        _check_crossing(lab, "after")
+        bridged_at = _wait_bridged(lab)
+        _check_messages_cross_link(lab, "after")
     assert not processes_of(directory)
-    assert (result.event_count_of_all_pairs("lost"), result.verdict) == (0, "clean"), result.reasons
+    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
+    assert result.verdict == "clean", result.reasons
     if os.environ.get("FLEET_GOLDEN") == "update":
-        _write_row(release, _row(release, up, result, bridged))
+        _write_row(release, _row(release, up_seconds, result, bridged_at))
     assert any(line.startswith(f"| {release} |") for line in PAGE.read_text().splitlines()), f"{PAGE} lacks {release}"
 
 
-def _check_crossing(lab: Lab, tag: str) -> None:
+def _check_messages_cross_link(lab: Lab, tag: str) -> None:
     for source, target in ((FIRST, SECOND), (SECOND, FIRST)):
         queue = f"{tag}-{source}"
-        got = cross(lab, source, target, queue, COUNT)
-        assert got == set(numbered(queue, COUNT)), f"{len(got)} of {COUNT} from {source} to {target}, {tag} the kill"
+        received = cross(lab, source, target, queue, COUNT)
+        assert received == set(numbered(queue, COUNT)), (
+            f"{len(received)} of {COUNT} messages crossed from {source} to {target} {tag} the kill"
+        )
 
 
-def _bridged_at(lab: Lab) -> float | None:
-    """Seconds since the epoch at which the node that took over was bridged both ways again; None for a log without it.
+def _wait_bridged(lab: Lab) -> float | None:
+    """Wait until the node that took over has bridges in both directions; return the time as seconds since the epoch.
 
-    5.3 does not log whom a bridge reaches: there the messages that cross are all that is known.
+    Return None for 5.3: its log does not name the peer of a bridge, so that only the messages show that it exists.
     """
     near, far = lab.wait_active(FIRST), lab.wait_active(SECOND)
     if lab.fleet.broker(near).release.line == "5.3":
@@ -79,10 +83,10 @@ def _bridged_at(lab: Lab) -> float | None:
     return max(lab.wait_bridge(near, far).since.timestamp(), lab.wait_bridge(far, near).since.timestamp())
 
 
-def _row(release: str, up: float, result: DrillResult, bridged: float | None) -> str:
+def _row(release: str, up_seconds: float, result: DrillResult, bridged_at: float | None) -> str:
     (fault,) = result.faults_under_sufficient_load
-    times = (up, fault.takeover, None if bridged is None else bridged - fault.at)
-    seconds = " | ".join("–" if value is None else f"{value:.1f} s" for value in times)
+    times = (up_seconds, fault.takeover, None if bridged_at is None else bridged_at - fault.at)
+    seconds = " | ".join("–" if duration is None else f"{duration:.1f} s" for duration in times)
     counts = " | ".join(str(result.event_count_of_all_pairs(outcome)) for outcome in ("accepted", "lost", "duplicate"))
     return f"| {release} | {seconds} | {counts} |"
 

@@ -1,4 +1,4 @@
-"""The examples against the real schemas, taken from the releases' own jars."""
+"""Validation of the examples against the schemas from the jars of the releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.cli.main import main
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-# The releases that an example is meant for, one of each schema that differs.
+# The releases that an example supports, one for each different schema.
 CASES = [
     ("ha-network-5.5", "5.5.1"),
     ("ha-network-5.5", "5.7.0"),
@@ -28,14 +28,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "release"), CASES)
-def test_every_document_is_valid_for_its_release(
+def test_check_of_example_reports_no_error_or_warning_for_its_release(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, release: str
 ) -> None:
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns(".secrets"))
-    # L004 tells of what no setting of 5.5 to 5.8 mends, and the example is for newer ones too; T030 of an archive,
-    # which an example leaves to who installs it.
+    # L004 reports a problem that no setting of 5.5 to 5.8 fixes, and the example is also for later releases. T030
+    # reports a missing archive, and an example leaves the archive to the operator.
     code = main(["check", "-i", str(tmp_path / name), "-e", f"activemq_release={release}", "--ignore", "L004,T030"])
-    out, err = capsys.readouterr()
+    output, errors = capsys.readouterr()
     assert code == 0
-    assert " hosts: 0 errors, 0 warnings, " in out.splitlines()[-1]
-    assert "warning" not in err
+    assert " hosts: 0 errors, 0 warnings, " in output.splitlines()[-1]
+    assert "warning" not in errors

@@ -25,7 +25,7 @@ COMMAND = {"fence": "command", "fence_command": {"argv": ["/bin/false"]}}
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.8.0", "5.5.1")])
-def test_a_pair_keeps_its_messages_whichever_fence_it_gets(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+def test_pair_keeps_messages_after_each_change_of_fence(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     inventory = tmp_path / "inventory"
     lab = lab_of(write_inventory(inventory, (A, B), release=release, **NETWORK))
     sent: list[str] = []
@@ -41,7 +41,7 @@ def test_a_pair_keeps_its_messages_whichever_fence_it_gets(tmp_path: Path, lab_o
 
 
 @in_every_situation
-def test_a_command_ends_a_node_that_stands_still_before_the_other_one_serves(tmp_path: Path, lab_of: LabOf) -> None:
+def test_fence_command_kills_frozen_node_before_standby_becomes_active(tmp_path: Path, lab_of: LabOf) -> None:
     """The command does what a power switch does: it kills the node's guard and broker."""
     switch = tmp_path / "switch-off"
     command = {"argv": [str(switch)], "secrets": {"TOKEN": "t0p-secret"}}
@@ -79,7 +79,7 @@ def test_a_command_ends_a_node_that_stands_still_before_the_other_one_serves(tmp
 
 
 @pytest.mark.parametrize("release", further("6.3.1", "5.18.3", "5.8.0", "5.5.1"))
-def test_a_drill_that_kills_the_java_alone_of_guarded_brokers_is_clean(
+def test_drill_that_kills_only_java_process_of_guarded_broker_is_clean(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))

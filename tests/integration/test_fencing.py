@@ -109,7 +109,7 @@ def events_in_old_generations(store: str) -> set[str]:
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
-def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again(
+def test_frozen_node_that_thaws_after_takeover_loses_nothing_and_takes_over_again(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
@@ -143,7 +143,7 @@ def test_frozen_node_that_thaws_after_takeover_does_no_harm_and_takes_over_again
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
-def test_messages_behind_the_fences_point_are_named_and_can_be_sent_to_the_pair(
+def test_messages_after_fence_point_are_listed_and_can_be_replayed(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     """The broker thaws long before its guard, and does not look at its lock meanwhile."""

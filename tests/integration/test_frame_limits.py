@@ -54,7 +54,7 @@ def broker(ground: Ground, release: str, limit: str) -> Planted:
 
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
-def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground, release: str) -> None:
+def test_unauthenticated_frames_stop_broker_that_accepts_100_mib(ground: Ground, release: str) -> None:
     planted = broker(ground, release, "104857600")
     flood((ground.address(1), STOMP))
     assert until(lambda: planted.has_ended, PATIENCE), planted.output
@@ -62,7 +62,7 @@ def test_four_strangers_end_a_broker_that_takes_frames_of_100_mib(ground: Ground
 
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
-def test_a_broker_outlives_strangers_with_the_default_for_frames(ground: Ground, release: str) -> None:
+def test_broker_with_default_frame_limit_survives_unauthenticated_frames(ground: Ground, release: str) -> None:
     planted = broker(ground, release, DEFAULT_OPTIONS[FRAME_SIZE])
     address = (ground.address(1), STOMP)
     largest = int(default_connector_options("nio")[FRAME_SIZE]) - 4  # NIOTransport counts the four bytes of the length

@@ -56,7 +56,7 @@ def image_at(directory: Path) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("release", "fence"), further(("6.3.1", "none"), ("6.3.1", "guard"), ("5.18.3", "none"), ("5.5.1", "none"))
 )
-def test_a_disk_that_stands_still_for_half_a_minute_loses_nothing(
+def test_disk_frozen_for_30_s_loses_and_duplicates_no_event(
     tmp_path: Path, lab_of: LabOf, release: str, fence: str
 ) -> None:
     lab = lab_of(

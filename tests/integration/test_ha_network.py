@@ -26,7 +26,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         yield lab
 
 
-def test_a_promoted_slave_drains_its_masters_queue_to_the_other_master(lab: Lab) -> None:
+def test_promoted_slave_drains_queue_of_its_master_to_other_master(lab: Lab) -> None:
     messages = numbered("work", 200)
     send(lab, "clustername-mq01-a", "work", messages)
 
@@ -51,7 +51,7 @@ def _victims(seed: int) -> list[str]:
 
 @in_every_situation
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_whichever_nodes_die_nothing_is_stuck_and_nothing_lost(lab: Lab, seed: int) -> None:
+def test_kills_of_random_nodes_leave_no_message_stuck_or_lost(lab: Lab, seed: int) -> None:
     victims = _victims(seed)
     for master in MASTERS:
         send(lab, master, "work", numbered(master, 100))

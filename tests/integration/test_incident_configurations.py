@@ -42,7 +42,7 @@ SPOOL = (
 
 
 @pytest.mark.parametrize(("start", "text"), [("true", "Null BrokerContext"), ("false", "Monitoring for updates")])
-def test_runtime_config_started_by_spring_watches_no_file(ground: Ground, start: str, text: str) -> None:
+def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start: str, text: str) -> None:
     """V031."""
     home = fetch_and_unpack_distribution(Release.of("5.18.3"))
     assert home is not None
@@ -85,7 +85,7 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
 
 
 @pytest.mark.parametrize("release", ["5.18.3", pytest.param("6.3.1", marks=[in_every_situation])])
-def test_ldap_map_without_its_server_ends_the_start(ground: Ground, release: str) -> None:
+def test_broker_with_ldap_map_without_server_does_not_start(ground: Ground, release: str) -> None:
     """S030."""
     plugins = (
         "<plugins><authorizationPlugin><map>"
@@ -102,7 +102,7 @@ def test_ldap_map_without_its_server_ends_the_start(ground: Ground, release: str
 @pytest.mark.parametrize(
     ("release", "deletes"), [("5.11.4", True), pytest.param("5.15.16", False, marks=[in_every_situation])]
 )
-def test_shared_tmp_storage_is_deleted_by_the_start_of_the_standby(
+def test_start_of_standby_deletes_shared_tmp_storage_of_active_node(
     ground: Ground, tmp_path: Path, release: str, deletes: bool
 ) -> None:
     """L040."""
@@ -153,7 +153,7 @@ def fires(ground: Ground, broker: str, rule: str, release: str) -> bool:
         pytest.param("5.18.3", "5gb", False, marks=[in_every_situation]),
     ],
 )
-def test_length_that_overflows_makes_a_data_file_of_each_write(
+def test_journal_length_that_overflows_creates_data_file_per_write(
     ground: Ground, release: str, size: str, overflows: bool
 ) -> None:
     """V054."""
@@ -195,7 +195,7 @@ def fail_writes(broker: Planted, ground: Ground) -> None:
         ('<defaultIOExceptionHandler ignoreAllErrors="true"/>', "L043", "Ignoring IO exception"),
     ],
 )
-def test_handler_that_does_not_fit_keeps_the_lock_of_a_failed_store(
+def test_unsuitable_handler_keeps_lock_after_failure_of_store(
     ground: Ground, handler: str, rule: str, text: str
 ) -> None:
     """L042 and L043."""
@@ -212,7 +212,7 @@ def test_handler_that_does_not_fit_keeps_the_lock_of_a_failed_store(
     assert standby.wait_for_phase("started", PATIENCE), standby.output
 
 
-def test_handler_that_stops_the_broker_lets_the_standby_take_over(ground: Ground) -> None:
+def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
     """L042 and L043."""
     handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
     active, standby = (with_handler(ground, number, handler) for number in (1, 2))

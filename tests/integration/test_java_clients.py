@@ -24,7 +24,7 @@ KILLED_AFTER = 50
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
-def test_a_client_with_the_rendered_list_sends_through_a_take_over(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+def test_java_client_with_rendered_uri_list_loses_no_message_in_takeover(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, **secrets))
     command = compile_client("SendThroughTakeOver", Release.of(release), tmp_path)
