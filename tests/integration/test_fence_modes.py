@@ -1,4 +1,4 @@
-"""A pair changes its fence, from none to guard to none to a command and to guard, and keeps its messages."""
+"""A pair changes its fence between none, guard and command, and keeps its messages."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def test_pair_keeps_messages_after_each_change_of_fence(tmp_path: Path, lab_of: 
     inventory = tmp_path / "inventory"
     lab = lab_of(write_inventory(inventory, (A, B), release=release, **NETWORK))
     sent: list[str] = []
-    ways: list[dict[str, Any]] = [{}, {"fence": "guard"}, {}, COMMAND, {"fence": "guard"}, COMMAND]
-    for number, variables in enumerate(ways):
+    fence_variables: list[dict[str, Any]] = [{}, {"fence": "guard"}, {}, COMMAND, {"fence": "guard"}, COMMAND]
+    for number, variables in enumerate(fence_variables):
         write_inventory(inventory, (A, B), release=release, **NETWORK, **variables)
         lab.up()
         bodies = [f"{number}-{n}" for n in range(20)]
         sent += stomp_send(lab.addresses(PAIR, "stomp"), "/queue/kept", bodies, lab.credentials(PAIR))
     active = lab.wait_active(PAIR)
-    got = stomp_drain(lab.addresses(active, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=len(sent))
-    assert got == sent
+    received = stomp_drain(lab.addresses(active, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=len(sent))
+    assert received == sent
 
 
 @in_every_situation
 def test_fence_command_kills_frozen_node_before_standby_becomes_active(tmp_path: Path, lab_of: LabOf) -> None:
-    """The command does what a power switch does: it kills the node's guard and broker."""
+    """The command has the effect of a power switch: it kills the node's guard and broker."""
     switch = tmp_path / "switch-off"
     command = {"argv": [str(switch)], "secrets": {"TOKEN": "t0p-secret"}}
     hosts = (A, B)
@@ -56,8 +56,8 @@ def test_fence_command_kills_frozen_node_before_standby_becomes_active(tmp_path:
     active = lab.wait_active(PAIR)
     standby = B if active == A else A
     stomp_send(lab.addresses(active, "stomp"), "/queue/kept", ["before"], lab.credentials(PAIR))
-    guard = guard_of(lab, active)
-    told = tmp_path / "told"
+    guard = guard_pid(lab, active)
+    output = tmp_path / "output"
     lab.pause(active)
     fence = Path(lab.fleet.broker(active).store_directory, "fence")
     (fence / "lock").unlink()
@@ -66,14 +66,14 @@ def test_fence_command_kills_frozen_node_before_standby_becomes_active(tmp_path:
     write_script(
         switch,
         "grep -q TOKEN=t0p-secret $ACTIVEMQ_FENCE_SECRETS || exit 2",
-        f"echo $ACTIVEMQ_FENCE_HOST > {told}",
+        f"echo $ACTIVEMQ_FENCE_HOST > {output}",
         f"kill -9 -- -{guard}",
     )
     lab.wait_state(standby, "active", timeout=60)
-    assert told.read_text().strip() == active
+    assert output.read_text().strip() == active
     assert not lab.is_alive(active)
-    got = stomp_drain(lab.addresses(standby, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=1)
-    assert got == ["before"]
+    received = stomp_drain(lab.addresses(standby, "stomp"), "/queue/kept", lab.credentials(PAIR), expected=1)
+    assert received == ["before"]
     numbers = [json.loads(path.read_text())["number"] for path in sorted((fence / "claims").iterdir())]
     assert numbers == [1, 2]
 
@@ -84,7 +84,8 @@ def test_drill_that_kills_only_java_process_of_guarded_broker_is_clean(
 ) -> None:
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK))
     result = run_drill(lab, DrillOptions(faults=3, what="crash", rate=40, seed=1, patience=300))
-    assert (result.verdict, result.event_count_of_all_pairs("lost")) == ("clean", 0), result.reasons
+    assert result.verdict == "clean", result.reasons
+    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
     assert len(result.faults_under_sufficient_load) == 3
     fence = Path(lab.fleet.broker(A).store_directory, "fence")
     assert len(list((fence / "ended").iterdir())) >= 3
@@ -95,8 +96,8 @@ def write_script(path: Path, *lines: str) -> None:
     path.chmod(0o755)
 
 
-def guard_of(lab: Lab, host: str) -> int:
-    """The process id of a node's guard, which leads the process group of guard and broker."""
-    (run,) = [status for status in lab.status() if status.host == host]
-    assert run.pid
-    return os.getpgid(run.pid)
+def guard_pid(lab: Lab, host: str) -> int:
+    """Return the process ID of a node's guard, which leads the process group of guard and broker."""
+    (status,) = [status for status in lab.status() if status.host == host]
+    assert status.pid
+    return os.getpgid(status.pid)

@@ -1,4 +1,4 @@
-"""A node that freezes while the other one takes over, and thaws: behind a guard nothing of the store is lost."""
+"""A node that freezes, is replaced by its peer, and thaws: with a guard, no message of the store is lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
 
 @dataclass
 class Sender:
-    """A client that publishes numbered messages, one after the other, until it is told to stop."""
+    """A client that publishes numbered messages in order until ``stopped`` is set."""
 
     lab: Lab
     name: str
@@ -61,12 +61,12 @@ class Sender:
 
 
 @contextmanager
-def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
-    """One client that fails over, and two that stay with the node that freezes and send as fast as they can."""
-    both, one = lab.addresses(PAIR, "stomp"), lab.addresses(frozen, "stomp")
+def start_senders(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
+    """Start a client that fails over, and two that stay connected to the freezing node and send without a pause."""
+    pair_addresses, frozen_addresses = lab.addresses(PAIR, "stomp"), lab.addresses(frozen, "stomp")
     senders = [
-        Sender(lab, "roaming", both, 3.0, PATIENCE, pause=0.01),
-        *(Sender(lab, f"staying{n}", one, 30.0, 30.0) for n in range(2)),
+        Sender(lab, "roaming", pair_addresses, 3.0, PATIENCE, pause=0.01),
+        *(Sender(lab, f"staying{n}", frozen_addresses, 30.0, 30.0) for n in range(2)),
     ]
     with ExitStack() as stack:
         for sender in senders:
@@ -83,29 +83,29 @@ def sending(lab: Lab, frozen: str) -> Iterator[list[Sender]]:
 
 
 def events_missing_after_restart(lab: Lab, senders: Sequence[Sender]) -> dict[str, set[str]]:
-    """Kill both nodes, start the pair again, and return which events of each client are not there."""
+    """Kill both nodes, start the pair again, and return the missing events of each client."""
     for host in (A, B):
         if lab.is_alive(host):
             lab.kill(host)
     lab.up()
     active = lab.wait_active(PAIR)
-    found = {}
+    missing = {}
     for sender in senders:
-        wanted = set(sender.accepted)
-        got = stomp_drain(
-            lab.addresses(active, "stomp"), sender.queue, lab.credentials(PAIR), expected=len(wanted), timeout=60
+        accepted = set(sender.accepted)
+        received = stomp_drain(
+            lab.addresses(active, "stomp"), sender.queue, lab.credentials(PAIR), expected=len(accepted), timeout=60
         )
-        found[sender.name] = events(wanted - set(got))
-    return found
+        missing[sender.name] = event_ids(accepted - set(received))
+    return missing
 
 
-def events(bodies: Iterable[str]) -> set[str]:
+def event_ids(bodies: Iterable[str]) -> set[str]:
     return {json.loads(body)["eventId"] for body in bodies}
 
 
 def events_in_old_generations(store: str) -> set[str]:
-    """The events of the messages that only old generations hold, as the command line names them."""
-    return {row["event"] for row in json.loads(fleet("store", "behind", store, "--format", "json"))}
+    """Return the events of the messages that only old generations contain, as the command line reports them."""
+    return {row["event"] for row in json.loads(run_activemq_fleet("store", "behind", store, "--format", "json"))}
 
 
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.8.0", "5.5.1")])
@@ -116,9 +116,9 @@ def test_frozen_node_that_thaws_after_takeover_loses_nothing_and_takes_over_agai
     lab.up()
     running = processes_of(lab.directory)
     lab.up()
-    assert processes_of(lab.directory) == running, "a second run leaves guards and brokers alone"
+    assert processes_of(lab.directory) == running, "a second `lab up` restarted guards or brokers"
     frozen = lab.wait_active(PAIR)
-    with sending(lab, frozen) as senders:
+    with start_senders(lab, frozen) as senders:
         freeze_result = freeze_and_resume_active_broker(lab, frozen, steal_lock=True, thaw_after=3)
         assert freeze_result.served_after is not None
         assert freeze_result.ended_after is not None
@@ -126,27 +126,25 @@ def test_frozen_node_that_thaws_after_takeover_loses_nothing_and_takes_over_agai
         lab.start(frozen)
         lab.kill(freeze_result.successor)
         assert lab.wait_active(PAIR) == frozen
-        roaming, before = senders[0], len(senders[0].accepted)
-        until(lambda: len(roaming.accepted) > before + 20, PATIENCE, "messages are taken again")
+        roaming, count = senders[0], len(senders[0].accepted)
+        until(lambda: len(roaming.accepted) > count + 20, PATIENCE, "the pair accepts messages again")
     store = lab.fleet.broker(frozen).shared_store_directory
     assert store
     missing = events_missing_after_restart(lab, senders)
-    assert missing.pop(roaming.name) == set(), "the client that fails over never sent to the broker that thawed"
-    # What the others sent, it may have acknowledged until its guard killed it.
+    assert missing.pop(roaming.name) == set(), "a message of the client that fails over is missing"
+    # The thawed broker may have acknowledged messages of the other clients until its guard killed it.
     behind = set().union(*missing.values())
     until(
         lambda: behind <= events_in_old_generations(store),
         PATIENCE,
-        f"every message that is missing is named: {behind}",
+        f"the command line names every missing message: {behind}",
     )
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.18.3", "5.11.4", "5.5.1")])
-def test_messages_after_fence_point_are_listed_and_can_be_replayed(
-    tmp_path: Path, lab_of: LabOf, release: str
-) -> None:
-    """The broker thaws long before its guard, and does not look at its lock meanwhile."""
+def test_messages_after_fence_point_are_listed_and_can_be_replayed(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+    """The broker thaws long before its guard, and does not check its lock during this time."""
     inventory = write_inventory(tmp_path / "inventory", (A, B), release=release, fence="guard", **NETWORK)
     if Release.of(release).has_lockers:
         (inventory.parent / "host_vars").mkdir()
@@ -160,26 +158,28 @@ def test_messages_after_fence_point_are_listed_and_can_be_replayed(
     guard = next(process for process in map(psutil.Process, processes_of(lab.directory)) if is_guard(process, frozen))
     broker = processes.guarded_broker_process(guard)
     assert broker
-    with sending(lab, frozen) as senders:
+    with start_senders(lab, frozen) as senders:
         lab.pause(frozen)
         replace_lock(store)
         lab.wait_active(PAIR)
-        before = [len(sender.accepted) for sender in senders[1:]]
+        counts = [len(sender.accepted) for sender in senders[1:]]
         broker.resume()
         until(
-            lambda: sum(len(sender.accepted) for sender in senders[1:]) > sum(before) + 150 + len(before),
+            lambda: sum(len(sender.accepted) for sender in senders[1:]) > sum(counts) + 150 + len(counts),
             PATIENCE,
-            "150 messages and the first one of each are acknowledged behind the fence's point",
+            "150 messages and the first of each client are acknowledged after the fence point",
         )
         lab.resume(frozen)
-        until(lambda: not lab.is_alive(frozen), PATIENCE, "the guard ends the broker that thawed")
+        until(lambda: not lab.is_alive(frozen), PATIENCE, "the guard kills the thawed broker")
     lab.start(frozen)
-    until(lambda: (Path(store) / "fence/behind/1").exists(), PATIENCE, "the messages behind are named")
+    until(
+        lambda: (Path(store) / "fence/behind/1").exists(), PATIENCE, "the list of messages after the fence point exists"
+    )
     named = events_in_old_generations(store)
-    # The first one of each may have been stored before the freeze, and acknowledged after it.
-    late = [body for sender, number in zip(senders[1:], before, strict=True) for body in sender.accepted[number + 1 :]]
+    # The first message of each client may have been stored before the freeze, and acknowledged after it.
+    late = [body for sender, number in zip(senders[1:], counts, strict=True) for body in sender.accepted[number + 1 :]]
     assert len(late) > 150
-    assert events(late) <= named
+    assert event_ids(late) <= named
     credentials = lab.credentials(PAIR)
     assert credentials
     (tmp_path / "replayer.password").write_text(credentials.password)
@@ -187,7 +187,7 @@ def test_messages_after_fence_point_are_listed_and_can_be_replayed(
     for host in (A, B):
         ((address, port),) = lab.addresses(host, "openwire")
         values[f"{host.partition('.')[0]}:61616"] = f"{address}:{port}"
-    listed = json.loads(fleet("store", "behind", store, "--format", "json"))
+    listed = json.loads(run_activemq_fleet("store", "behind", store, "--format", "json"))
     message = listed[0]
     values |= {
         "queue://orders": message["destination"],
@@ -212,7 +212,7 @@ def replace_lock(store: str) -> None:
     lock.touch()
 
 
-def fleet(*words: str) -> str:
-    """Run the command line; return what it printed."""
+def run_activemq_fleet(*words: str) -> str:
+    """Run the command line; return its output."""
     command = [sys.executable, "-m", "activemq_fleet", *words]
     return subprocess.run(command, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL).stdout

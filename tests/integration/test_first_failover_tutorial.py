@@ -1,4 +1,4 @@
-"""The first tutorial works as it is written, on real brokers."""
+"""The commands of the first tutorial, on real brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The largest message that a client connector accepts passes all links; a link that it blocks is found and named."""
+"""The largest message that a client connector accepts crosses all links; a link that it blocks is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.situations import further, in_every_situation
 HOSTS = tuple(f"news-mq{number:02}-a" for number in (1, 2, 3))
 SHOP = Credentials("shop", "aB3dE5fG7h")
 LIMIT = 10_485_760
-QUEUE, OTHER = "/queue/edge", "/queue/other"
+QUEUE, OTHER_QUEUE = "/queue/edge", "/queue/other"
 VARIABLES: dict[str, Any] = {
     "ha": "none",
     "console": False,
@@ -31,11 +31,11 @@ VARIABLES: dict[str, Any] = {
     "users": [{"name": SHOP.username, "password": SHOP.password, "groups": ["shops"]}],
 }
 HEADERS = {"destination": QUEUE, "persistent": "true", "receipt": "r1"}
-"""Of the first message of a connection, by the client that the tests have."""
+"""Headers of the first message of a connection of the tests' client."""
 
 
 def largest_body(limit: int) -> int:
-    """The bytes of the largest body that a STOMP connector with this limit accepts, by StompWireFormat of 5.12 on."""
+    """Return the size of the largest body that a STOMP connector with the limit accepts (StompWireFormat, 5.12)."""
     return limit - len("SEND") - sum(len(f"{name}:{value}") for name, value in HEADERS.items())
 
 
@@ -64,22 +64,24 @@ def test_frame_limit_wedge_largest_stomp_message_passes_two_hops(tmp_path: Path,
     size = largest_body(LIMIT) if is_limited else 2 * LIMIT
     with Lab.open([inventory], tmp_path / "lab", heap="512m") as lab:
         lab.up()
-        with connect(lab, HOSTS[2]) as consumer, connect(lab, HOSTS[2]) as other:
+        with connect(lab, HOSTS[2]) as consumer, connect(lab, HOSTS[2]) as other_consumer:
             consumer.subscribe(QUEUE, ack="auto")
-            other.subscribe(OTHER, ack="auto")
+            other_consumer.subscribe(OTHER_QUEUE, ack="auto")
             if is_limited:
                 with pytest.raises((StompError, OSError)):
                     send(lab, HOSTS[0], "x" * (size + 1))
-            # On 6.3.1 the body of the second message is half as large again in OpenWire.
+            # On 6.3.1 the body of the second message is 50 % larger in OpenWire.
             bodies = ["x" * size, "\N{GRINNING FACE}" * (size // 4), "after"]
             for body in bodies:
                 send(lab, HOSTS[0], body)
-            send(lab, HOSTS[0], "other", OTHER)
+            send(lab, HOSTS[0], "other", OTHER_QUEUE)
             for body in bodies:
                 frame = consumer.receive(PATIENCE)
                 assert frame is not None, "the message did not arrive: timed out"
                 assert frame.body == body
-            assert other.receive(PATIENCE) is not None, "the other queue stands still: timed out"
+            assert other_consumer.receive(PATIENCE) is not None, (
+                "the message of the other queue did not arrive: timed out"
+            )
         assert [finding for finding in status(lab)["findings"] if finding["rule"].startswith("bridge")] == []
 
 
@@ -95,26 +97,31 @@ def test_frame_limit_wedge_is_reported_by_check_and_status(tmp_path: Path, relea
     content["all"]["hosts"][HOSTS[1]] = {"activemq_connectors": small}
     inventory.write_text(json.dumps(content))
     command = [sys.executable, "-m", "activemq_fleet", "check", "-i", str(inventory)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert re.search(rf"warning N048 \S+ link {HOSTS[0]}-to-{HOSTS[1]}", checked.stdout), checked.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert re.search(rf"warning N048 \S+ link {HOSTS[0]}-to-{HOSTS[1]}", completed.stdout), completed.stdout
     with Lab.open([inventory], tmp_path / "lab", heap="512m") as lab:
         lab.up()
         with connect(lab, HOSTS[1]) as consumer:
             consumer.subscribe(QUEUE, ack="auto")
             send(lab, HOSTS[0], "before")
-            assert consumer.receive(PATIENCE) is not None, "the link does not carry messages: timed out"
+            assert consumer.receive(PATIENCE) is not None, "the message did not cross the link: timed out"
             send(lab, HOSTS[0], "x" * (LIMIT // 5))
             findings: list[dict[str, Any]] = []
 
-            def is_found() -> bool:
-                found = status(lab)["findings"]
-                findings[:] = [finding for finding in found if finding["rule"] == "bridge-breaking"]
+            def is_reported() -> bool:
+                findings[:] = [finding for finding in status(lab)["findings"] if finding["rule"] == "bridge-breaking"]
                 return bool(findings)
 
-            until(is_found, PATIENCE, "a finding bridge-breaking", pause=1.0)
-            until(lambda: lab.status()[0].breaking == (HOSTS[1],), PATIENCE, "lab status reports it", pause=1.0)
+            until(is_reported, PATIENCE, "status reports a finding bridge-breaking", pause=1.0)
+            until(
+                lambda: lab.status()[0].breaking == (HOSTS[1],),
+                PATIENCE,
+                "lab status reports the breaking bridge",
+                pause=1.0,
+            )
     (finding,) = findings
-    assert (finding["host"], finding["severity"]) == (HOSTS[0], "error")
+    assert finding["host"] == HOSTS[0]
+    assert finding["severity"] == "error"
     assert "queue://edge" in finding["message"]
     assert "larger than max allowed" in finding["message"]
     assert "wireFormat.maxFrameSize" in finding["fix"]

@@ -1,4 +1,4 @@
-"""What connections that never log in can make a broker hold, with the old default and with ours."""
+"""Memory that unauthenticated connections can occupy, with the old default limit and with the collection's default."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from tests.stomp_clients import stomp_round_trip
 pytestmark = fact_of_activemq
 
 HEAP = ("-Xmx512m", "-XX:+ExitOnOutOfMemoryError")
-"""As in a rendered unit."""
+"""Options of a rendered service unit."""
 CONNECTIONS, FRAME = 4, 90 << 20
 CHUNK = bytes(1 << 20).replace(b"\0", b"x")
 
 
-def flood(address: tuple[str, int], beginning: bytes = b"CONNECT\n\n") -> None:
-    """Four connections that each send 90 MiB of one frame without an end, and stay for as long as they may."""
+def flood(address: tuple[str, int], prefix: bytes = b"CONNECT\n\n") -> None:
+    """Open four connections that each send 90 MiB of an endless frame and stay open until the broker closes them."""
     with ExitStack() as stack:
         clients = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(CONNECTIONS)]
-        threads = [threading.Thread(target=announce, args=(client, beginning)) for client in clients]
+        threads = [threading.Thread(target=send_endless_frame, args=(client, prefix)) for client in clients]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
 
 
-def announce(client: socket.socket, beginning: bytes) -> None:
+def send_endless_frame(client: socket.socket, prefix: bytes) -> None:
     with suppress(OSError):
-        client.sendall(beginning)
+        client.sendall(prefix)
         for _ in range(FRAME // len(CHUNK)):
             client.sendall(CHUNK)
 
 
-def broker(ground: Ground, release: str, limit: str) -> Planted:
+def start_broker(ground: Ground, release: str, limit: str) -> Planted:
     text = document("flooded", ground.address(1))
     uri = rf'uri="stomp+nio://\1:{STOMP}?wireFormat.maxFrameSize={limit}"'
     openwire = default_connector_options("nio")[FRAME_SIZE]
@@ -55,7 +55,7 @@ def broker(ground: Ground, release: str, limit: str) -> Planted:
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_unauthenticated_frames_stop_broker_that_accepts_100_mib(ground: Ground, release: str) -> None:
-    planted = broker(ground, release, "104857600")
+    planted = start_broker(ground, release, "104857600")
     flood((ground.address(1), STOMP))
     assert until(lambda: planted.has_ended, PATIENCE), planted.output
     assert "java.lang.OutOfMemoryError" in planted.output
@@ -63,9 +63,11 @@ def test_unauthenticated_frames_stop_broker_that_accepts_100_mib(ground: Ground,
 
 @pytest.mark.parametrize("release", [*further("5.18.3"), "6.3.1"])
 def test_broker_with_default_frame_limit_survives_unauthenticated_frames(ground: Ground, release: str) -> None:
-    planted = broker(ground, release, DEFAULT_OPTIONS[FRAME_SIZE])
+    planted = start_broker(ground, release, DEFAULT_OPTIONS[FRAME_SIZE])
     address = (ground.address(1), STOMP)
-    largest = int(default_connector_options("nio")[FRAME_SIZE]) - 4  # NIOTransport counts the four bytes of the length
+    largest = (
+        int(default_connector_options("nio")[FRAME_SIZE]) - 4
+    )  # NIOTransport includes the four bytes of the length
     for _ in range(3):
         flood(address)
         flood((ground.address(1), OPENWIRE), struct.pack(">i", largest))

@@ -1,6 +1,6 @@
-"""A pair whose file system is frozen for a while (fsfreeze), as by a snapshot: nothing that was accepted is lost.
+"""A pair whose file system is frozen with fsfreeze, as for a snapshot: no accepted event is lost.
 
-The store is on an ext4 image of its own, so it needs root and a loop device.
+The store is on a separate ext4 image, so the test requires root and a loop device.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ RATE = 40.0
 FROZEN = 30.0
 
 pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="needs root and loop devices"
+    os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="the test requires root and loop devices"
 )
 
 
 @contextmanager
-def image_at(directory: Path) -> Iterator[None]:
-    """Mount an ext4 file system of 300 MB at a directory; it is thawed and unmounted at the end."""
+def mounted_image(directory: Path) -> Iterator[None]:
+    """Mount an ext4 file system of 300 MB at a directory; thaw and unmount it at the end."""
     image = directory.with_suffix(".image")
     with image.open("wb") as file:
         file.truncate(300 << 20)
@@ -72,31 +72,33 @@ def test_disk_frozen_for_30_s_loses_and_duplicates_no_event(
     )
     stores = lab.directory / "stores"
     lab.prepare()
-    with image_at(stores):
+    with mounted_image(stores):
         lab.up()
-        account, seen = frozen_under_load(lab, stores, tmp_path)
+        account, observed_states = freeze_under_load(lab, stores, tmp_path)
         lab.down()
-    print(f"{release}, {fence}: {account}; while it was frozen and after: {seen}")
-    assert (account.lost, account.stuck, account.duplicate) == (0, 0, 0), account
+    print(f"{release}, {fence}: {account}; states during and after the freeze: {observed_states}")
+    assert account.lost == 0, account
+    assert account.stuck == 0, account
+    assert account.duplicate == 0, account
     assert account.accepted == account.handled > 0
-    assert max(list(states.values()).count("active") for states in seen) <= 1
+    assert max(list(states.values()).count("active") for states in observed_states) <= 1
 
 
-def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEventCounts, list[dict[str, str]]]:
-    """Freeze the stores' file system under load; return the account and the states that were seen, without repeats.
+def freeze_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEventCounts, list[dict[str, str]]]:
+    """Freeze the stores' file system under load; return the event counts and the observed states, without repetitions.
 
-    What has ended by itself is started again, as systemd does.
+    Start a stopped broker again, as systemd does.
     """
-    fleet, seen = lab.client_fleet, list[dict[str, str]]()
+    fleet, observed_states = lab.client_fleet, list[dict[str, str]]()
     sockets = directory / "s"
     sockets.mkdir()
 
-    def look() -> dict[str, str]:
+    def observe() -> dict[str, str]:
         states = dict[str, str]()
         with suppress(LabError):
             states = {status.host.partition(".")[0]: str(status.state) for status in lab.status()}
-            if not seen or seen[-1] != states:
-                seen.append(states)
+            if not observed_states or observed_states[-1] != states:
+                observed_states.append(states)
             for host in (A, B):
                 if states[host.partition(".")[0]] == "stopped":
                     lab.start(host, wait=False)
@@ -106,20 +108,25 @@ def frozen_under_load(lab: Lab, stores: Path, directory: Path) -> tuple[PairEven
         make_load_spec(fleet, fleet.pairs_by_name[PAIR], RATE), directory / "load", sockets
     ) as generator:
         generator.start_load(PATIENCE)
-        until(generator.has_stable_connections, PATIENCE, "events flow")
+        until(generator.has_stable_connections, PATIENCE, "publisher and subscriber have stable connections")
         subprocess.run(["fsfreeze", "--freeze", stores], check=True)
-        thaw = time.monotonic() + FROZEN
-        while time.monotonic() < thaw:
-            look()
+        thaw_at = time.monotonic() + FROZEN
+        while time.monotonic() < thaw_at:
+            observe()
             time.sleep(1)
         subprocess.run(["fsfreeze", "--unfreeze", stores], check=True)
         since = time.time()
 
-        def flows() -> bool:
-            return sorted(look().values()) == ["active", "standby"] and generator.last_handled_time() > since + 1
+        def is_recovered() -> bool:
+            return sorted(observe().values()) == ["active", "standby"] and generator.last_handled_time() > since + 1
 
-        until(flows, 2 * PATIENCE, lambda: f"events flow again: {seen[-3:]}", pause=1)
-        print(f"whole again {time.time() - since:.1f} s after the thaw")
+        until(
+            is_recovered,
+            2 * PATIENCE,
+            lambda: f"both nodes run and events are handled again: {observed_states[-3:]}",
+            pause=1,
+        )
+        print(f"both nodes run again {time.time() - since:.1f} s after the thaw")
         generator.finish_load()
     protocol = "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[PAIR]) else "STOMP"
-    return pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])[0], seen
+    return pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])[0], observed_states

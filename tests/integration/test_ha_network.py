@@ -1,4 +1,4 @@
-"""The HA network of 2011 on real 5.5.1 brokers: a dead master's messages reach the other masters."""
+"""The HA network of 2011 on real 5.5.1 brokers: the messages of a killed master reach the other masters."""
 
 from __future__ import annotations
 
@@ -37,14 +37,18 @@ def test_promoted_slave_drains_queue_of_its_master_to_other_master(lab: Lab) -> 
     def peers() -> list[str | None]:
         return [bridge.remote_host for bridge in lab.bridges("clustername-mq01-b")]
 
-    until(lambda: peers() == ["clustername-mq02-a.example.com"], PATIENCE, lambda: f"one bridge, not {peers()}")
+    until(
+        lambda: peers() == ["clustername-mq02-a.example.com"],
+        PATIENCE,
+        lambda: f"the promoted slave has exactly one bridge, to clustername-mq02-a: {peers()}",
+    )
 
 
-def _victims(seed: int) -> list[str]:
-    """At most one node of each pair, and one master lives: without a master nobody takes clients."""
-    chance = random.Random(seed)
+def _random_victims(seed: int) -> list[str]:
+    """Return at most one node of each pair; at least one master survives, because only masters accept clients."""
+    rng = random.Random(seed)
     while True:
-        chosen = [f"clustername-mq0{pair}-{node}" for pair in (1, 2) if (node := chance.choice(["a", "b", None]))]
+        chosen = [f"clustername-mq0{pair}-{node}" for pair in (1, 2) if (node := rng.choice(["a", "b", None]))]
         if chosen and set(MASTERS) - set(chosen):
             return chosen
 
@@ -52,7 +56,7 @@ def _victims(seed: int) -> list[str]:
 @in_every_situation
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_kills_of_random_nodes_leave_no_message_stuck_or_lost(lab: Lab, seed: int) -> None:
-    victims = _victims(seed)
+    victims = _random_victims(seed)
     for master in MASTERS:
         send(lab, master, "work", numbered(master, 100))
 
@@ -61,4 +65,6 @@ def test_kills_of_random_nodes_leave_no_message_stuck_or_lost(lab: Lab, seed: in
 
     survivor = next(master for master in MASTERS if master not in victims)
     expected = {body for master in MASTERS for body in numbered(master, 100)}
-    assert drain(lab, survivor, "work", 200) == expected, f"after the death of {victims}"
+    assert drain(lab, survivor, "work", 200) == expected, (
+        f"messages are missing or unexpected after the kills of {victims}"
+    )

@@ -1,4 +1,4 @@
-"""Configurations that no broker refuses and that led to incidents: each does on a real broker what its rule says."""
+"""Configurations that brokers accept and that caused incidents: on a real broker, each has the effect of its rule."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.stomp_clients import stomp_send
 pytestmark = fact_of_activemq
 
 RELOAD = '<plugins><runtimeConfigurationPlugin checkPeriod="1000"/></plugins>'
-OF_PLUGIN = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
-"""The jars that the plugin needs and that the set of jars lacks, by the beginnings of their names."""
+PLUGIN_JAR_PREFIXES = ("activemq-runtime-config", "jaxb", "istack", "javax.activation")
+"""Prefixes of the names of jars that the plugin requires and that the set of jars lacks."""
 JAXB_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED",)
-SHORT = 5.0  # seconds: so long a client tries again that the broker rejects
+SHORT = 5.0  # seconds for which a client that the broker rejects retries
 MESSAGES, SIZE = 2000, 1000
 WRITES = 50
 RESUME = 'resumeCheckSleepPeriod="300"'
 RENEWAL = "failed to update lease"
-FULL = 1 << 20  # bytes of a file that a failed disk still takes
+FULL = 1 << 20  # bytes of a file that a failed disk still accepts
 SPOOL = (
     '<destinationPolicy><policyMap><policyEntries><policyEntry queue="&gt;" memoryLimit="512kb">'
     "<pendingQueuePolicy><fileQueueCursor/></pendingQueuePolicy></policyEntry></policyEntries></policyMap>"
@@ -46,14 +46,14 @@ def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start
     """V031."""
     home = fetch_and_unpack_distribution(Release.of("5.18.3"))
     assert home is not None
-    jars = [path for name in OF_PLUGIN for path in sorted(home.rglob(f"{name}*.jar"))]
-    assert len(jars) >= len(OF_PLUGIN)
-    text_of_file = document("store", ground.address(1), RELOAD, start=start)
-    broker = ground.plant("store", "5.18.3", text_of_file, jars=jars, options=JAXB_OPTIONS)
+    jars = [path for name in PLUGIN_JAR_PREFIXES for path in sorted(home.rglob(f"{name}*.jar"))]
+    assert len(jars) >= len(PLUGIN_JAR_PREFIXES)
+    content = document("store", ground.address(1), RELOAD, start=start)
+    broker = ground.plant("store", "5.18.3", content, jars=jars, options=JAXB_OPTIONS)
     assert broker.boot().fate == "started", broker.output
     assert broker.wait_for_output(text), broker.output
-    other = {"Null BrokerContext", "Monitoring for updates"} - {text}
-    assert other.pop() not in broker.output
+    (other_text,) = {"Null BrokerContext", "Monitoring for updates"} - {text}
+    assert other_text not in broker.output
 
 
 @pytest.mark.parametrize("groups", ["all", "*", "admins"])
@@ -137,8 +137,8 @@ def send_non_persistent(host: str) -> None:
             received += connection.recv(1 << 16)
 
 
-def fires(ground: Ground, broker: str, rule: str, release: str) -> bool:
-    """Return whether a rule reports something about the file of a planted broker."""
+def is_reported(ground: Ground, broker: str, rule: str, release: str) -> bool:
+    """Return whether a rule has a finding for the file of a planted broker."""
     content = (ground.layout.directory / broker / "conf" / "activemq.xml").read_bytes()
     return bool(lint_file(content, Release.of(release), schema_of=None, select=[rule]))
 
@@ -165,11 +165,11 @@ def test_journal_length_that_overflows_creates_data_file_per_write(
     assert stomp_send([(ground.address(1), STOMP)], "/queue/orders", bodies) == bodies
     files = len(list(directory.glob("db-*.log")))
     assert files > WRITES // 2 if overflows else files == 1
-    assert fires(ground, "north", "V054", release) == (size != "1gb")
+    assert is_reported(ground, "north", "V054", release) == (size != "1gb")
 
 
-def with_handler(ground: Ground, number: int, handler: str) -> Planted:
-    """Return a broker of a pair on one kahaDB, with an exception handler, not started yet."""
+def plant_with_handler(ground: Ground, number: int, handler: str) -> Planted:
+    """Return a broker of a pair with a shared kahaDB and an exception handler; it is not started yet."""
     store = (
         f'<persistenceAdapter><kahaDB directory="{ground.layout.directory}/kahadb" lockKeepAlivePeriod="1000"'
         ' journalMaxFileLength="4mb"><locker><shared-file-locker lockAcquireSleepInterval="500"/></locker></kahaDB>'
@@ -181,7 +181,7 @@ def with_handler(ground: Ground, number: int, handler: str) -> Planted:
 
 
 def fail_writes(broker: Planted, ground: Ground) -> None:
-    """Let each write of a broker beyond 1 MB of a file fail, and send it messages until one does."""
+    """Make each write of a broker beyond 1 MB of a file fail, and send messages until a write fails."""
     subprocess.run(["prlimit", f"--pid={broker.pid}", f"--fsize={FULL}:{FULL}"], check=True)
     with suppress(LabError):
         stomp_send([(ground.address(1), STOMP)], "/queue/orders", ["x" * 10_000] * 300, timeout=SHORT)
@@ -199,7 +199,7 @@ def test_unsuitable_handler_keeps_lock_after_failure_of_store(
     ground: Ground, handler: str, rule: str, text: str
 ) -> None:
     """L042 and L043."""
-    active, standby = (with_handler(ground, number, handler) for number in (1, 2))
+    active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
     standby.launch()
     assert standby.wait_for_output("is locked", PATIENCE), standby.output
@@ -207,7 +207,7 @@ def test_unsuitable_handler_keeps_lock_after_failure_of_store(
     assert active.wait_for_output(text, PATIENCE), active.output
     assert not standby.wait_for_phase("started", SHORT)
     assert not active.has_ended
-    assert fires(ground, "ledger-1", rule, "5.18.3")
+    assert is_reported(ground, "ledger-1", rule, "5.18.3")
     active.kill()
     assert standby.wait_for_phase("started", PATIENCE), standby.output
 
@@ -215,14 +215,14 @@ def test_unsuitable_handler_keeps_lock_after_failure_of_store(
 def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
     """L042 and L043."""
     handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
-    active, standby = (with_handler(ground, number, handler) for number in (1, 2))
+    active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
     standby.launch()
     assert standby.wait_for_output("is locked", PATIENCE), standby.output
     fail_writes(active, ground)
     assert standby.wait_for_phase("started", PATIENCE), active.output
-    assert not fires(ground, "ledger-1", "L042", "5.18.3")
-    assert not fires(ground, "ledger-1", "L043", "5.18.3")
+    assert not is_reported(ground, "ledger-1", "L042", "5.18.3")
+    assert not is_reported(ground, "ledger-1", "L043", "5.18.3")
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ def test_handler_without_check_of_lock_opens_connectors_of_second_master(
     database = Database(ground, 9)
     handlers = f"<ioExceptionHandler>{handler.format(RESUME)}</ioExceptionHandler>"
     with Relay(database.address) as relay:
-        first = leased(ground, 1, handlers, database, relay.address)
-        second = leased(ground, 2, handlers, database, database.address)
+        first = plant_with_lease(ground, 1, handlers, database, relay.address)
+        second = plant_with_lease(ground, 2, handlers, database, database.address)
         assert first.boot().fate == "started", first.output
         second.launch()
         assert second.wait_for_output("attempting to acquire exclusive lease", PATIENCE), second.output
@@ -248,16 +248,18 @@ def test_handler_without_check_of_lock_opens_connectors_of_second_master(
     failures = first.output.count(RENEWAL)
     assert first.wait_for_output(RENEWAL, PATIENCE, times=failures + 1), first.output
     with Relay(database.address, port=relay.address[1]):
-        # The handler or the renewal of the lease, whichever runs first, finds that the lock is lost.
+        # The handler or the renewal of the lease, depending on which runs first, detects that the lock is lost.
         text = "Successfully restarted transports" if opens else "no longer "
         assert first.wait_for_output(text, PATIENCE), first.output
         assert second.run_state.phase == "started"
         assert opens or "Successfully restarted transports" not in first.output
-    assert fires(ground, "ledger-1", "L042", "5.18.3") == opens
+    assert is_reported(ground, "ledger-1", "L042", "5.18.3") == opens
 
 
-def leased(ground: Ground, number: int, handlers: str, database: Database, address: tuple[str, int]) -> Planted:
-    """Return a broker of a pair with a lease in a database that it reaches at an address, not started yet."""
+def plant_with_lease(
+    ground: Ground, number: int, handlers: str, database: Database, address: tuple[str, int]
+) -> Planted:
+    """Return a broker of a pair with a lease in a database at an address; the broker is not started yet."""
     store = (
         '<persistenceAdapter><jdbcPersistenceAdapter dataSource="#store" lockKeepAlivePeriod="6000">'
         f'<locker><lease-database-locker lockAcquireSleepInterval="7000" leaseHolderId="ledger-{number}"/></locker>'

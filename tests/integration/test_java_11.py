@@ -21,7 +21,7 @@ pytestmark = in_every_situation
 
 @pytest.fixture(autouse=True)
 def java_home(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """JAVA_HOME is that of Java 11."""
+    """Set JAVA_HOME to Java 11 and return it."""
     home = java_11().parents[1]
     monkeypatch.setenv("JAVA_HOME", str(home))
     return home

@@ -1,4 +1,4 @@
-"""A Java client that reads the rendered jndi.properties as it is loses nothing in a take-over, and waits no longer."""
+"""A Java client with the rendered, unchanged jndi.properties loses no message in a take-over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ KILLED_AFTER = 50
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["6.3.1", *further("5.5.1", "5.18.3")])
-def test_java_client_with_rendered_uri_list_loses_no_message_in_takeover(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+def test_java_client_with_rendered_uri_list_loses_no_message_in_takeover(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
     secrets = {"network_username": "network", "network_password": "s3cret-network"}
     lab = lab_of(write_inventory(tmp_path / "inventory", (A, B), release=release, **secrets))
     command = compile_client("SendThroughTakeOver", Release.of(release), tmp_path)
@@ -38,14 +40,16 @@ def test_java_client_with_rendered_uri_list_loses_no_message_in_takeover(tmp_pat
         [*command, str(jndi), "sent", str(COUNT)], stdout=subprocess.PIPE, text=True, env=environment
     ) as client:
         assert client.stdout is not None
-        blocked = [int(client.stdout.readline().split()[1]) for _ in range(KILLED_AFTER)]
-        killed = time.time()
+        send_times = [int(client.stdout.readline().split()[1]) for _ in range(KILLED_AFTER)]
+        killed_at = time.time()
         lab.kill(A)
-        blocked += [int(line.split()[1]) for line in client.stdout]
+        send_times += [int(line.split()[1]) for line in client.stdout]
     assert client.returncode == 0
 
-    changes = broker_state_changes_since(lab.log(B).read_text(errors="replace"), killed)
-    takeover = next(at for at, state in changes if state == "active") - killed
-    got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/sent", credentials, expected=COUNT, timeout=120)
-    assert set(got) == {f"message {number}" for number in range(COUNT)}
-    print(f"{release}: the longest send took {max(blocked)} ms, the takeover {takeover:.1f} s")
+    changes = broker_state_changes_since(lab.log(B).read_text(errors="replace"), killed_at)
+    takeover = next(at for at, state in changes if state == "active") - killed_at
+    received = stomp_drain(
+        lab.addresses("orders-mq01", "stomp"), "/queue/sent", credentials, expected=COUNT, timeout=120
+    )
+    assert set(received) == {f"message {number}" for number in range(COUNT)}
+    print(f"{release}: the longest send took {max(send_times)} ms, the takeover {takeover:.1f} s")
