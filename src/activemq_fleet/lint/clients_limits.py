@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
+from activemq_fleet.lint.clients_policies import policy_destination_text
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.node.protocols import protocol_name_of_scheme
 from activemq_fleet.releases import Release
@@ -17,13 +18,6 @@ _WILDCARDS = re.compile(r"(^|\.)[*>](\.|$)")
 # Protocols that acknowledge to the sender what the broker then refuses: MQTTProtocolConverter of the release tags.
 _ACKNOWLEDGED_ALL_THE_SAME = "mqtt"
 _LITTLE = 64 * _MEGABYTE
-# What keeps messages of a destination without flow control from filling the broker.
-_BOUNDS = (
-    "pendingQueuePolicy",
-    "pendingSubscriberPolicy",
-    "pendingMessageLimitStrategy",
-    "pendingDurableSubscriberPolicy",
-)
 
 
 @rule("C006", "warning", each="broker")
@@ -62,7 +56,7 @@ def memory_limits_exceed_usage_or_heap(broker: Element) -> Iterator[Problem]:
         limit = entry.size_attribute("memoryLimit")
         if limit is not None and limit > memory:
             above = True
-            destination = _destination_text(entry, "a destination")
+            destination = policy_destination_text(entry, "a destination")
             message = (
                 f"{destination} may use {_mb(limit)}, but memoryUsage for all destinations is only {_mb(memory)}: "
                 "producers block before the messages reach this memoryLimit"
@@ -267,38 +261,6 @@ def _limits_of_destinations(broker: Element) -> dict[tuple[str, str], int]:
     return limits
 
 
-@rule("C016", "warning", each="broker", releases="5.4.0", needs="@gcInactiveDestinations")
-def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
-    """A destination policy sets gcInactiveDestinations, but <broker> does not set schedulePeriodForDestinationPurge.
-
-    Why: the broker removes inactive destinations every schedulePeriodForDestinationPurge milliseconds. The default, 0,
-        means never.
-    Fix: set schedulePeriodForDestinationPurge="60000" on <broker>.
-    Source: BrokerService of the release tags: the period is 0 by default
-
-    Fires on 5.18.3::
-
-        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="600000"/>
-
-    Silent on 5.18.3::
-
-        <broker schedulePeriodForDestinationPurge="60000">
-          <destinationPolicy><policyMap><policyEntries>
-            <policyEntry queue=">" gcInactiveDestinations="true"/>
-          </policyEntries></policyMap></destinationPolicy>
-        </broker>
-    """
-    period = broker.get("schedulePeriodForDestinationPurge", "0")
-    if period.strip() != "0":
-        return
-    for entry in broker.descendants("policyEntry"):
-        if entry.boolean_attribute("gcInactiveDestinations", False):
-            message = (
-                "gcInactiveDestinations has no effect: schedulePeriodForDestinationPurge of <broker> is 0 or missing"
-            )
-            yield entry.problem(message, "gcInactiveDestinations")
-
-
 @rule("C013", "info")
 def memory_usage_too_small_or_above_heap(document: Document) -> Iterator[Problem]:
     """memoryUsage is 64 MB or less, or exceeds the heap that the start script of the release sets.
@@ -358,84 +320,3 @@ def _shipped_heap(release: Release) -> int:
 
 def _mb(number: int) -> str:
     return f"{number / _MEGABYTE:.15g} MB" if number >= _MEGABYTE else f"{number / 1024:.15g} KB"
-
-
-@rule("C014", "info", each="policyMap", needs="@producerFlowControl")
-def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Problem]:
-    """A destination policy sets producerFlowControl="false", but neither a memoryLimit nor a cursor.
-
-    Why: messages that do not fit into memory fill the store or the temporary store. A full store blocks the producers
-        of all destinations.
-    Fix: remove producerFlowControl="false", or set a memoryLimit on the policyEntry.
-    Cannot see: whether a cursor suffices. The rule is silent if the policyEntry contains any pendingQueuePolicy,
-        pendingSubscriberPolicy, pendingDurableSubscriberPolicy or pendingMessageLimitStrategy.
-    Source: documentation of producer flow control; Queue of the release tags
-
-    Fires on 5.18.3::
-
-        <policyEntry queue=">" producerFlowControl="false"/>
-
-    Silent on 5.18.3::
-
-        <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb"/>
-    """
-    if policies.document.broker is not None:  # the fleet's own policy is decided by its settings
-        return
-    unbounded = [
-        entry
-        for entry in policies.descendants("policyEntry")
-        if entry.boolean_attribute("producerFlowControl", True) is False
-        and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
-    ]
-    if unbounded:
-        destination = _destination_text(unbounded[0], "these destinations")
-        text = (
-            "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
-            f"{destination}"
-        )
-        text += other_lines_suffix(unbounded, "producerFlowControl")
-        yield unbounded[0].problem(text, "producerFlowControl")
-
-
-def _destination_text(entry: Element, default: str) -> str:
-    """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
-    return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has_attribute(kind)), default)
-
-
-@rule("C015", "info", each="broker", releases="5.12.0")
-def dead_letters_without_expiration(broker: Element) -> Iterator[Problem]:
-    """A dead letter strategy sets no expiration: dead letters are kept permanently.
-
-    Why: messages that no consumer could process stay in the dead letter queue. As long as one of them exists, the
-        broker cannot delete the journal file that contains it. The store can therefore become full.
-    Fix: set expiration="604800000" (7 days, in milliseconds) on the strategy. If you monitor the depth of the dead
-        letter queues instead, suppress C015: write <!-- activemq-fleet: disable=C015 REASON --> before the strategy.
-    Source: AbstractDeadLetterStrategy of the release tags
-
-    Fires on 5.18.3::
-
-        <policyEntry queue=">">
-          <deadLetterStrategy><individualDeadLetterStrategy queuePrefix="DLQ."/></deadLetterStrategy>
-        </policyEntry>
-
-    Silent on 5.18.3::
-
-        <policyEntry queue=">">
-          <deadLetterStrategy>
-            <individualDeadLetterStrategy queuePrefix="DLQ." expiration="604800000"/>
-          </deadLetterStrategy>
-        </policyEntry>
-    """
-    if broker.document.broker is not None:  # the fleet's own policy is decided by its settings
-        return
-    if any(
-        plugin.boolean_attribute("dropAll", True) is not False
-        for plugin in broker.descendants("discardingDLQBrokerPlugin")
-    ):
-        return  # C041: no dead letter is kept
-    strategies = broker.descendants("individualDeadLetterStrategy", "sharedDeadLetterStrategy")
-    unlimited = [strategy for strategy in strategies if not strategy.is_positive("expiration")]
-    if unlimited:
-        reason = "its expiration is not above 0" if unlimited[0].has_attribute("expiration") else "it has no expiration"
-        message = f"<{unlimited[0].name}> keeps dead letters permanently: {reason}"
-        yield unlimited[0].problem(message + other_lines_suffix(unlimited))

@@ -1,4 +1,4 @@
-"""Rules C about destination policies that contradict each other, and about messages that a policy loses."""
+"""Rules C about destination policies: entries that contradict each other or have no effect, and missing limits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from activemq_fleet.lint.engine import rule
 # The cursors that keep all pending messages in memory, each with the kind of destinations that it is for.
 _IN_MEMORY = {"vmQueueCursor": "queue", "vmCursor": "topic", "vmDurableCursor": "topic"}
 _KINDS = ("queue", "topic", "tempQueue", "tempTopic")
+# What keeps messages of a destination without flow control from filling the broker.
+_BOUNDS = (
+    "pendingQueuePolicy",
+    "pendingSubscriberPolicy",
+    "pendingMessageLimitStrategy",
+    "pendingDurableSubscriberPolicy",
+)
 
 
 @rule("C040", "warning", each="policyMap")
@@ -46,80 +53,6 @@ def two_policies_for_one_destination(policies: Element) -> Iterator[Problem]:
                     "them"
                 )
                 yield entry.problem(message, kind)
-
-
-@rule("C041", "warning", each="discardingDLQBrokerPlugin")
-def plugin_discards_all_dead_letters(plugin: Element) -> Iterator[Problem]:
-    """The discardingDLQBrokerPlugin discards every message that would go to a dead letter queue.
-
-    Why: a message that expires, or that still fails after the maximum number of redeliveries, is lost. The broker logs
-        only one line per 1000 discarded messages. dropAll is true unless the file sets it to false, even if dropOnly is
-        set.
-    Fix: set dropAll="false", and list in dropOnly the destinations whose dead letters are not needed, separated by
-        spaces: dropOnly="QUEUE1 QUEUE2".
-    Cannot see: whether any of the messages matter.
-    Source: DiscardingDLQBroker of the release tags
-
-    Fires on 5.18.3::
-
-        <broker><plugins><discardingDLQBrokerPlugin dropAll="true"/></plugins></broker>
-
-    Silent on 5.18.3::
-
-        <broker><plugins><discardingDLQBrokerPlugin dropAll="false" dropOnly="PRICES"/></plugins></broker>
-    """
-    if plugin.boolean_attribute("dropAll", True):
-        attribute = "dropAll" if plugin.has_attribute("dropAll") else ""
-        yield plugin.problem(
-            "with <discardingDLQBrokerPlugin> the broker discards every message that would go to a dead letter queue",
-            attribute,
-        )
-
-
-@rule("C042", "info", each="broker")
-def relative_data_or_store_directory(broker: Element) -> Iterator[Problem]:
-    """The data directory or the store directory is relative to the directory in which the broker is started.
-
-    Why: a broker that is started in another directory, manually or by a new service unit, creates an empty store there.
-        It then serves clients without the messages of the previous store. The lock of the new store does not prevent a
-        second broker from using the previous store.
-    Fix: write an absolute path, such as /var/lib/activemq, or a path that begins with ${activemq.data}.
-    Cannot see: the working directory that a service unit sets.
-    Source: BrokerService.setDataDirectory and KahaDBPersistenceAdapter.setDirectory of the release tags; measured on
-        5.18.3
-
-    Fires on 5.18.3::
-
-        <broker dataDirectory="data">
-          <persistenceAdapter><kahaDB directory="data/kahadb"/></persistenceAdapter>
-        </broker>
-
-    Silent on 5.18.3::
-
-        <broker dataDirectory="/var/lib/activemq">
-          <persistenceAdapter><kahaDB directory="${activemq.data}/kahadb"/></persistenceAdapter>
-        </broker>
-    """
-    if broker.document.broker is not None or broker.boolean_attribute("persistent", True) is False:
-        return
-    stores = [store for holder in broker.children("persistenceAdapter", "persistenceFactory")
-              for store in holder.children()]  # fmt: skip
-    named = [(broker, "dataDirectory"), *((store, "directory") for store in stores)]
-    relative = [(node, attribute) for node, attribute in named if _is_relative(node.literal_value(attribute) or "")]
-    if relative:
-        node, attribute = relative[0]
-        text = (
-            f'{attribute}="{node.get(attribute)}" is relative to the directory in which the broker is started: '
-            "a start in another directory creates an empty store"
-        )
-        yield node.problem(
-            text + other_lines_suffix((other for other, _ in relative), line=node.position(attribute)[0]), attribute
-        )
-
-
-def _is_relative(directory: str) -> bool:
-    absolute = directory.startswith(("/", "\\", "~")) or directory[1:2] == ":" or ":/" in directory
-    return bool(directory) and not absolute and "target" not in directory.split("/")  # L028 reports target
 
 
 @rule("C043", "warning", each="policyMap", needs="@producerFlowControl")
@@ -169,3 +102,77 @@ def _kinds_kept_in_memory(entry: Element) -> Iterator[str]:
         bounded = cursor == "vmCursor" and entry.first_child("pendingMessageLimitStrategy") is not None
         if entry.has_attribute(kind) and entry.descendants(cursor) and not bounded:
             yield kind
+
+
+@rule("C016", "warning", each="broker", releases="5.4.0", needs="@gcInactiveDestinations")
+def gc_inactive_without_purge_schedule(broker: Element) -> Iterator[Problem]:
+    """A destination policy sets gcInactiveDestinations, but <broker> does not set schedulePeriodForDestinationPurge.
+
+    Why: the broker removes inactive destinations every schedulePeriodForDestinationPurge milliseconds. The default, 0,
+        means never.
+    Fix: set schedulePeriodForDestinationPurge="60000" on <broker>.
+    Source: BrokerService of the release tags: the period is 0 by default
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" gcInactiveDestinations="true" inactiveTimoutBeforeGC="600000"/>
+
+    Silent on 5.18.3::
+
+        <broker schedulePeriodForDestinationPurge="60000">
+          <destinationPolicy><policyMap><policyEntries>
+            <policyEntry queue=">" gcInactiveDestinations="true"/>
+          </policyEntries></policyMap></destinationPolicy>
+        </broker>
+    """
+    period = broker.get("schedulePeriodForDestinationPurge", "0")
+    if period.strip() != "0":
+        return
+    for entry in broker.descendants("policyEntry"):
+        if entry.boolean_attribute("gcInactiveDestinations", False):
+            message = (
+                "gcInactiveDestinations has no effect: schedulePeriodForDestinationPurge of <broker> is 0 or missing"
+            )
+            yield entry.problem(message, "gcInactiveDestinations")
+
+
+@rule("C014", "info", each="policyMap", needs="@producerFlowControl")
+def flow_control_off_without_limit_or_cursor(policies: Element) -> Iterator[Problem]:
+    """A destination policy sets producerFlowControl="false", but neither a memoryLimit nor a cursor.
+
+    Why: messages that do not fit into memory fill the store or the temporary store. A full store blocks the producers
+        of all destinations.
+    Fix: remove producerFlowControl="false", or set a memoryLimit on the policyEntry.
+    Cannot see: whether a cursor suffices. The rule is silent if the policyEntry contains any pendingQueuePolicy,
+        pendingSubscriberPolicy, pendingDurableSubscriberPolicy or pendingMessageLimitStrategy.
+    Source: documentation of producer flow control; Queue of the release tags
+
+    Fires on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false"/>
+
+    Silent on 5.18.3::
+
+        <policyEntry queue=">" producerFlowControl="false" memoryLimit="64 mb"/>
+    """
+    if policies.document.broker is not None:  # the fleet's own policy is decided by its settings
+        return
+    unbounded = [
+        entry
+        for entry in policies.descendants("policyEntry")
+        if entry.boolean_attribute("producerFlowControl", True) is False
+        and not (entry.is_positive("memoryLimit") or entry.children(*_BOUNDS))
+    ]
+    if unbounded:
+        destination = policy_destination_text(unbounded[0], "these destinations")
+        text = (
+            "producerFlowControl is false without a memory limit: only a full disk slows the producers of "
+            f"{destination}"
+        )
+        text += other_lines_suffix(unbounded, "producerFlowControl")
+        yield unbounded[0].problem(text, "producerFlowControl")
+
+
+def policy_destination_text(entry: Element, default: str) -> str:
+    """Return how messages name the destinations of a policy entry, such as ``queue orders``."""
+    return next((f"{kind} {entry.get(kind)}" for kind in ("queue", "topic") if entry.has_attribute(kind)), default)

@@ -1,8 +1,7 @@
-"""Rules L about the lock of a store in a shared directory, and about damage of its journal."""
+"""Rules L about the lock of a store in a shared directory."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
@@ -15,8 +14,6 @@ from activemq_fleet.lint.locks_signs import (
     message_store_elements,
     sharing_reason_of_store,
 )
-
-_SHORT_LIVED = re.compile(r"(?:file:(?://)?)?(/tmp|/var/tmp|/dev/shm|\$\{java\.io\.tmpdir\}|(?:\./)?target)(?:/|$)")
 
 
 @rule("L003", "error", releases="5.9.0")
@@ -222,76 +219,3 @@ def _shared(document: Document) -> Iterator[tuple[Element, str, bool]]:
         why = sharing_reason_of_store(store)
         if why is not None and (locker is None or locker.name == "shared-file-locker"):
             yield store, why.reason, why.certain
-
-
-@rule("L028", "warning")
-def store_in_tmp_or_build_directory(document: Document) -> Iterator[Problem]:
-    """The store, or the broker's data, is below /tmp or a build's target directory.
-
-    Why: the system empties /tmp at a restart or after days without use, and `mvn clean` removes target. The persistent
-        messages and the lock of the store are then lost.
-    Fix: stop the broker, move the directory to a place that only the broker uses, such as ${activemq.data}/kahadb, and
-        set directory of the store, or dataDirectory of <broker>, to the new path.
-    Source: 20 of 275 files of public repositories; tmpfiles.d(5)
-
-    Fires on 5.18.3::
-
-        <kahaDB directory="/tmp/activemq/kahadb"/>
-
-    Fires on 5.18.3::
-
-        <broker dataDirectory="target/activemq-data"/>
-
-    Silent on 5.18.3::
-
-        <kahaDB directory="${activemq.data}/kahadb"/>
-    """
-    short_lived: list[tuple[Element, str, str]] = []
-    for node in (*document.brokers, *document.store_elements):
-        if node.name == "broker" and node.boolean_attribute("persistent", True) is False:
-            continue
-        for attribute in ("directory", "dataDirectory", "directoryArchive"):
-            match = _SHORT_LIVED.match(node.get(attribute))
-            if match is not None:
-                short_lived.append((node, attribute, match[1]))
-    if short_lived:
-        (node, attribute, parent), *others = short_lived
-        also = "".join(
-            f"; {name} of <{other.name}> in line {other.position(name)[0]} is also in {directory}"
-            for other, name, directory in others
-        )
-        emptied_by = "`mvn clean`" if parent.endswith("target") else "the operating system"
-        text = (
-            f"{attribute} of <{node.name}> is in {parent}, which {emptied_by} empties: persistent messages are then "
-            f"lost{also}"
-        )
-        why = f"the operating system empties {parent} at a restart, or deletes files that were not used for days"
-        if parent.endswith("target"):
-            why = "`mvn clean` removes the directory target with the persistent messages and the lock of the store"
-        example = "${activemq.data}" if node.name == "broker" else "${activemq.data}/kahadb"
-        fix = f'set {attribute} of <{node.name}> to a directory that only the broker uses, such as "{example}"'
-        yield node.problem(text, attribute, why=why, fix=fix)
-
-
-@rule("L033", "warning", each="kahaDB", releases="5.9.0", needs="@checksumJournalFiles")
-def journal_without_checksums(store: Element) -> Iterator[Problem]:
-    """A kahaDB writes its journal without checksums.
-
-    Why: without checksums, the broker delivers damaged messages to consumers. checkForCorruptJournalFiles and
-        `activemq-fleet store inspect` cannot detect the damage either.
-    Fix: remove checksumJournalFiles="false", so that the broker writes checksums, as by default.
-    Source: a flipped body on 5.5.1 and 5.8.0, which write none by default, came to its consumer
-
-    Fires on 6.3.1::
-
-        <kahaDB directory="${activemq.data}/kahadb" checksumJournalFiles="false"/>
-
-    Silent on 6.3.1::
-
-        <kahaDB directory="${activemq.data}/kahadb"/>
-    """
-    if store.boolean_attribute("checksumJournalFiles", True) is False:
-        yield store.problem(
-            "checksumJournalFiles is false: the broker cannot detect damaged messages and delivers them to consumers",
-            "checksumJournalFiles",
-        )

@@ -208,3 +208,55 @@ def write_timeout_excludes_tls_handshake(document: Document) -> Iterator[Problem
                 "address: a client or broker that sends nothing blocks a thread of the broker"
             )
             yield node.problem(text, "uri", _WRITE_TIMEOUT)
+
+
+@rule("C019", "error", each="plugins", releases="5.7.0 !5.9.0")
+def redelivery_with_timestamp_plugin_before_5_9(plugins: Element) -> Iterator[Problem]:
+    """A broker before 5.9 has both redeliveryPlugin and timeStampingBrokerPlugin.
+
+    Why: before 5.9, timeStampingBrokerPlugin fails for each message that redeliveryPlugin sends again. The broker logs
+        "Failed to schedule redelivery", and the message is not acknowledged.
+    Fix: remove timeStampingBrokerPlugin, or upgrade ActiveMQ to 5.9 or later.
+    Source: measured on 5.8.0; TimeStampingBrokerPlugin.isDestinationDLQ of the release tags
+
+    Fires on 5.8.0::
+
+        <plugins><timeStampingBrokerPlugin/><redeliveryPlugin fallbackToDeadLetter="true"/></plugins>
+
+    Silent on 5.8.0::
+
+        <plugins><redeliveryPlugin fallbackToDeadLetter="true"/></plugins>
+    """
+    if any(plugins.descendants("redeliveryPlugin")):
+        for plugin in plugins.descendants("timeStampingBrokerPlugin"):
+            yield plugin.problem(
+                "redeliveryPlugin cannot redeliver messages while the broker also has timeStampingBrokerPlugin"
+            )
+
+
+@rule("L027", "warning", each="broker", releases="5.10.0 !5.12.0")
+def durable_subscribers_get_nothing_after_kill(broker: Element) -> Iterator[Problem]:
+    """The release delivers no messages to durable subscribers after a kill of the broker.
+
+    Why: the broker that opens the store next reports no error. The messages of the durable subscribers stay in the
+        store.
+    Fix: upgrade to 5.12 or later. Until then, after each such failure restart the broker that took over.
+    Source: measured on 5.10.2 and 5.11.4: docs/proofs.md
+
+    Fires on 5.11.4::
+
+        <broker/>
+
+    Silent on 5.12.3::
+
+        <broker/>
+
+    Silent on 5.11.4::
+
+        <broker persistent="false"/>
+    """
+    if broker.boolean_attribute("persistent", True) is not False:
+        yield broker.problem(
+            f"after the broker crashes or is killed, ActiveMQ {broker.document.release} delivers no messages to "
+            "durable subscribers until the next orderly restart"
+        )
