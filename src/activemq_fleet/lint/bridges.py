@@ -1,13 +1,14 @@
-"""Rules N on a single link as an activemq.xml defines it: how the link's URI finds its peers again."""
+"""Rules N on how links connect: the URI that finds the peers again, the order at the start, and the login."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.bridges_options import uri_text_starting_at_option
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
+from activemq_fleet.lint.security import AUTHENTICATION
+from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder
 from activemq_fleet.node.printable import count_with_noun
@@ -296,100 +297,82 @@ def unescaped_ampersand(document: Document) -> Iterator[Problem]:
     yield from document.unescaped_ampersand_problems()
 
 
-@rule("N012", "error", each="broker", refuses=True)
-def network_connectors_without_names(broker: Element) -> Iterator[Problem]:
-    """Two networkConnectors have no name.
+@rule("N037", "warning", each="broker", releases="5.5.0")
+def links_start_sequentially(broker: Element) -> Iterator[Problem]:
+    """A broker connects several links sequentially while it starts.
 
-    Why: networkConnectors without a name all get the default name NC. With JMX, which is enabled by default, the broker
-        cannot register the second one under this name, and does not start.
-    Fix: give each networkConnector a unique name. Do not change it later, because durable subscriptions contain it.
-    Source: measured on 5.5.1 and 5.18.3; BrokerService, TransportConnection
+    Why: the broker finishes its start only after the last link. A peer whose host is down does not respond: each such
+        connection attempt takes half a minute and delays the start during an incident.
+    Fix: add networkConnectorStartAsync="true" to <broker>.
+    Cannot see: the response times of peers. The rule does not report links with masterslave:, failover: or multicast:,
+        because they connect in the background.
+    Source: BrokerService.startAllConnectors, TcpTransport
 
     Fires on 5.18.3::
 
-        <broker useJmx="true">
-          <managementContext><managementContext createConnector="false"/></managementContext>
+        <broker>
           <networkConnectors>
-            <networkConnector uri="static:(tcp://127.0.0.1:19999)"/>
-            <networkConnector uri="static:(tcp://127.0.0.1:19998)"/>
+            <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+            <networkConnector name="west" uri="static:(tcp://b:61616)"/>
           </networkConnectors>
         </broker>
 
     Silent on 5.18.3::
 
-        <broker useJmx="true">
-          <managementContext><managementContext createConnector="false"/></managementContext>
+        <broker networkConnectorStartAsync="true">
           <networkConnectors>
-            <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)"/>
-            <networkConnector name="west" uri="static:(tcp://127.0.0.1:19998)"/>
+            <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+            <networkConnector name="west" uri="static:(tcp://b:61616)"/>
           </networkConnectors>
         </broker>
-    """
-    nameless = [link for link in broker.descendants("networkConnector") if link.get("name", "NC") == "NC"]
-    jmx = broker.boolean_attribute("useJmx", default=True)
-    if jmx:
-        for link in nameless[1:]:
-            first = nameless[0].position()[0]
-            message = (
-                f"this networkConnector and the networkConnector in line {first} both have the default name NC: the "
-                "broker does not start"
-            )
-            yield link.problem(message)
-    elif jmx is False:
-        for link, rival in _links_with_same_peer(
-            [link for link in nameless if link.boolean_attribute("duplex", default=False)]
-        ):
-            line = rival.position()[0]
-            message = (
-                f"this duplex networkConnector and the one in line {line} connect to the same peer and both have the "
-                "default name NC: they disconnect each other repeatedly"
-            )
-            why = "the peer treats a second duplex link with the same name as a replacement of the first one"
-            yield link.problem(message, severity="warning", why=why)
-
-
-@rule("N047", "warning", each="networkConnector")
-def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
-    """A bridge connects to a host below .invalid, a placeholder for an unknown address.
-
-    Why: messages for the other broker stay on this one. `activemq-fleet adopt` writes such a name for a placeholder,
-        such as ${HUB}, that no file defines.
-    Fix: write the address of the other broker in activemq_links, or run `activemq-fleet adopt` again with
-        --properties FILE.
-    Source: RFC 2606, section 2
-
-    Fires on 5.18.3::
-
-        <networkConnector name="hub" uri="static:(tcp://hub-url.invalid:61616)"/>
 
     Silent on 5.18.3::
 
-        <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
+        <networkConnector name="south" uri="masterslave:(tcp://a:61616,tcp://b:61616)"/>
     """
-    for peer in link.uri_attribute_or_empty().transport_uris:
-        if peer.host.lower().endswith(".invalid"):
-            yield link.problem(
-                f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
-                "never established",
-                "uri",
-                peer.host,
+    if broker.boolean_attribute("networkConnectorStartAsync", default=False) is not False:
+        return
+    uris = [link.uri_attribute_or_empty() for link in broker.descendants("networkConnector")]
+    dialled = [part for uri in uris if uri.scheme in ("static", "simple") for part in uri.parts if part.host]
+    if len(dialled) > 1:
+        message = (
+            f"the broker connects its {len(dialled)} links one after the other while it starts: "
+            "each peer whose host is down delays the start"
+        )
+        yield broker.problem(message, "networkConnectorStartAsync")
+
+
+@rule("N036", "error", each="broker")
+def link_without_user_name(broker: Element) -> Iterator[Problem]:
+    """A link has no userName, although the file requires authentication.
+
+    Why: a bridge also authenticates to its local broker, with the same userName. Without a userName, the local broker
+        rejects each attempt of the bridge: "User name [null] or password is invalid". The bridge retries every few
+        seconds.
+    Fix: set userName and password on the link to an account that exists on both brokers, such as userName="network"
+        password="${activemq.network.password}".
+    Cannot see: the accounts of the other broker. With JAAS the finding is a warning, because the rule cannot see
+        whether the login module accepts guests. For fleets, T008 reports missing network credentials.
+    Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+    """
+    plugins = broker.descendants(*AUTHENTICATION)
+    if not plugins or any(
+        plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
+    ):
+        return
+    simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
+    for link in broker.descendants("networkConnector"):
+        if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
+            message = (
+                f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: this "
+                "broker rejects its own bridge"
             )
-
-
-def _links_with_same_peer(links: list[Element]) -> Iterator[tuple[Element, Element]]:
-    """Yield (link, earlier link) of each link to a peer to which an earlier link already connects."""
-    first_to: dict[tuple[str, int], int] = {}
-    for number, link in enumerate(links):
-        peers = _peer_addresses(link)
-        if rivals := [first_to[peer] for peer in peers if peer in first_to]:
-            yield link, links[min(rivals)]
-        for peer in peers:
-            first_to.setdefault(peer, number)
-
-
-def _peer_addresses(link: Element) -> set[tuple[str, int]]:
-    return {
-        (peer.host, peer.port)
-        for peer in link.uri_attribute_or_empty().transport_uris
-        if not has_placeholder(peer.text)
-    }
+            yield link.problem(message, severity=None if simple else "warning")

@@ -1,14 +1,16 @@
-"""Rules M about multicast discovery in one activemq.xml."""
+"""Rules M about multicast discovery, in one activemq.xml and in a whole fleet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
-from activemq_fleet.lint.bridges_options import uri_text_starting_at_option
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.network_demand import AUTHENTICATION
+from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.security import AUTHENTICATION
+from activemq_fleet.lint.uri_options import uri_text_starting_at_option
+from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.network.uri import Uri, has_placeholder
 
 _DEFAULT = "default"
@@ -199,3 +201,48 @@ def _has_other_plugins(document: Document) -> bool:
         child for holder in document.elements_with_given_names("plugins") for child in holder.children("bean", "ref")
     )
     return any(children) or any(broker.has_attribute("plugins") for broker in document.brokers)
+
+
+@rule("M006", "warning", scope="fleet")
+def multicast_network_with_ttl_above_one(view: FleetView) -> Iterator[Problem]:
+    """A multicast network of three or more pairs has a network TTL above 1.
+
+    Why: with multicast every broker connects to every other broker. With a TTL above 1 each broker also forwards
+        the subscriptions that it received from others. A message then has as many routes as there are other brokers.
+    Fix: set activemq_network_ttl: 1. If messages must follow a consumer that moves to another broker, set 2 instead. In
+        this case also set suppressDuplicateQueueSubscriptions="true" on the link in activemq_xml_fragments.
+    Cannot see: whether consumers move. If the TTL is the default of 3, the severity is only info.
+    Source: documentation of networks of brokers; MulticastDiscoveryAgent
+
+    Fires on 5.18.3::
+
+        all: {activemq_discovery: multicast, activemq_network_ttl: 4, activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
+
+    Silent on 5.18.3::
+
+        all: {activemq_discovery: multicast, activemq_network_ttl: 1, activemq_ha: none}
+        hosts: {north-mq01-a: {}, north-mq02-a: {}, north-mq03-a: {}}
+    """
+    bridges = view.bridge_graph
+    for group, links in bridges.multicast.items():
+        links_with_long_ttl = [
+            link for link in links if link.connector.demand_hop_limit > 1 and not _suppresses(link.node)
+        ]
+        if links_with_long_ttl and len(bridges.pair_names_by_multicast_group[group]) > 2:
+            link = links_with_long_ttl[0]
+            pairs = len(bridges.pair_names_by_multicast_group[group])
+
+            limit = link.connector.demand_hop_limit
+            hops = "any number of bridges" if limit == UNLIMITED else f"up to {limit} bridges"
+            is_default_ttl = link.node is None and link.broker.settings.network_ttl is None
+            yield link.problem(
+                f"in multicast group {group}, bridges connect each of the {pairs} pairs or brokers to all others, but "
+                f"the network TTL lets subscriptions cross {hops}: messages can take several routes",
+                "networkTTL",
+                severity="info" if is_default_ttl else None,
+            )
+
+
+def _suppresses(node: Element | None) -> bool:
+    return node is not None and node.boolean_attribute("suppressDuplicateQueueSubscriptions", default=False) is True

@@ -1,25 +1,17 @@
-"""Rules N about the subscriptions of a link: what it forwards, its permissions and its login."""
+"""Rules N about the subscriptions of a link: the consumers and destinations for which it forwards messages."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 
-AUTHENTICATION = (
-    "simpleAuthenticationPlugin",
-    "jaasAuthenticationPlugin",
-    "jaasCertificateAuthenticationPlugin",
-    "jaasDualAuthenticationPlugin",
-)
 _PERMISSIONS = (
     'in the authorizationMap, give the group of the bridges read, write and admin on topic="ActiveMQ.Advisory.>"'
 )
 _ADVISORY = "ActiveMQ.Advisory.Consumer.Queue.orders"  # any that a bridge listens to
-_VM = re.compile(r"vm:(?://)?(?P<name>[^\s?/,()\"']+)(?:\?(?P<query>[^\s\"',()]*))?")
 
 
 def wildcard_covers(wildcard: str, name_or_wildcard: str) -> bool:
@@ -354,88 +346,143 @@ def virtual_dest_subs_on_broker_or_link_only(broker: Element) -> Iterator[Proble
         yield broker.problem(message, "useVirtualDestSubs", severity=None if duplex else "info")
 
 
-@rule("N036", "error", each="broker")
-def link_without_user_name(broker: Element) -> Iterator[Problem]:
-    """A link has no userName, although the file requires authentication.
+@rule("N026", "warning", each="broker", releases="5.3.0 !5.18.0")
+def decrease_network_consumer_priority_unset(broker: Element) -> Iterator[Problem]:
+    """A networkConnector of a broker before 5.18 does not set decreaseNetworkConsumerPriority.
 
-    Why: a bridge also authenticates to its local broker, with the same userName. Without a userName, the local broker
-        rejects each attempt of the bridge: "User name [null] or password is invalid". The bridge retries every few
-        seconds.
-    Fix: set userName and password on the link to an account that exists on both brokers, such as userName="network"
-        password="${activemq.network.password}".
-    Cannot see: the accounts of the other broker. With JAAS the finding is a warning, because the rule cannot see
-        whether the login module accepts guests. For fleets, T008 reports missing network credentials.
-    Source: measured on 5.5.1 and 5.18.3; DemandForwardingBridgeSupport.startLocalBridge
+    Why: consumers behind a bridge have the same priority as local consumers. The broker forwards messages although
+        local consumers exist, and with such links in both directions messages may come back. From 5.18 on the default
+        is true.
+    Fix: set decreaseNetworkConsumerPriority="true". To give local and remote consumers an equal share, set it to
+        "false" explicitly.
+    Source: AMQ-5137; NetworkBridgeConfiguration
 
-    Fires on 5.18.3::
+    Fires on 5.17.6::
 
         <networkConnector name="south" uri="static:(tcp://a:61616)"/>
 
+    Silent on 5.17.6::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" decreaseNetworkConsumerPriority="true"/>
+
     Silent on 5.18.3::
 
-        <networkConnector name="south" uri="static:(tcp://a:61616)" userName="app" password="${app.password}"/>
+        <networkConnector name="south" uri="static:(tcp://a:61616)"/>
     """
-    plugins = broker.descendants(*AUTHENTICATION)
-    if not plugins or any(
-        plugin.boolean_attribute("anonymousAccessAllowed", default=False) is not False for plugin in plugins
-    ):
-        return
-    simple = any(plugin.name == "simpleAuthenticationPlugin" for plugin in plugins)
-    for link in broker.descendants("networkConnector"):
-        if not link.has_attribute("userName") and not broker.document.is_from_inventory(link):
-            message = (
-                f"the link has no userName, but the <{plugins[0].name}> of this broker requires authentication: this "
-                "broker rejects its own bridge"
-            )
-            yield link.problem(message, severity=None if simple else "warning")
+    links = [
+        link
+        for link in broker.descendants("networkConnector")
+        if not link.has_attribute("decreaseNetworkConsumerPriority")
+    ]
+    if links:
+        yield links[0].problem(
+            f"the link does not set decreaseNetworkConsumerPriority: ActiveMQ {broker.document.release.text} forwards "
+            "messages although local consumers exist" + other_lines_suffix(links)
+        )
 
 
-@rule("N039", "error")
-def vm_uri_of_unknown_broker(document: Document) -> Iterator[Problem]:
-    """A vm:// URI names a broker that the file does not define.
+@rule("N028", "error", each="networkConnector", releases="5.6.0", needs="@staticBridge")
+def static_bridge_without_static_destinations(link: Element) -> Iterator[Problem]:
+    """A networkConnector sets staticBridge="true" without staticallyIncludedDestinations.
 
-    Why: if no such broker exists, vm:// starts an empty broker with that name and default settings. The client works,
-        and its messages are in the wrong broker.
-    Fix: write the brokerName of the intended broker in the vm:// URI. Add create=false&amp;waitForStart=10000, so that
-        the client never starts a broker.
-    Cannot see: brokers that other files start in the same process.
-    Source: VMTransportFactory.doCompositeConnect
+    Why: a static bridge ignores consumers and forwards only the listed destinations. Without a list it is established,
+        logs no error, and forwards nothing.
+    Fix: list the destinations in <staticallyIncludedDestinations>, or remove staticBridge.
+    Source: DemandForwardingBridgeSupport; measured on 5.18.3 and 6.3.1
 
     Fires on 5.18.3::
 
-        <bean id="factory" class="org.apache.activemq.ActiveMQConnectionFactory">
-          <property name="brokerURL" value="vm://localhost"/>
-        </bean>
+        <networkConnector name="south" uri="static:(tcp://a:61616)" staticBridge="true"/>
 
     Silent on 5.18.3::
 
-        <bean id="factory" class="org.apache.activemq.ActiveMQConnectionFactory">
-          <property name="brokerURL" value="vm://north?create=false&amp;waitForStart=10000"/>
-        </bean>
+        <networkConnector name="south" uri="static:(tcp://a:61616)" staticBridge="true">
+          <staticallyIncludedDestinations><queue physicalName="orders"/></staticallyIncludedDestinations>
+        </networkConnector>
     """
-    if not document.contains_text("vm:"):
-        return
-    names = {
-        broker.literal_value("brokerName") if broker.has_attribute("brokerName") else "localhost"
-        for broker in document.brokers
-    }
-    if None in names or not names:
-        return
-    names |= {
-        listener.uri_attribute_or_empty().host
-        for listener in document.transport_connectors
-        if listener.uri_attribute_or_empty().scheme == "vm"
-    }
-    for node in document.nodes:
-        if node.name == "transportConnector":
-            continue  # a listener is no client
-        for attribute, value in node.attribute_values_and_text():
-            for match in _VM.finditer(value) if attribute or value.startswith("vm:") else ():
-                name, query = match["name"], match["query"] or ""
-                outside = "{" in name or name.startswith("broker:") or "create=false" in query
-                if name not in names and not outside:
-                    message = (
-                        f"{match[0].partition('?')[0]} starts a new, empty broker: this file defines no broker with "
-                        f"the name {name}"
-                    )
-                    yield node.problem(message, attribute, match[0])
+    listed = link.first_child("staticallyIncludedDestinations")
+    if link.boolean_attribute("staticBridge", default=False) and (listed is None or not listed.children()):
+        yield link.problem(
+            "staticBridge is true without staticallyIncludedDestinations: the bridge forwards nothing", "staticBridge"
+        )
+
+
+@rule("N030", "error", each="networkConnector", refuses=True, needs="@prefetchSize")
+def prefetch_size_below_one(link: Element) -> Iterator[Problem]:
+    """A networkConnector sets a prefetchSize of 0 or less.
+
+    Why: a bridge receives only prefetched messages, so with 0 it forwards nothing. With a negative value, and from
+        5.13.3 on also with 0, the broker does not start.
+    Fix: remove prefetchSize, so that the default of 1000 applies, or write a number of 1 or more.
+    Source: measured on 5.5.1 to 6.3.1; NetworkBridgeConfiguration.setPrefetchSize
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)" prefetchSize="0"/>
+
+    Fires on 5.5.1::
+
+        <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)" prefetchSize="-1"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://127.0.0.1:19999)" prefetchSize="1"/>
+    """
+    size = link.integer_attribute("prefetchSize")
+    if size is not None and size < 1:
+        refused = size < 0 or link.document.release.is_within_span("5.13.3")
+        what = "the broker does not start" if refused else "the bridge forwards nothing"
+        why = "the broker rejects the value" if refused else "a bridge receives only prefetched messages"
+        yield link.problem(f"prefetchSize is {size}: {what}", "prefetchSize", why=why)
+
+
+@rule("N032", "warning", each="networkConnector", releases="5.14.0 !5.19.7 6.0.0 !6.2.6", needs="@syncDurableSubs")
+def sync_durable_subs_discloses_subscriptions(link: Element) -> Iterator[Problem]:
+    """A link sets syncDurableSubs="true" on a release that discloses durable subscriptions (CVE-2026-49270).
+
+    Why: any client that connects as a bridge can read the list of durable subscriptions of the broker.
+    Fix: upgrade to 5.19.7, 6.2.6 or later, or remove syncDurableSubs.
+    Source: CVE-2026-49270
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" syncDurableSubs="true"/>
+
+    Silent on 6.3.1::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" syncDurableSubs="true"/>
+    """
+    if link.boolean_attribute("syncDurableSubs", default=False):
+        message = (
+            f"with syncDurableSubs, ActiveMQ {link.document.release.text} discloses its durable subscriptions to any "
+            "client that connects as a bridge"
+        )
+        yield link.problem(message, "syncDurableSubs")
+
+
+@rule("N033", "info", each="networkConnector", needs="@dynamicOnly")
+def dynamic_only_is_false(link: Element) -> Iterator[Problem]:
+    """dynamicOnly="false" is set: a bridge restores durable subscriptions of consumers that no longer exist.
+
+    Why: at each start, the bridge restores the durable subscriptions of all former consumers. It then forwards messages
+        for consumers that no longer exist, and these messages accumulate on the other broker.
+    Fix: set dynamicOnly="true" if durable subscribers move or are short-lived. If they are permanent, keep
+        dynamicOnly="false" and suppress N033. In a file, write <!-- activemq-fleet: disable=N033 REASON --> before the
+        networkConnector. In a fleet, add a waiver of N033 to activemq_waivers.
+    Cannot see: whether durable subscribers exist.
+    Source: documentation of networks of brokers; DurableConduitBridge
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="false"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616)" dynamicOnly="true"/>
+    """
+    if link.boolean_attribute("dynamicOnly", default=True) is False:
+        yield link.problem(
+            "dynamicOnly is false: at each start the bridge restores durable subscriptions of consumers that no longer "
+            "exist",
+            "dynamicOnly",
+        )

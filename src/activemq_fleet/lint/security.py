@@ -14,6 +14,13 @@ from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
 from activemq_fleet.releases import Release
 from activemq_fleet.uris import is_openwire
 
+# Plugins of the schema that authenticate clients.
+AUTHENTICATION = (
+    "simpleAuthenticationPlugin",
+    "jaasAuthenticationPlugin",
+    "jaasCertificateAuthenticationPlugin",
+    "jaasDualAuthenticationPlugin",
+)
 # Plugins of the schema that check no password. Anything else, such as a bean, may check passwords.
 ADMITS_ANYONE = frozenset({
     "authorizationPlugin",

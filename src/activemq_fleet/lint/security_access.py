@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.network_demand import AUTHENTICATION
-from activemq_fleet.lint.security import has_authentication, non_vm_connectors_and_uris, plugin_elements_of
+from activemq_fleet.lint.security import (
+    AUTHENTICATION,
+    has_authentication,
+    non_vm_connectors_and_uris,
+    plugin_elements_of,
+)
 from activemq_fleet.node.printable import count_with_noun
 from activemq_fleet.settings.size_in_bytes import size_in_bytes
 

@@ -1,10 +1,11 @@
-"""Rules about addresses in the URIs of listeners and links that Java cannot use."""
+"""Rules about addresses in the URIs of listeners and links to which no connection is possible."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.clients import is_wildcard_bind_address, listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
@@ -194,3 +195,85 @@ def _unusable_reason(address: str, scheme: str) -> str:
     if not host:
         return "the address has no host"
     return _UNDERSCORE if "_" in host else ""
+
+
+@rule("N047", "warning", each="networkConnector")
+def bridge_to_placeholder_invalid_host(link: Element) -> Iterator[Problem]:
+    """A bridge connects to a host below .invalid, a placeholder for an unknown address.
+
+    Why: messages for the other broker stay on this one. `activemq-fleet adopt` writes such a name for a placeholder,
+        such as ${HUB}, that no file defines.
+    Fix: write the address of the other broker in activemq_links, or run `activemq-fleet adopt` again with
+        --properties FILE.
+    Source: RFC 2606, section 2
+
+    Fires on 5.18.3::
+
+        <networkConnector name="hub" uri="static:(tcp://hub-url.invalid:61616)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="hub" uri="static:(tcp://hub.example.com:61616)"/>
+    """
+    for peer in link.uri_attribute_or_empty().transport_uris:
+        if peer.host.lower().endswith(".invalid"):
+            yield link.problem(
+                f"the link connects to {peer.host}, a placeholder name that never resolves: the bridge is "
+                "never established",
+                "uri",
+                peer.host,
+            )
+
+
+def _broker_phrase(broker: Element) -> str:
+    return f"broker {broker.get('brokerName')}" if broker.has_attribute("brokerName") else "the broker"
+
+
+@rule("N041", "warning", each="broker")
+def linked_broker_listens_on_loopback_only(broker: Element) -> Iterator[Problem]:
+    """A broker with links to other machines listens on loopback addresses only.
+
+    Why: clients and bridges of other machines cannot connect. The broker receives messages only over duplex links that
+        it opens.
+    Fix: bind its transportConnectors to 0.0.0.0 or to an address that the other machines can reach.
+    Source: 4 of 275 files of public repositories
+
+    Fires on 5.18.3::
+
+        <broker>
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://south.example.com:61616)"/>
+          </networkConnectors>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://localhost:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+
+    Silent on 5.18.3::
+
+        <broker>
+          <networkConnectors>
+            <networkConnector name="south" uri="static:(tcp://localhost:61617)"/>
+          </networkConnectors>
+          <transportConnectors>
+            <transportConnector name="openwire" uri="tcp://localhost:61616?wireFormat.maxFrameSize=10485760"/>
+          </transportConnectors>
+        </broker>
+    """
+    connectors = [listener_uri(connector) for connector in broker.descendants("transportConnector")]
+    hosts = [uri.host for uri in connectors if uri.scheme and uri.scheme != "vm"]
+    if not hosts or not all(is_loopback(host) for host in hosts):
+        return
+    for link in broker.descendants("networkConnector"):
+        dialled = [
+            part.host
+            for part in link.uri_attribute_or_empty().transport_uris
+            if link.literal_value("uri") and part.host and part.port
+        ]
+        away = next((host for host in dialled if not is_loopback(host)), "")
+        if away and not link.boolean_attribute("duplex", False):
+            text = (
+                f"{_broker_phrase(broker)} has a link to {away}, but listens only on {hosts[0]}: "
+                "no other machine can connect to it"
+            )
+            yield link.problem(text, "uri", away)
