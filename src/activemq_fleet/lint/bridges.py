@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.security import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
@@ -276,25 +276,6 @@ def max_reconnect_attempts_on_discovery_uri(link: Element) -> Iterator[Problem]:
             part = uri_text_starting_at_option(link, "uri", discovery_uri, "maxReconnectAttempts")
             has_failover = any(discovery_uri.find_uris_with_given_schemes("failover"))
             yield link.problem(message, "uri", part, fix="" if has_failover else _RETRY_INDEFINITELY)
-
-
-@rule("N009", "error", refuses=True)
-def unescaped_ampersand(document: Document) -> Iterator[Problem]:
-    """An attribute or text of the file contains an unescaped &.
-
-    Why: & begins a reference in XML. Therefore the broker cannot read the file, and does not start.
-    Fix: write &amp; between the options of a URI.
-    Source: XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1
-
-    Fires on 5.18.3::
-
-        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&soTimeout=0)"/>
-
-    Silent on 5.18.3::
-
-        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&amp;soTimeout=0)"/>
-    """
-    yield from document.unescaped_ampersand_problems()
 
 
 @rule("N037", "warning", each="broker", releases="5.5.0")

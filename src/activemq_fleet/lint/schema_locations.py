@@ -7,12 +7,17 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import is_below_directory_of_referring_file, path_relative_to_referring_file
+from activemq_fleet.lint.locations import (
+    is_below_directory_of_referring_file,
+    path_relative_to_referring_file,
+)
 from activemq_fleet.releases import XBEAN
 from activemq_fleet.schema import BEANS, CORE
 
 _CHECKED = frozenset({BEANS, CORE, XBEAN})
 _CAMEL = "http://camel.apache.org/schema/"
+
+_VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
 
 
 @rule("V020", "error", refuses=True)
@@ -143,3 +148,46 @@ def _missing(document: Document, node: Element, namespace: str, hint: tuple[Elem
             fix or "put the jar whose META-INF/spring.schemas has this address into lib/optional, or remove the element"
         )
         yield place.problem(text, SCHEMA_LOCATION, address, fix=fix)
+
+
+@rule("V010", "info", each="beans broker", texts="activemq-core-")
+def versioned_schema_location(node: Element) -> Iterator[Problem]:
+    """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
+
+    Why: a release contains activemq-core-X.Y.Z.xsd for some versions only, often not for its own version. This release
+        contains the named schema. After the next upgrade the broker may not start (V020). V002 checks the file against
+        the schema of the release, whatever version schemaLocation names.
+    Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which is in every release's jar.
+    Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
+
+    Fires on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd
+                                   http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/core/activemq-core-5.5.0.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+
+    Silent on 5.18.3::
+
+        <beans xmlns="http://www.springframework.org/schema/beans"
+               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+               xsi:schemaLocation="http://www.springframework.org/schema/beans
+                                   http://www.springframework.org/schema/beans/spring-beans.xsd
+                                   http://activemq.apache.org/schema/core
+                                   http://activemq.apache.org/schema/core/activemq-core.xsd">
+          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
+        </beans>
+    """
+    for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
+        if node.document.release.schemas_in_jars.has_schema_at(CORE, match[0]):
+            text = (
+                f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
+                f"{node.document.release.text}"
+            )
+            address = node.document.release.schemas_in_jars.versionless_schema_address(CORE)
+            edits = node.part_replacement_edit(SCHEMA_LOCATION, match[0], address)
+            yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)

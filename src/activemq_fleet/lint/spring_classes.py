@@ -267,3 +267,55 @@ def _other_property(known: SpringBeanClass, setting: _Setting, spans: tuple[str,
             else f"remove the property, or install {since} or later"
         )
     return "remove the property"
+
+
+@rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
+def log_query_bean_prevents_start(bean: Element) -> Iterator[Problem]:
+    """The file has the logQuery bean, whose class 5.17.0 removed: the broker does not start.
+
+    Why: the class of the logQuery bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j,
+        which 5.17.0 removed from the distribution. The broker does not find the class and does not start.
+    Fix: delete the logQuery bean; no other element refers to it.
+    Source: the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1
+
+    Fires on 5.18.3::
+
+        <bean id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" scope="singleton"
+              init-method="start" destroy-method="stop"/>
+
+    Silent on 5.18.3::
+
+        <broker brokerName="north"/>
+    """
+    if ".insight.log" in bean.get("class"):
+        text = (
+            f"ActiveMQ {bean.document.release.text} does not contain the class {bean.get('class')} (removed in "
+            "5.17.0): the broker does not start"
+        )
+        yield bean.problem(text, "class")
+
+
+@rule("V023", "info", each="bean", releases="5.9.0 !5.17.0")
+def log_query_bean_prevents_upgrade(bean: Element) -> Iterator[Problem]:
+    """The file has the logQuery bean, with which a broker no longer starts after an upgrade to 5.17.0 or later.
+
+    Why: the class of the logQuery bean is in this release but not from 5.17.0 on, where a broker with the bean does not
+        start (V013). No other element uses the bean.
+    Fix: delete the logQuery bean now, so that the upgrade does not fail.
+    Source: the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0
+
+    Fires on 5.15.16::
+
+        <bean id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" scope="singleton"
+              init-method="start" destroy-method="stop"/>
+
+    Silent on 5.15.16::
+
+        <broker brokerName="north"/>
+    """
+    if ".insight.log" in bean.get("class"):
+        text = (
+            f"ActiveMQ 5.17.0 removed the class {bean.get('class')} of this bean: after an upgrade to 5.17.0 or later, "
+            "the broker does not start"
+        )
+        yield bean.problem(text, "class")

@@ -1,4 +1,4 @@
-"""Rules about faults of some releases that certain elements meet, with the releases that repair them."""
+"""Rules about faults of some releases, with the releases that repair them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from activemq_fleet.lint.clients import listener_uri, options_that_disable_inactivity_monitor
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.locations import path_relative_to_referring_file
+from activemq_fleet.lint.locations import (
+    path_relative_to_referring_file,
+)
 
 _WEB_SOCKETS = frozenset({"ws", "wss"})
 _WRITE_TIMEOUT = "soWriteTimeout"
 _BROKER_BEAN = "broker"
+
+_BROKER_CLASSES = frozenset(
+    {"org.apache.activemq.broker.BrokerService", "org.apache.activemq.xbean.XBeanBrokerService"}
+)
 
 
 @rule("V033", "warning", each="transportConnector", releases="6.3.0 !6.3.2")
@@ -260,3 +266,86 @@ def durable_subscribers_get_nothing_after_kill(broker: Element) -> Iterator[Prob
             f"after the broker crashes or is killed, ActiveMQ {broker.document.release} delivers no messages to "
             "durable subscribers until the next orderly restart"
         )
+
+
+@rule("V026", "warning", each="transportConnector")
+def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
+    """Before ActiveMQ 5.14.1, a connector with a scheme that ends in nio+ssl may never answer over TLS 1.3.
+
+    Why: over TLS 1.3 a client's first data arrives together with the end of its handshake, and this listener reads it
+        only when more data arrives. A bridge hangs then, because both of its ends wait. The broker logs nothing.
+    Fix: in the connector's URI, write the scheme ssl in place of nio+ssl, or stomp+ssl in place of stomp+nio+ssl.
+        Clients need no change. Or upgrade to 5.14.1 or later.
+    Cannot see: the Java version. TLS 1.3 was added in Java 11, and in update 261 of Java 8.
+    Source: AMQ-6414; measured: of four links to 5.11.4 three did not come up in 45 s, nor did one of 5.8.0's two
+
+    Fires on 5.11.4::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.11.4::
+
+        <transportConnector name="openwire" uri="ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+
+    Silent on 5.11.4::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
+
+    Silent on 5.14.5::
+
+        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
+    """
+    release, uri = connector.document.release, connector.uri_attribute_or_empty()
+    if release.reads_on_after_nio_handshake or not uri.scheme.endswith("nio+ssl") or uri.scheme not in release.schemes:
+        return
+    protocols = uri.options.get("transport.enabledProtocols")
+    if protocols is None or "TLSv1.3" in protocols:
+        text = (
+            f"a {uri.scheme}: listener of ActiveMQ {release.text} may never answer clients and bridges that use TLS 1.3"
+        )
+        yield connector.problem(text, "uri", f"{uri.scheme}:")
+
+
+@rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
+def uncommitted_limit_rejects_nontransactional_messages(document: Document) -> Iterator[Problem]:
+    """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
+
+    Why: with maxUncommittedCount, this release searches for the transaction of each message. It fails with a
+        NullPointerException for a message without a transaction. Bridges, MQTT clients and most other clients send such
+        messages. The broker accepts connections but delivers none of these messages.
+    Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
+    Cannot see: the value of a placeholder such as ${broker.uncommitted}. The finding is then a warning.
+    Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
+
+    Fires on 6.1.8::
+
+        <broker maxUncommittedCount="5000"/>
+
+    Silent on 6.3.1::
+
+        <broker maxUncommittedCount="5000"/>
+    """
+    for broker in document.brokers:
+        if broker.has_placeholder_value("maxUncommittedCount"):
+            yield broker.problem(
+                f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is not known, because '
+                f"it is a placeholder. If it is above 0, ActiveMQ {document.release.text} rejects every message "
+                "outside of a transaction",
+                "maxUncommittedCount",
+                severity="warning",
+            )
+        limit = broker.integer_attribute("maxUncommittedCount")
+        if limit is not None and limit > 0:
+            yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
+    for bean in document.elements_with_given_names("bean"):
+        if bean.get("class") in _BROKER_CLASSES:
+            for node in bean.children("property"):
+                value = node.first_child("value")
+                text = node.get("value") or (value.leading_text if value else "")
+                if node.get("name") == "maxUncommittedCount" and text.isdecimal() and int(text) > 0:
+                    yield node.problem(_rejection_message(document, int(text)), "name")
+
+
+def _rejection_message(document: Document, limit: int) -> str:
+    release = document.release.text
+    return f'maxUncommittedCount="{limit}" makes ActiveMQ {release} reject every message outside of a transaction'

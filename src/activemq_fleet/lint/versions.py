@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 
-_BROKER_CLASSES = frozenset(
-    {"org.apache.activemq.broker.BrokerService", "org.apache.activemq.xbean.XBeanBrokerService"}
-)
-
 
 @rule("V001", "error", each="broker", releases="5.4.0 !5.6.0", refuses=True)
 def children_out_of_order(broker: Element) -> Iterator[Problem]:
@@ -81,30 +77,6 @@ def element_or_attribute_not_in_schema(document: Document) -> Iterator[Problem]:
         <networkConnector name="south" uri="static:(tcp://south:61616)" networkTTL="2"/>
     """
     # The schema itself reports it: see files.file_findings.
-    yield from ()
-
-
-@rule("V019", "error")
-def file_too_large(document: Document) -> Iterator[Problem]:
-    """The file has more elements, attributes or text than any real broker configuration.
-
-    Why: rules compare elements and parts of URIs with each other, so a malicious file could delay a check for hours. No
-        other rule therefore checks a file that exceeds a limit. The limits are 10,000 elements, 10 brokers, 200
-        attributes of an element, 16,384 characters of a value, and 500 parts or 20 nested brackets of a URI.
-    Fix: check the origin of the file. If the configuration is intended, reduce the file below these limits.
-    Source: benchmarks/hostile_files.py: what a file of 1 MB may cost
-
-    Fires on 5.18.3::
-
-        <networkConnector name="n" uri="failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
-            failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
-            failover:(failover:(failover:(tcp://a:61616)))))))))))))))))))))"/>
-
-    Silent on 5.18.3::
-
-        <networkConnector name="n" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
-    """
-    # Reported where the file is read: see files.file_findings.
     yield from ()
 
 
@@ -293,48 +265,3 @@ def _fix_of_lock(store: Element | None, name: str) -> str:
     if name == "lockKeepAlivePeriod":
         return "remove lockKeepAlivePeriod. If several nodes share the store, upgrade to 5.12 or later instead"
     return ""
-
-
-@rule("V027", "error", releases="5.17.7 !5.18.0 5.18.4 !5.19.8 6.1.0 !6.2.7")
-def uncommitted_limit_rejects_nontransactional_messages(document: Document) -> Iterator[Problem]:
-    """A maxUncommittedCount above 0 makes the broker reject every message outside of a transaction.
-
-    Why: with maxUncommittedCount, this release searches for the transaction of each message. It fails with a
-        NullPointerException for a message without a transaction. Bridges, MQTT clients and most other clients send such
-        messages. The broker accepts connections but delivers none of these messages.
-    Fix: remove maxUncommittedCount, or install 5.19.8, 6.2.7, 6.3.0 or later.
-    Cannot see: the value of a placeholder such as ${broker.uncommitted}. The finding is then a warning.
-    Source: apache/activemq#2137, TransactionBroker of the release tags; measured on 6.1.8
-
-    Fires on 6.1.8::
-
-        <broker maxUncommittedCount="5000"/>
-
-    Silent on 6.3.1::
-
-        <broker maxUncommittedCount="5000"/>
-    """
-    for broker in document.brokers:
-        if broker.has_placeholder_value("maxUncommittedCount"):
-            yield broker.problem(
-                f'the value of maxUncommittedCount="{broker.get("maxUncommittedCount")}" is not known, because '
-                f"it is a placeholder. If it is above 0, ActiveMQ {document.release.text} rejects every message "
-                "outside of a transaction",
-                "maxUncommittedCount",
-                severity="warning",
-            )
-        limit = broker.integer_attribute("maxUncommittedCount")
-        if limit is not None and limit > 0:
-            yield broker.problem(_rejection_message(document, limit), "maxUncommittedCount")
-    for bean in document.elements_with_given_names("bean"):
-        if bean.get("class") in _BROKER_CLASSES:
-            for node in bean.children("property"):
-                value = node.first_child("value")
-                text = node.get("value") or (value.leading_text if value else "")
-                if node.get("name") == "maxUncommittedCount" and text.isdecimal() and int(text) > 0:
-                    yield node.problem(_rejection_message(document, int(text)), "name")
-
-
-def _rejection_message(document: Document, limit: int) -> str:
-    release = document.release.text
-    return f'maxUncommittedCount="{limit}" makes ActiveMQ {release} reject every message outside of a transaction'

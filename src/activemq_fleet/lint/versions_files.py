@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import Document, Element, Problem
+from activemq_fleet.lint.document import Document, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import path_relative_to_referring_file
 
@@ -60,32 +60,6 @@ def xml_validation_disabled_in_start_uri(document: Document) -> Iterator[Problem
                     attribute,
                     "validate=false",
                 )
-
-
-@rule("V013", "error", each="bean", releases="5.17.0", refuses=True)
-def log_query_bean_prevents_start(bean: Element) -> Iterator[Problem]:
-    """The file has the logQuery bean, whose class 5.17.0 removed: the broker does not start.
-
-    Why: the class of the logQuery bean, in the default activemq.xml of 5.10 to 5.16, comes from hawtio's insight-log4j,
-        which 5.17.0 removed from the distribution. The broker does not find the class and does not start.
-    Fix: delete the logQuery bean; no other element refers to it.
-    Source: the default activemq.xml of 5.16 and 5.17; measured on 5.17.6, 5.18.3 and 6.3.1
-
-    Fires on 5.18.3::
-
-        <bean id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" scope="singleton"
-              init-method="start" destroy-method="stop"/>
-
-    Silent on 5.18.3::
-
-        <broker brokerName="north"/>
-    """
-    if ".insight.log" in bean.get("class"):
-        text = (
-            f"ActiveMQ {bean.document.release.text} does not contain the class {bean.get('class')} (removed in "
-            "5.17.0): the broker does not start"
-        )
-        yield bean.problem(text, "class")
 
 
 @rule("V014", "error", refuses=True)

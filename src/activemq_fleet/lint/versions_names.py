@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from activemq_fleet.lint.document import SCHEMA_LOCATION, Document, Element, Problem
+from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import DISCOVERY_SERVICES, TRANSPORT_SERVICES, scheme_service_file_path
 from activemq_fleet.releases import every_uri_scheme
 from activemq_fleet.schema import BEANS, CORE
 
-_VERSIONED_SCHEMA = re.compile(r"\S*/activemq-core-(\d[\w.-]*)\.xsd")
 # The characters with which Spring separates names.
 _NAMES = re.compile(r"[,;\s]+")
 # As java.net.URI reads it; blanks before it were taken off.
@@ -122,87 +121,6 @@ def unknown_transport_scheme(connector: Element) -> Iterator[Problem]:
     elif (uri := connector.literal_value("uri")) and not _SCHEME.match(uri):
         fix = "begin the URI with the scheme of the protocol, such as tcp://, stomp:// or mqtt://"
         yield connector.problem(f"the URI {uri[:80]} of the connector has no scheme, such as tcp://", "uri", fix=fix)
-
-
-@rule("V026", "warning", each="transportConnector")
-def nio_ssl_hangs_with_tls_1_3(connector: Element) -> Iterator[Problem]:
-    """Before ActiveMQ 5.14.1, a connector with a scheme that ends in nio+ssl may never answer over TLS 1.3.
-
-    Why: over TLS 1.3 a client's first data arrives together with the end of its handshake, and this listener reads it
-        only when more data arrives. A bridge hangs then, because both of its ends wait. The broker logs nothing.
-    Fix: in the connector's URI, write the scheme ssl in place of nio+ssl, or stomp+ssl in place of stomp+nio+ssl.
-        Clients need no change. Or upgrade to 5.14.1 or later.
-    Cannot see: the Java version. TLS 1.3 was added in Java 11, and in update 261 of Java 8.
-    Source: AMQ-6414; measured: of four links to 5.11.4 three did not come up in 45 s, nor did one of 5.8.0's two
-
-    Fires on 5.11.4::
-
-        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
-
-    Silent on 5.11.4::
-
-        <transportConnector name="openwire" uri="ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
-
-    Silent on 5.11.4::
-
-        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?transport.enabledProtocols=TLSv1.2"/>
-
-    Silent on 5.14.5::
-
-        <transportConnector name="openwire" uri="nio+ssl://0.0.0.0:61617?wireFormat.maxFrameSize=10485760"/>
-    """
-    release, uri = connector.document.release, connector.uri_attribute_or_empty()
-    if release.reads_on_after_nio_handshake or not uri.scheme.endswith("nio+ssl") or uri.scheme not in release.schemes:
-        return
-    protocols = uri.options.get("transport.enabledProtocols")
-    if protocols is None or "TLSv1.3" in protocols:
-        text = (
-            f"a {uri.scheme}: listener of ActiveMQ {release.text} may never answer clients and bridges that use TLS 1.3"
-        )
-        yield connector.problem(text, "uri", f"{uri.scheme}:")
-
-
-@rule("V010", "info", each="beans broker", texts="activemq-core-")
-def versioned_schema_location(node: Element) -> Iterator[Problem]:
-    """A schemaLocation names the schema of one release, activemq-core-X.Y.Z.xsd.
-
-    Why: a release contains activemq-core-X.Y.Z.xsd for some versions only, often not for its own version. This release
-        contains the named schema. After the next upgrade the broker may not start (V020). V002 checks the file against
-        the schema of the release, whatever version schemaLocation names.
-    Fix: write http://activemq.apache.org/schema/core/activemq-core.xsd, which is in every release's jar.
-    Source: META-INF/spring.schemas of the releases' jars; measured on eleven releases, 5.5.1 to 6.3.1
-
-    Fires on 5.18.3::
-
-        <beans xmlns="http://www.springframework.org/schema/beans"
-               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-               xsi:schemaLocation="http://www.springframework.org/schema/beans
-                                   http://www.springframework.org/schema/beans/spring-beans.xsd
-                                   http://activemq.apache.org/schema/core
-                                   http://activemq.apache.org/schema/core/activemq-core-5.5.0.xsd">
-          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
-        </beans>
-
-    Silent on 5.18.3::
-
-        <beans xmlns="http://www.springframework.org/schema/beans"
-               xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-               xsi:schemaLocation="http://www.springframework.org/schema/beans
-                                   http://www.springframework.org/schema/beans/spring-beans.xsd
-                                   http://activemq.apache.org/schema/core
-                                   http://activemq.apache.org/schema/core/activemq-core.xsd">
-          <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north"/>
-        </beans>
-    """
-    for match in _VERSIONED_SCHEMA.finditer(node.get(SCHEMA_LOCATION)):
-        if node.document.release.schemas_in_jars.has_schema_at(CORE, match[0]):
-            text = (
-                f"schemaLocation names the schema of ActiveMQ {match[1]}, but the release is "
-                f"{node.document.release.text}"
-            )
-            address = node.document.release.schemas_in_jars.versionless_schema_address(CORE)
-            edits = node.part_replacement_edit(SCHEMA_LOCATION, match[0], address)
-            yield node.problem(text, SCHEMA_LOCATION, match[0], edits=edits)
 
 
 @rule("V016", "error", refuses=True)

@@ -1,4 +1,4 @@
-"""Rules V about templates (of Jinja, ERB, EPP …), placeholders that nothing sets, and a bean that goes away."""
+"""Rules V about templates (of Jinja, ERB, EPP …), and placeholders that nothing sets."""
 
 from __future__ import annotations
 
@@ -84,32 +84,6 @@ def first_template_mark(text: str) -> tuple[int, int, str] | None:
         return None
     begin = match.start()
     return blank.count("\n", 0, begin) + 1, begin - blank.rfind("\n", 0, begin), match[0]
-
-
-@rule("V023", "info", each="bean", releases="5.9.0 !5.17.0")
-def log_query_bean_prevents_upgrade(bean: Element) -> Iterator[Problem]:
-    """The file has the logQuery bean, with which a broker no longer starts after an upgrade to 5.17.0 or later.
-
-    Why: the class of the logQuery bean is in this release but not from 5.17.0 on, where a broker with the bean does not
-        start (V013). No other element uses the bean.
-    Fix: delete the logQuery bean now, so that the upgrade does not fail.
-    Source: the default activemq.xml of 5.9 to 5.16; pom.xml of 5.17.0
-
-    Fires on 5.15.16::
-
-        <bean id="logQuery" class="io.fabric8.insight.log.log4j.Log4jLogQuery" lazy-init="false" scope="singleton"
-              init-method="start" destroy-method="stop"/>
-
-    Silent on 5.15.16::
-
-        <broker brokerName="north"/>
-    """
-    if ".insight.log" in bean.get("class"):
-        text = (
-            f"ActiveMQ 5.17.0 removed the class {bean.get('class')} of this bean: after an upgrade to 5.17.0 or later, "
-            "the broker does not start"
-        )
-        yield bean.problem(text, "class")
 
 
 @rule("V024", "warning")

@@ -1,4 +1,4 @@
-"""Rules V about files that define no broker, and about the files that an activemq.xml imports."""
+"""Rules V and N about files that the broker or the check cannot use, and imported files that the check cannot find."""
 
 from __future__ import annotations
 
@@ -156,3 +156,46 @@ def _kind_of(document: Document) -> str:
     ):
         return "this is a Spring context of JMS clients"
     return "this is a Spring context"
+
+
+@rule("V019", "error")
+def file_too_large(document: Document) -> Iterator[Problem]:
+    """The file has more elements, attributes or text than any real broker configuration.
+
+    Why: rules compare elements and parts of URIs with each other, so a malicious file could delay a check for hours. No
+        other rule therefore checks a file that exceeds a limit. The limits are 10,000 elements, 10 brokers, 200
+        attributes of an element, 16,384 characters of a value, and 500 parts or 20 nested brackets of a URI.
+    Fix: check the origin of the file. If the configuration is intended, reduce the file below these limits.
+    Source: benchmarks/hostile_files.py: what a file of 1 MB may cost
+
+    Fires on 5.18.3::
+
+        <networkConnector name="n" uri="failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
+            failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(failover:(
+            failover:(failover:(failover:(tcp://a:61616)))))))))))))))))))))"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="n" uri="static:(failover:(tcp://a:61616,tcp://b:61616)?maxReconnectAttempts=0)"/>
+    """
+    # Reported where the file is read: see files.file_findings.
+    yield from ()
+
+
+@rule("N009", "error", refuses=True)
+def unescaped_ampersand(document: Document) -> Iterator[Problem]:
+    """An attribute or text of the file contains an unescaped &.
+
+    Why: & begins a reference in XML. Therefore the broker cannot read the file, and does not start.
+    Fix: write &amp; between the options of a URI.
+    Source: XML 1.0, section 2.4; measured on 5.5.1 to 6.3.1
+
+    Fires on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&soTimeout=0)"/>
+
+    Silent on 5.18.3::
+
+        <networkConnector name="south" uri="static:(tcp://a:61616?wireFormat.maxFrameSize=10000000&amp;soTimeout=0)"/>
+    """
+    yield from document.unescaped_ampersand_problems()
