@@ -56,7 +56,7 @@ PROTOCOLS = {
         Protocol("http", 8080, "OpenWire clients behind proxies"),
     )
 }
-"""The protocols by name. The frame limits of OpenWire, which differ by release, are in ``lint.security``."""
+"""The protocols by name. The frame limits of OpenWire, which differ by release, are in ``lint.frame_sizes``."""
 
 
 def protocol_name_of_scheme(scheme: str) -> str:

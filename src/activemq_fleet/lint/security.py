@@ -1,4 +1,4 @@
-"""Rules S about permissions at the broker, as activemq.xml shows them."""
+"""Rules S about authentication at the broker, as activemq.xml shows it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.clients import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
-from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
+from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
-from activemq_fleet.releases import Release
-from activemq_fleet.uris import is_openwire
+from activemq_fleet.node.protocols import PROTOCOLS
 
 # Plugins of the schema that authenticate clients.
 AUTHENTICATION = (
@@ -39,9 +37,6 @@ ADMITS_ANYONE = frozenset({
     "traceBrokerPathPlugin",
     "udpTraceBrokerPlugin",
 })  # fmt: skip
-_MAX_FRAME_SIZE = "wireFormat.maxFrameSize"
-# The default limit of a frame: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
-_OPENWIRE_UNLIMITED = "5.7.0"
 # The connectors of the shipped file in addition to openwire; 5.8 has the first only.
 _SHIPPED = {"amqp": "5.8.0 !5.19.7 6.0.0 !6.2.6"} | dict.fromkeys(("stomp", "mqtt", "ws"), "5.9.0 !5.19.7 6.0.0 !6.2.6")
 
@@ -181,81 +176,3 @@ def all_default_connectors_without_authentication(broker: Element) -> Iterator[P
 
 def _as_shipped(name: str, uri: Uri) -> bool:
     return (uri.scheme, uri.host, uri.port) == (name, "0.0.0.0", PROTOCOLS[name].port)  # noqa: S104 -- compared, not bound
-
-
-@rule("S009", "warning", each="transportConnector")
-def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
-    """A connector sets no wireFormat.maxFrameSize: it accepts frames of any size.
-
-    Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
-        scanner can exhaust the heap.
-    Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
-        Releases before 5.6 have no such option: in a firewall, permit connections to the port of the connector only
-        from the addresses of its clients.
-    Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
-
-    Fires on 5.18.3::
-
-        <transportConnector name="clients" uri="nio://0.0.0.0:61617"/>
-
-    Silent on 5.18.3::
-
-        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=104857600"/>
-    """
-    uri = listener_uri(connector)
-    if _MAX_FRAME_SIZE in uri.options or "${" in uri.text:
-        return
-    if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
-        return
-    document, release = connector.document, connector.document.release
-    size = _largest_frame(uri, release)
-    if not size or (document.broker is not None and not release.has_max_frame_size):
-        return
-    name = connector.get("name") or uri.text
-    if not release.has_max_frame_size:
-        message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
-        fix = (
-            "in a firewall, permit connections to the port of the connector only from the addresses of its clients. Or "
-            f"upgrade to 5.6 or later and set {_MAX_FRAME_SIZE} in the URI of the connector"
-        )
-        yield connector.problem(message, "uri", severity="info", fix=fix)
-        return
-    message = f"connector {name} accepts frames {size}"
-    wrong = next((option for option in uri.options if option.lower() == _MAX_FRAME_SIZE.lower()), "")
-    if wrong:
-        message += f": the broker ignores {wrong}, because the option is {_MAX_FRAME_SIZE}"
-    else:
-        message += ": a few clients can exhaust the heap"
-    size_option = f"{_MAX_FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
-    variable = variable_to_change(connector, "uri")
-    if wrong:
-        fix = f"write {size_option}, instead of {wrong}" + (f" in {variable}" if variable else "")
-    elif variable is None or variable == XML_FRAGMENTS:
-        fix = f"add {size_option}, to the connector's URI" + (f" in {variable}" if variable else "")
-    else:
-        fix = (
-            f"add {_MAX_FRAME_SIZE}: 10485760 (10 MB), or the size of the largest message, to the options of connector "
-            f"{name} in {variable}"
-        )
-    # no variable adds options to a pure master's connector for replication
-    replicates = document.ha_profile is not None and document.ha_profile.replicates and name == "replication"
-    severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None
-    yield connector.problem(message, "uri", wrong, severity=severity, fix=fix)
-
-
-def _largest_frame(uri: Uri, release: Release) -> str:
-    """Return the size of the largest frame that a connector accepts without maxFrameSize, as text.
-
-    The result is "" where the release limits frames.
-    """
-    if is_openwire(uri.scheme):
-        unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
-        return "of any size" if unlimited else ""
-    protocol = PROTOCOLS.get(protocol_name_of_scheme(uri.scheme))
-    if (
-        protocol is None
-        or not protocol.max_frame_size_since
-        or not release.is_within_span(protocol.max_frame_size_since)
-    ):
-        return ""
-    return protocol.default_frames

@@ -1,4 +1,4 @@
-"""Rules S about what clients may do and send: authorization, JMX without authentication, and large frames."""
+"""Rules S about access: authorization, and JMX without authentication."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
-from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.lint.security import (
     AUTHENTICATION,
     has_authentication,
     non_vm_connectors_and_uris,
     plugin_elements_of,
 )
-from activemq_fleet.node.printable import count_with_noun
-from activemq_fleet.settings.size_in_bytes import size_in_bytes
-
-_LIMITS = ("wireFormat.maxFrameSize", "maximumConnections")
-_FEW = 5
-_DIGITS = 15
 
 
 @rule("S015", "warning", each="broker")
@@ -108,61 +101,33 @@ def _asks_for_login(context: Element) -> bool:
     )
 
 
-@rule("S018", "warning", scope="fleet")
-def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
-    """The frames that the clients of one connector can send at the same time do not fit in the heap.
+@rule("S030", "warning", each="cachedLDAPAuthorizationMap", releases="5.6.0")
+def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
+    """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
 
-    Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory
-        before the client authenticates. Any client that can connect can therefore stop the broker: it opens connections
-        and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
-    Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
-        maximumConnections to the number of clients. Or raise activemq_heap.
-    Cannot see: connectors in activemq_xml_fragments. The rule does not report a connector whose options in
-        activemq_connectors set neither wireFormat.maxFrameSize nor maximumConnections. The finding is a warning if the
-        heap has room for fewer than five frames of this size, and otherwise an info.
-    Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
+    Why: cachedLDAPAuthorizationMap reads all entries when the broker creates it, and the broker does not start if it
+        cannot connect. While the LDAP server is down, a standby therefore cannot take over. Without a connection
+        timeout, the start blocks.
+    Fix: write several servers into connectionURL, separated by spaces (connectionURL="ldap://a:389 ldap://b:389"), and
+        let systemd restart the service (Restart=always). Or use authorizationMap, which requires no LDAP server.
+    Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
+        6.3.1
 
     Fires on 5.18.3::
 
-        all:
-          activemq_heap: 1g
-          activemq_connectors:
-            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxFrameSize: 536870912}}
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
+        <authorizationPlugin><map>
+          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap.example.com:389"/>
+        </map></authorizationPlugin>
 
     Silent on 5.18.3::
 
-        all:
-          activemq_heap: 8g
-          activemq_connectors:
-            - name: openwire
-              scheme: nio
-              port: 61616
-              options: {wireFormat.maxFrameSize: 1048576, maximumConnections: 1000}
-        hosts:
-          orders-mq01-a.example.com:
-          orders-mq01-b.example.com:
+        <authorizationPlugin><map>
+          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap1.example.com:389 ldap://ldap2.example.com:389"/>
+        </map></authorizationPlugin>
     """
-    for broker in view.brokers:
-        heap = size_in_bytes(broker.settings.heap) or 0
-        listed = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
-        limited = {connector.name for connector in listed if not connector.options.keys().isdisjoint(_LIMITS)}
-        too_large = []
-        for connector in (connector for connector in broker.connectors if connector.name in limited):
-            frame, most = (_number(connector.options.get(name)) for name in _LIMITS)
-            if heap and frame and (most is None or most * frame > heap):
-                too_large.append((frame, connector.name, "any number of" if most is None else most))
-        if too_large:
-            frame, name, accepted = max(too_large, key=lambda largest: largest[0])
-            yield Problem(
-                f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
-                f"of {heap >> 20} MiB has room for {count_with_noun(heap // frame, 'frame')} of this size",
-                host=broker.host,
-                severity="warning" if heap // frame < _FEW else "info",
-            )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() and len(text) < _DIGITS else None
+    address = rights.literal_value("connectionURL")
+    if rights.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
+        return
+    server = f"the LDAP server {address}" if address else "the LDAP server of this map"
+    text = f"the broker does not start while {server} does not answer"
+    yield rights.problem(text, "connectionURL")

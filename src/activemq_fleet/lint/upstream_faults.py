@@ -151,38 +151,6 @@ def unmonitored_link_waits_indefinitely(link: Element) -> Iterator[Problem]:
             yield link.problem(text, "uri", option)
 
 
-@rule("S030", "warning", each="cachedLDAPAuthorizationMap", releases="5.6.0")
-def start_needs_the_ldap_server(rights: Element) -> Iterator[Problem]:
-    """The broker does not start while the LDAP server of its cachedLDAPAuthorizationMap does not answer.
-
-    Why: cachedLDAPAuthorizationMap reads all entries when the broker creates it, and the broker does not start if it
-        cannot connect. While the LDAP server is down, a standby therefore cannot take over. Without a connection
-        timeout, the start blocks.
-    Fix: write several servers into connectionURL, separated by spaces (connectionURL="ldap://a:389 ldap://b:389"), and
-        let systemd restart the service (Restart=always). Or use authorizationMap, which requires no LDAP server.
-    Source: SimpleCachedLDAPAuthorizationMap.afterPropertiesSet of the release tags, AMQ-9627; measured on 5.18.3 and
-        6.3.1
-
-    Fires on 5.18.3::
-
-        <authorizationPlugin><map>
-          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap.example.com:389"/>
-        </map></authorizationPlugin>
-
-    Silent on 5.18.3::
-
-        <authorizationPlugin><map>
-          <cachedLDAPAuthorizationMap connectionURL="ldap://ldap1.example.com:389 ldap://ldap2.example.com:389"/>
-        </map></authorizationPlugin>
-    """
-    address = rights.literal_value("connectionURL")
-    if rights.has_attribute("connectionURL") and (address is None or len(address.split()) > 1):
-        return
-    server = f"the LDAP server {address}" if address else "the LDAP server of this map"
-    text = f"the broker does not start while {server} does not answer"
-    yield rights.problem(text, "connectionURL")
-
-
 @rule("V036", "info", releases="5.4.0 !5.19.6 6.0.0 !6.2.5", texts="soWriteTimeout")
 def write_timeout_excludes_tls_handshake(document: Document) -> Iterator[Problem]:
     """soWriteTimeout of a TLS address does not limit the TLS handshake.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from activemq_fleet.lint.fleet_frames import messages_too_large_for_link
 from activemq_fleet.lint.fleets import FleetView
+from activemq_fleet.lint.frame_sizes import messages_too_large_for_link
 from activemq_fleet.render import render_activemq_xml_documents_by_host
 from tests.support.network_findings import findings_of_rule, link_fragment
 from tests.unit.fleets import fleet

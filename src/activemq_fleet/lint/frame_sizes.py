@@ -1,18 +1,25 @@
-"""Rule N048: compare the messages that the connectors of a broker accept with the frames that its links carry."""
+"""Rules N and S about frame sizes: those that clients can send, and those that links carry."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from activemq_fleet.lint.document import Problem
-from activemq_fleet.lint.engine import rule
+from activemq_fleet.addresses import is_loopback
+from activemq_fleet.findings import Severity
+from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.document import Element, Problem
+from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleet_network_links import LintedLink
 from activemq_fleet.lint.fleets import FleetView
 from activemq_fleet.network.uri import Uri
-from activemq_fleet.node.protocols import protocol_name_of_scheme
+from activemq_fleet.node.printable import count_with_noun
+from activemq_fleet.node.protocols import PROTOCOLS, protocol_name_of_scheme
+from activemq_fleet.releases import Release
 from activemq_fleet.settings.network import FRAME_SIZE
+from activemq_fleet.settings.size_in_bytes import size_in_bytes
 from activemq_fleet.topology import Broker, Connector
+from activemq_fleet.uris import is_openwire
 
 _MIB = 1 << 20
 _NO_LIMIT = 1 << 62
@@ -26,6 +33,10 @@ _ADDED = 64
 """Bytes by which each message of STOMP and MQTT grows: at least 79 were measured."""
 _DEFAULT_FRAMES = {"amqp": _NO_LIMIT, "stomp": 100 * _MIB, "ws": 100 * _MIB, "mqtt": 256 * _MIB}
 _OPENWIRE_100_MIB = "5.6.0 !5.7.0"
+# The default limit of a frame: no limit from 5.7 on (OpenWireFormat), 100 MB in 5.6.
+_OPENWIRE_UNLIMITED = "5.7.0"
+_LIMITS = (FRAME_SIZE, "maximumConnections")
+_FEW = 5
 _DIGITS = 15
 
 
@@ -143,7 +154,7 @@ def _limits_of_link(
         listener = view.listener_lookup.listener_at(transport.host, transport.port or 0)
         if listener:
             both_ends = [limits[listener.broker.host][listener.connector.name]]
-            if (size := _size_in(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
+            if (size := _number(transport.options.get(FRAME_SIZE))) and link.broker.release.has_max_frame_size:
                 both_ends.append(FrameLimit(f"the URI of the link at {link.broker.host}", size, is_set=True))
             yield listener.broker, min(both_ends, key=lambda limit: limit.size)
 
@@ -157,7 +168,7 @@ def _limits_of(broker: Broker) -> dict[str, FrameLimit]:
 def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLimit:
     place = f"connector {connector.name} of {broker.host}"
     protocol = protocol_name_of_scheme(connector.scheme)
-    size = _size_in(connector.options.get(FRAME_SIZE))
+    size = _number(connector.options.get(FRAME_SIZE))
     if protocol == "openwire":
         default = 100 * _MIB if broker.release.is_within_span(_OPENWIRE_100_MIB) else _NO_LIMIT
         return FrameLimit(place, (size if broker.release.has_max_frame_size else None) or default, is_listed)
@@ -169,5 +180,139 @@ def _limit_of(broker: Broker, connector: Connector, is_listed: bool) -> FrameLim
     return FrameLimit(place, size, is_listed, _ADDED, _HEADERS + (_STOMP_GROWTH - 1) * growing)
 
 
-def _size_in(text: str | None) -> int | None:
+@rule("S009", "warning", each="transportConnector")
+def connector_without_max_frame_size(connector: Element) -> Iterator[Problem]:
+    """A connector sets no wireFormat.maxFrameSize: it accepts frames of any size.
+
+    Why: a frame begins with its length, and the broker allocates that much memory, so a few clients or one port
+        scanner can exhaust the heap.
+    Fix: add wireFormat.maxFrameSize=10485760 (10 MB), or the size of the largest message, to the connector's URI.
+        Releases before 5.6 have no such option: in a firewall, permit connections to the port of the connector only
+        from the addresses of its clients.
+    Source: OpenWireFormat, AmqpWireFormat, MQTTWireFormat of the release tags; SECURITY.md of 6.3.1
+
+    Fires on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617"/>
+
+    Silent on 5.18.3::
+
+        <transportConnector name="clients" uri="nio://0.0.0.0:61617?wireFormat.maxFrameSize=104857600"/>
+    """
+    uri = listener_uri(connector)
+    if FRAME_SIZE in uri.options or "${" in uri.text:
+        return
+    if uri.scheme.startswith("auto") and "wireFormat.default.maxFrameSize" in uri.options:
+        return
+    document, release = connector.document, connector.document.release
+    size = _largest_frame(uri, release)
+    if not size or (document.broker is not None and not release.has_max_frame_size):
+        return
+    name = connector.get("name") or uri.text
+    if not release.has_max_frame_size:
+        message = f"connector {name} accepts frames {size}: release {release} has no option that limits them"
+        fix = (
+            "in a firewall, permit connections to the port of the connector only from the addresses of its clients. Or "
+            f"upgrade to 5.6 or later and set {FRAME_SIZE} in the URI of the connector"
+        )
+        yield connector.problem(message, "uri", severity="info", fix=fix)
+        return
+    message = f"connector {name} accepts frames {size}"
+    wrong = next((option for option in uri.options if option.lower() == FRAME_SIZE.lower()), "")
+    if wrong:
+        message += f": the broker ignores {wrong}, because the option is {FRAME_SIZE}"
+    else:
+        message += ": a few clients can exhaust the heap"
+    size_option = f"{FRAME_SIZE}=10485760 (10 MB), or the size of the largest message"
+    variable = variable_to_change(connector, "uri")
+    if wrong:
+        fix = f"write {size_option}, instead of {wrong}" + (f" in {variable}" if variable else "")
+    elif variable is None or variable == XML_FRAGMENTS:
+        fix = f"add {size_option}, to the connector's URI" + (f" in {variable}" if variable else "")
+    else:
+        fix = (
+            f"add {FRAME_SIZE}: 10485760 (10 MB), or the size of the largest message, to the options of connector "
+            f"{name} in {variable}"
+        )
+    # no variable adds options to a pure master's connector for replication
+    replicates = document.ha_profile is not None and document.ha_profile.replicates and name == "replication"
+    severity: Severity | None = "info" if is_loopback(uri.host) or replicates else None
+    yield connector.problem(message, "uri", wrong, severity=severity, fix=fix)
+
+
+def _largest_frame(uri: Uri, release: Release) -> str:
+    """Return the size of the largest frame that a connector accepts without maxFrameSize, as text.
+
+    The result is "" where the release limits frames.
+    """
+    if is_openwire(uri.scheme):
+        unlimited = release.is_within_span(_OPENWIRE_UNLIMITED) or not release.has_max_frame_size
+        return "of any size" if unlimited else ""
+    protocol = PROTOCOLS.get(protocol_name_of_scheme(uri.scheme))
+    if (
+        protocol is None
+        or not protocol.max_frame_size_since
+        or not release.is_within_span(protocol.max_frame_size_since)
+    ):
+        return ""
+    return protocol.default_frames
+
+
+@rule("S018", "warning", scope="fleet")
+def frames_of_one_connector_exceed_heap(view: FleetView) -> Iterator[Problem]:
+    """The frames that the clients of one connector can send at the same time do not fit in the heap.
+
+    Why: a frame (one message or command on a connection) begins with its length. The broker reserves this memory
+        before the client authenticates. Any client that can connect can therefore stop the broker: it opens connections
+        and sends only the first bytes of a large frame on each, until the broker has an OutOfMemoryError.
+    Fix: in the options of activemq_connectors, lower wireFormat.maxFrameSize to the size of the largest message, or
+        maximumConnections to the number of clients. Or raise activemq_heap.
+    Cannot see: connectors in activemq_xml_fragments. The rule does not report a connector whose options in
+        activemq_connectors set neither wireFormat.maxFrameSize nor maximumConnections. The finding is a warning if the
+        heap has room for fewer than five frames of this size, and otherwise an info.
+    Source: measured on 5.18.3 and 6.3.1 with a heap of 512 MB
+
+    Fires on 5.18.3::
+
+        all:
+          activemq_heap: 1g
+          activemq_connectors:
+            - {name: openwire, scheme: nio, port: 61616, options: {wireFormat.maxFrameSize: 536870912}}
+        hosts:
+          orders-mq01-a.example.com:
+          orders-mq01-b.example.com:
+
+    Silent on 5.18.3::
+
+        all:
+          activemq_heap: 8g
+          activemq_connectors:
+            - name: openwire
+              scheme: nio
+              port: 61616
+              options: {wireFormat.maxFrameSize: 1048576, maximumConnections: 1000}
+        hosts:
+          orders-mq01-a.example.com:
+          orders-mq01-b.example.com:
+    """
+    for broker in view.brokers:
+        heap = size_in_bytes(broker.settings.heap) or 0
+        listed = [c for c in broker.settings.connectors or () if "options" in c.model_fields_set]
+        limited = {connector.name for connector in listed if not connector.options.keys().isdisjoint(_LIMITS)}
+        too_large = []
+        for connector in (connector for connector in broker.connectors if connector.name in limited):
+            frame, most = (_number(connector.options.get(name)) for name in _LIMITS)
+            if heap and frame and (most is None or most * frame > heap):
+                too_large.append((frame, connector.name, "any number of" if most is None else most))
+        if too_large:
+            frame, name, accepted = max(too_large, key=lambda largest: largest[0])
+            yield Problem(
+                f"connector {name} accepts {accepted} connections and frames of up to {frame >> 20} MiB, but the heap "
+                f"of {heap >> 20} MiB has room for {count_with_noun(heap // frame, 'frame')} of this size",
+                host=broker.host,
+                severity="warning" if heap // frame < _FEW else "info",
+            )
+
+
+def _number(text: str | None) -> int | None:
     return int(text) if text and text.isdecimal() and len(text) < _DIGITS else None
