@@ -10,7 +10,7 @@ from activemq_fleet.adopt.profiles import master_connector_element
 from activemq_fleet.adopt.proposal import VariableProposal, Variables
 from activemq_fleet.adopt.sources import AdoptedDocument
 from activemq_fleet.adopt.xml_diff import ComparedElement
-from activemq_fleet.lint.security import ADMITS_ANYONE
+from activemq_fleet.lint.security_authentication import ADMITS_ANYONE
 
 _SIMPLE = "simpleAuthenticationPlugin"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from activemq_fleet.findings import Severity
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security import AUTHENTICATION
+from activemq_fleet.lint.security_authentication import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.naming import is_certainly_pair_node, with_masked_node_mark
 from activemq_fleet.network.uri import Uri, has_placeholder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element
 from activemq_fleet.lint.security_console import find_web_console_imports
 from activemq_fleet.uris import is_openwire

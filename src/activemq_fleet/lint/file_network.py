@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from activemq_fleet.addresses import Address, is_loopback, may_be_same_host
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.fleet_network_links import may_share_destination
 from activemq_fleet.network.connectors import NetworkConnector

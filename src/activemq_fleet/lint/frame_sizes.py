@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.lint.fleet_network_links import LintedLink

@@ -8,7 +8,7 @@ from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem, other_lines_suffix
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.fleets import FleetView
-from activemq_fleet.lint.security import AUTHENTICATION
+from activemq_fleet.lint.security_authentication import AUTHENTICATION
 from activemq_fleet.lint.uri_options import uri_text_starting_at_option
 from activemq_fleet.network.connectors import UNLIMITED
 from activemq_fleet.network.uri import Uri, has_placeholder

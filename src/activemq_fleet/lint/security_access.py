@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.lint.document import Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
-from activemq_fleet.lint.security import (
+from activemq_fleet.lint.security_authentication import (
     AUTHENTICATION,
     has_authentication,
     non_vm_connectors_and_uris,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
-from activemq_fleet.lint.security import non_vm_connectors_and_uris
+from activemq_fleet.lint.security_authentication import non_vm_connectors_and_uris
 
 _BY_PASSWORD = ("jaasAuthenticationPlugin", "jaasDualAuthenticationPlugin", "simpleAuthenticationPlugin")
 _MOST_NAMED_CONNECTORS = 5

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
-from activemq_fleet.lint.clients import is_wildcard_bind_address, listener_uri
+from activemq_fleet.lint.clients_connectors import is_wildcard_bind_address, listener_uri
 from activemq_fleet.lint.document import PLACEHOLDER, Element, Problem
 from activemq_fleet.lint.engine import XML_FRAGMENTS, rule, variable_to_change
 from activemq_fleet.network.uri import Uri, has_placeholder

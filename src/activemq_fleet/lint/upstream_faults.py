@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from activemq_fleet.lint.clients import listener_uri, options_that_disable_inactivity_monitor
+from activemq_fleet.lint.clients_connectors import listener_uri, options_that_disable_inactivity_monitor
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.lint.locations import (

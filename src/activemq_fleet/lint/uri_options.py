@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.findings import TextEdit
 from activemq_fleet.lint import known_uri_options as known
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem, once_per_document
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri, has_placeholder

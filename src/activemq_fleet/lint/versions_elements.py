@@ -1,4 +1,4 @@
-"""Rules V about what a release knows, and what its schema accepts."""
+"""Rules V about elements and attributes that a release rejects or ignores."""
 
 from __future__ import annotations
 

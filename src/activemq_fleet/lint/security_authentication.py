@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from activemq_fleet.addresses import is_loopback
 from activemq_fleet.findings import Severity
-from activemq_fleet.lint.clients import listener_uri
+from activemq_fleet.lint.clients_connectors import listener_uri
 from activemq_fleet.lint.document import Document, Element, Problem
 from activemq_fleet.lint.engine import rule
 from activemq_fleet.network.uri import Uri
