@@ -19,9 +19,9 @@ from activemq_fleet.topology.agents import agents_and_home_pair_findings
 from activemq_fleet.topology.balancers import build_balancers
 from activemq_fleet.topology.brokers import build_brokers_without_links_or_accounts
 from activemq_fleet.topology.hosts_by_role import Variables, classify_hosts_by_role, read_settings_by_host
+from activemq_fleet.topology.inventory_problems import topology_findings
 from activemq_fleet.topology.links import plan_network
 from activemq_fleet.topology.model.fleet import Fleet, ShortenedGroupList, WholeInventoryFacts, groups_of
-from activemq_fleet.topology.problems import topology_findings
 
 _NO_GROUPS: Mapping[str, Sequence[str]] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""Find errors in the names of hosts: names of no broker, incomplete pairs, and a name with two meanings."""
+"""Find errors in names: of hosts, nodes and pairs, and of the connectors and links of one broker."""
 
 from __future__ import annotations
 
@@ -73,32 +73,6 @@ def possible_broker_without_role_findings(host_names: Iterable[str]) -> Iterator
             "name is read",
             why="no configuration is generated for the host",
         )
-
-
-def same_machine_and_instance_findings(
-    brokers: Iterable[Broker], machines: Mapping[str, tuple[str, ...]]
-) -> Iterator[Finding]:
-    """Yield an error for two brokers on the same machine with the same instance name (T009).
-
-    They would have the same directories. ``machines`` are the connections of hosts; a template in one may have another
-    value on each host.
-    """
-    owners: dict[tuple[str, ...], Broker] = {}
-    for broker in brokers:
-        machine = machines.get(broker.host, ())
-        if not machine or broker.settings.service == "none" or any("{{" in part for part in machine):
-            continue
-        owner = owners.setdefault((*machine, broker.settings.base, broker.settings.instance), broker)
-        if owner is not broker and owner.address != broker.address:  # T006 and T009 report equal addresses
-            yield error_finding(
-                "T009",
-                broker.host,
-                f"Ansible connects to {machine[0]} (ansible_host) for this host and for {owner.host}, and both "
-                "have the same activemq_instance",
-                "correct ansible_host of one of the hosts, or set a different activemq_instance for each broker of the "
-                "machine",
-                why="both brokers would use the same service unit and directories",
-            )
 
 
 def duplicate_node_findings(brokers: Sequence[Broker]) -> Iterator[Finding]:
@@ -194,3 +168,46 @@ def variable_contradicts_name_findings(brokers: Iterable[Broker]) -> Iterator[Fi
                 "rename the host",
                 why=f"operators who read the host name expect another {part}",
             )
+
+
+def duplicate_connector_or_link_name_findings(broker: Broker) -> Iterator[Finding]:
+    """Yield an error for connectors or links of one broker with the same name (T012).
+
+    Each name is the name of a bean in activemq.xml, and a broker does not start with two beans of one name.
+    Measured on 5.5.1 and 6.3.1: ``Bean name 'openwire' is already used``.
+    """
+    names = [*(connector.name for connector in broker.connectors), *(link.name for link in broker.links)]
+    if len({"broker", "store", *names}) == 2 + len(names):
+        return
+    owners = {"broker": ("the <broker> element", "")}
+    if broker.ha_profile.has_database_lease:
+        owners["store"] = ("the bean of the database", "")
+    named = [("connector", connector.name, "") for connector in broker.connectors]
+    for kind, name, target in (*named, *(("link", link.name, link.target) for link in broker.links)):
+        if name in owners:
+            yield _duplicate_name_finding(broker.host, f"{kind} {name}", target, *owners[name])
+        owners.setdefault(name, ("another link" if kind == "link" else "a connector", target))
+
+
+def _duplicate_name_finding(host: str, named: str, target: str, owner: str, target_of_owner: str) -> Finding:
+    """Return the error for a connector or link with the name of another part of the broker (T012).
+
+    ``target`` is "" for a connector.
+    """
+    if target and target == target_of_owner:
+        return error_finding(
+            "T012",
+            host,
+            f"the broker has two links with the name {named.removeprefix('link ')}, both to {target}",
+            "remove one of the two entries of activemq_links. If there is only one, remove it, because "
+            "activemq_topology creates the same link",
+            why="the name of a link is the name of a bean in activemq.xml, and a broker does not start with two beans "
+            "of the same name",
+        )
+    return error_finding(
+        "T012",
+        host,
+        f"the {named} has the same name as {owner}, so the broker does not start",
+        f"set another name for the {named} in {'activemq_links' if target else 'activemq_connectors'}",
+        why="each name is the name of a bean in activemq.xml, and every bean requires a unique name",
+    )
