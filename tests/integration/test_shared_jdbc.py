@@ -35,8 +35,8 @@ from tests.support.jdbc_pairs import (
     A,
     B,
     assert_disconnected_node_steps_down,
-    assert_nothing_was_lost,
-    assert_the_lease_holds,
+    assert_lease_holds,
+    assert_no_event_lost,
     shift_clock_of_standby,
     under_load,
 )
@@ -161,7 +161,7 @@ def test_pair_loses_no_message_through_fault_of_database(
     with under_load(lab, tmp_path) as load:
         fault(database_of(lab))
 
-    assert_nothing_was_lost(load)
+    assert_no_event_lost(load)
     assert load.most_active == 1
 
 
@@ -200,7 +200,7 @@ def test_pair_loses_no_message_when_disk_of_database_is_full(
         lab.stop(A)
         lab.stop(B)
         database.stop()
-    assert_nothing_was_lost(load)
+    assert_no_event_lost(load)
 
 
 @contextmanager
@@ -289,4 +289,4 @@ def test_clock_difference_does_not_move_lease(
 ) -> None:
     """The clock of the standby is 40 s off. The standby uses the clock of the database, and the lease holds."""
     shift_clock_of_standby(tmp_path, monkeypatch, shift)
-    assert_the_lease_holds(lab_on_database(release))
+    assert_lease_holds(lab_on_database(release))

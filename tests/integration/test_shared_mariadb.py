@@ -32,8 +32,8 @@ from tests.support.jdbc_pairs import (
     A,
     B,
     assert_disconnected_node_steps_down,
-    assert_nothing_was_lost,
-    assert_the_lease_holds,
+    assert_lease_holds,
+    assert_no_event_lost,
     shift_clock_of_standby,
     under_load,
 )
@@ -163,7 +163,7 @@ def test_pair_loses_no_message_when_database_stops_and_starts(
         mariadb.start()
 
     print(load.account)
-    assert_nothing_was_lost(load)
+    assert_no_event_lost(load)
     assert load.most_active == 1
 
 
@@ -179,4 +179,4 @@ def test_node_without_connection_to_database_steps_down(lab: Lab, mariadb: Maria
 @pytest.mark.parametrize("shifted_clock", ["+40s", "-40s"], indirect=True)
 @pytest.mark.parametrize("lab", RELEASES, indirect=True)
 def test_clock_difference_does_not_move_lease(lab: Lab) -> None:
-    assert_the_lease_holds(lab)
+    assert_lease_holds(lab)

@@ -19,14 +19,14 @@ from activemq_agent.store import SentEvent, Store
 CALLERS = 4
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     os.write(1, f"{line}\n".encode())
 
 
 def accept(store: Store, caller: int, count: int) -> None:
     for number in range(count) if count else itertools.count():
         payload = f"<{caller}.{number}>"
-        say(f"accepted {store.accept_event('t', payload.encode())} {payload}")
+        print_line(f"accepted {store.accept_event('t', payload.encode())} {payload}")
 
 
 def send(store: Store) -> None:
@@ -50,7 +50,7 @@ def handle(store: Store) -> None:
         ).result()
         store.begin_handling_attempt(outcome.rx)
         store.record_handled(outcome.rx)
-        say(f"handled {outcome.event_id}")
+        print_line(f"handled {outcome.event_id}")
 
 
 def main(directory: str, synchronous: str, count: str) -> None:

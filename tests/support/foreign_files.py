@@ -9,10 +9,10 @@ import yaml
 
 from activemq_fleet.adopt import AdoptedInventory
 from tests.unit.adopt_files import (
-    adopted,
     assert_listed_exactly,
     document,
-    rendered_again,
+    render_adopted_inventory,
+    write_and_adopt,
 )
 
 ALONE = "o-mq1-a"
@@ -25,8 +25,8 @@ def adopted_variables(adoption: AdoptedInventory, path: str = "group_vars/all.ym
 
 def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> AdoptedInventory:
     """The adoption, seen to list exactly what the inventory on disk renders differently."""
-    adoption = adopted(tmp_path / "files", files, release)
-    rendered = rendered_again(tmp_path, adoption)
+    adoption = write_and_adopt(tmp_path / "files", files, release)
+    rendered = render_adopted_inventory(tmp_path, adoption)
     for host, original in files.items():
         differences = [difference for difference in adoption.differences if difference.host == host]
         assert_listed_exactly(original, rendered[f"hosts/{host}/conf/activemq.xml"], differences)

@@ -81,7 +81,7 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
     load.account, _ = pair_outcomes_and_faults(directory / "load", PAIR, protocol, [])
 
 
-def assert_nothing_was_lost(load: Load) -> None:
+def assert_no_event_lost(load: Load) -> None:
     account = load.account
     assert (account.lost, account.stuck, account.duplicate) == (0, 0, 0), account
     assert account.accepted == account.handled > 0
@@ -107,7 +107,7 @@ def assert_disconnected_node_steps_down(lab: Lab, database: tuple[str, int], dir
             until(lambda: lab.state(A) == "standby", PATIENCE, "it stands by again")
             assert lab.state(B) == "active"
     print(f"{B} served after {served:.1f} s, {A} did not any more after {closed:.1f} s: {load.account}")
-    assert_nothing_was_lost(load)
+    assert_no_event_lost(load)
 
 
 def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> None:
@@ -126,7 +126,7 @@ def shift_clock_of_standby(directory: Path, monkeypatch: pytest.MonkeyPatch, shi
     monkeypatch.setenv("JAVA_HOME", str(home))
 
 
-def assert_the_lease_holds(lab: Lab) -> None:
+def assert_lease_holds(lab: Lab) -> None:
     """Node A stays active while it lives, and node B takes over when it is dead."""
     assert lab.wait_active(PAIR) == A
     who = lab.credentials(PAIR)

@@ -12,51 +12,56 @@ from activemq_fleet.node.log.log_records import Record, parse_log
 SUMMER = timezone(timedelta(hours=2))
 
 
-def comma(record: Record) -> str:
+def time_with_comma(record: Record) -> str:
     return f"{record.time:%Y-%m-%d %H:%M:%S},{record.time.microsecond // 1000:03}"
 
 
-def iso(record: Record) -> str:
-    return comma(record).replace(" ", "T")
+def iso_time(record: Record) -> str:
+    return time_with_comma(record).replace(" ", "T")
 
 
-def dot(record: Record) -> str:
-    return comma(record).replace(",", ".")
+def time_with_dot(record: Record) -> str:
+    return time_with_comma(record).replace(",", ".")
 
 
-def offset(record: Record) -> str:
+def time_with_offset(record: Record) -> str:
     """A time with a zone, of a broker whose host has UTC."""
     local = record.time.replace(tzinfo=UTC).astimezone(SUMMER)
     return f"{local:%Y-%m-%dT%H:%M:%S},{local.microsecond // 1000:03}+02:00"
 
 
-def utc(record: Record) -> str:
-    return f"{dot(record).replace(' ', 'T')}Z"
+def utc_time(record: Record) -> str:
+    return f"{time_with_dot(record).replace(' ', 'T')}Z"
 
 
-def epoch(record: Record) -> float:
+def epoch_milliseconds(record: Record) -> float:
     return (record.time.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1)
 
 
-def pattern(text: str) -> Callable[[Record], str]:
+def text_writer(text: str) -> Callable[[Record], str]:
     """Return a writer of records by a text with the names of a record's parts."""
 
     def write(record: Record) -> str:
-        times = {"comma": comma(record), "iso": iso(record), "dot": dot(record), "offset": offset(record)}
+        times = {
+            "comma": time_with_comma(record),
+            "iso": iso_time(record),
+            "dot": time_with_dot(record),
+            "offset": time_with_offset(record),
+        }
         parts = {"level": record.level, "message": record.message, "logger": record.logger, "thread": record.thread}
         return text.format(**times, **parts) + (f"\n{record.stack}" if record.stack else "")
 
     return write
 
 
-def objects(make: Callable[[Record], dict[str, Any]]) -> Callable[[Record], str]:
+def json_writer(make: Callable[[Record], dict[str, Any]]) -> Callable[[Record], str]:
     """Return a writer of records as JSON objects in a line each."""
     return lambda record: json.dumps({key: value for key, value in make(record).items() if value != ""})
 
 
 def json_layout(record: Record) -> dict[str, Any]:
     """JsonLayout with compact, eventEol and stacktraceAsString."""
-    milliseconds = int(epoch(record))
+    milliseconds = int(epoch_milliseconds(record))
     return {
         "instant": {"epochSecond": milliseconds // 1000, "nanoOfSecond": milliseconds % 1000 * 1_000_000},
         "thread": record.thread,
@@ -72,13 +77,13 @@ def json_layout(record: Record) -> dict[str, Any]:
 def json_layout_of_2_8(record: Record) -> dict[str, Any]:
     fields = json_layout(record)
     del fields["instant"]
-    return {"timeMillis": int(epoch(record)), **fields}
+    return {"timeMillis": int(epoch_milliseconds(record)), **fields}
 
 
 def ecs(record: Record) -> dict[str, Any]:
     """JsonTemplateLayout with EcsLayout.json, its default."""
     return {
-        "@timestamp": utc(record),
+        "@timestamp": utc_time(record),
         "ecs.version": "1.2.0",
         "log.level": record.level,
         "message": record.message,
@@ -95,7 +100,7 @@ def logstash(record: Record) -> dict[str, Any]:
         "source_host": "mq01",
         "message": record.message,
         "thread_name": record.thread,
-        "@timestamp": utc(record).replace("Z", "+0000"),
+        "@timestamp": utc_time(record).replace("Z", "+0000"),
         "level": record.level,
         "logger_name": record.logger,
         "exception": {"stacktrace": record.stack} if record.stack else "",
@@ -109,7 +114,7 @@ def gelf(record: Record) -> dict[str, Any]:
         "host": "mq01",
         "short_message": record.message,
         "full_message": record.stack,
-        "timestamp": epoch(record) / 1000,
+        "timestamp": epoch_milliseconds(record) / 1000,
         "level": {"FATAL": 2, "ERROR": 3, "WARN": 4, "INFO": 6, "DEBUG": 7, "TRACE": 7}[record.level],
         "_logger": record.logger,
         "_thread": record.thread,
@@ -119,7 +124,7 @@ def gelf(record: Record) -> dict[str, Any]:
 def gcp(record: Record) -> dict[str, Any]:
     """JsonTemplateLayout with GcpLayout.json."""
     return {
-        "timestamp": utc(record),
+        "timestamp": utc_time(record),
         "severity": {"WARN": "WARNING"}.get(record.level, record.level),
         "message": f"{record.message} {record.stack.strip()}" if record.stack else record.message,
         "_exception": {"stackTrace": record.stack} if record.stack else "",
@@ -129,31 +134,31 @@ def gcp(record: Record) -> dict[str, Any]:
 
 
 WITH_THREADS = {
-    "ISO date with bars": pattern("{iso} | {level:<5} | {message} | {logger} | {thread}"),
-    "zone with bars": pattern("{offset} | {level:<5} | {message} | {logger} | {thread}"),
-    "dot with bars": pattern("{dot} | {level:<5} | {message} | {logger} | {thread}"),
-    "level in brackets": pattern("{comma} | [{level:<5}] | {message} | {logger} | {thread}"),
-    "date and level in brackets": pattern("[{dot}] | [{level}] | {message} | {logger} | {thread}"),
-    "thread first": pattern("{comma} [{thread}] {level:<5} {logger} - {message}"),
-    "thread first, ISO date": pattern("{iso} [{thread}] {level:<5} {logger} - {message}"),
-    "thread first, level in brackets": pattern("[{dot}] [{thread}] [{level:<5}] {logger}: {message}"),
-    "level first": pattern("{offset} {level:<5} [{thread}] {logger} - {message}"),
-    "class in brackets": pattern("{comma} {level:<5} [{logger}] ({thread}) {message}"),
-    "class before thread": pattern("{dot} {level:<5} {logger} [{thread}] - {message}"),
-    "JsonLayout": objects(json_layout),
-    "JsonLayout of log4j 2.8": objects(json_layout_of_2_8),
-    "ECS": objects(ecs),
-    "Logstash": objects(logstash),
-    "GELF": objects(gelf),
-    "GCP": objects(gcp),
+    "ISO date with bars": text_writer("{iso} | {level:<5} | {message} | {logger} | {thread}"),
+    "zone with bars": text_writer("{offset} | {level:<5} | {message} | {logger} | {thread}"),
+    "dot with bars": text_writer("{dot} | {level:<5} | {message} | {logger} | {thread}"),
+    "level in brackets": text_writer("{comma} | [{level:<5}] | {message} | {logger} | {thread}"),
+    "date and level in brackets": text_writer("[{dot}] | [{level}] | {message} | {logger} | {thread}"),
+    "thread first": text_writer("{comma} [{thread}] {level:<5} {logger} - {message}"),
+    "thread first, ISO date": text_writer("{iso} [{thread}] {level:<5} {logger} - {message}"),
+    "thread first, level in brackets": text_writer("[{dot}] [{thread}] [{level:<5}] {logger}: {message}"),
+    "level first": text_writer("{offset} {level:<5} [{thread}] {logger} - {message}"),
+    "class in brackets": text_writer("{comma} {level:<5} [{logger}] ({thread}) {message}"),
+    "class before thread": text_writer("{dot} {level:<5} {logger} [{thread}] - {message}"),
+    "JsonLayout": json_writer(json_layout),
+    "JsonLayout of log4j 2.8": json_writer(json_layout_of_2_8),
+    "ECS": json_writer(ecs),
+    "Logstash": json_writer(logstash),
+    "GELF": json_writer(gelf),
+    "GCP": json_writer(gcp),
 }
 """The layouts whose records hold all that the default layout has, by a name."""
 WITHOUT_THREADS = {
-    "log4j's example": pattern("{comma} {level:<5} {logger} - {message}"),
-    "class in brackets without thread": pattern("{iso} [{level}] [{logger}] {message}"),
+    "log4j's example": text_writer("{comma} {level:<5} {logger} - {message}"),
+    "class in brackets without thread": text_writer("{iso} [{level}] [{logger}] {message}"),
 }
 
 
-def in_layout(log: bytes, write: Callable[[Record], str]) -> bytes:
+def log_in_layout(log: bytes, write: Callable[[Record], str]) -> bytes:
     """Return a log of the default layout in another one."""
     return "".join(f"{write(record)}\n" for record in parse_log(log.decode())).encode()

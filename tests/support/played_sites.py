@@ -18,7 +18,7 @@ RELEASE = "5.18.3"
 
 
 # Every element of a broker passes: what the releases' own schemas say is tested elsewhere.
-ANYTHING = """\
+PERMISSIVE_SCHEMA = """\
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified"
            targetNamespace="http://activemq.apache.org/schema/core">
   <xs:element name="broker" type="xs:anyType"/>
@@ -27,7 +27,7 @@ ANYTHING = """\
 
 
 @dataclass
-class Place:
+class LocalSite:
     """One inventory, the directories of its hosts, and a separate home directory for Ansible."""
 
     root: Path
@@ -37,10 +37,10 @@ class Place:
         return self.root / "hosts"
 
     @property
-    def temporary(self) -> list[Path]:
+    def temporary_files(self) -> list[Path]:
         return list((self.root / "ansible" / "tmp").glob("*"))
 
-    def lay(self, *names: str, agents: dict[str, Any] | None = None, **variables: Any) -> None:
+    def write_inventory(self, *names: str, agents: dict[str, Any] | None = None, **variables: Any) -> None:
         common = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
@@ -82,10 +82,10 @@ class Place:
         return process.returncode, output
 
 
-def make_place(root: Path) -> Place:
+def make_local_site(root: Path) -> LocalSite:
     (root / "cache" / "schemas").mkdir(parents=True)
-    (root / "cache" / "schemas" / f"{RELEASE}.xsd").write_text(ANYTHING)
-    return Place(root)
+    (root / "cache" / "schemas" / f"{RELEASE}.xsd").write_text(PERMISSIVE_SCHEMA)
+    return LocalSite(root)
 
 
 A, B = "orders-mq01-a.example.com", "orders-mq01-b.example.com"

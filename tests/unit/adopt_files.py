@@ -30,7 +30,7 @@ CORE = "http://activemq.apache.org/schema/core"
 BEANS = "http://www.springframework.org/schema/beans"
 _SECRET = re.compile(r"\*\*\*|@\.secrets/[^@]*@")
 
-Facts = Counter[tuple[str, str, str]]
+XmlFacts = Counter[tuple[str, str, str]]
 
 
 class Unsafe(str):
@@ -63,7 +63,7 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
     return directory
 
 
-def adopted(
+def write_and_adopt(
     directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN
 ) -> AdoptedInventory:
     """The adoption of these files, from disk."""
@@ -72,7 +72,7 @@ def adopted(
     return adopt_documents(read_adopted_documents([str(directory)], [release] if release else [], naming), naming)
 
 
-def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
+def adopt_rendered_fleet(directory: Path, fleet: Fleet) -> AdoptedInventory:
     """The adoption of everything that a fleet renders."""
     for name, content in render_fleet(fleet).items():
         path = directory / name
@@ -83,7 +83,7 @@ def adopted_tree(directory: Path, fleet: Fleet) -> AdoptedInventory:
     return adopt_documents(read_adopted_documents([str(directory)], [], naming), naming, agents=agents)
 
 
-def written(directory: Path, adoption: AdoptedInventory) -> Path:
+def write_inventory(directory: Path, adoption: AdoptedInventory) -> Path:
     """The inventory on disk."""
     for name, content in adoption.files.items():
         path = directory / name
@@ -92,31 +92,33 @@ def written(directory: Path, adoption: AdoptedInventory) -> Path:
     return directory
 
 
-def rendered_again(directory: Path, adoption: AdoptedInventory) -> dict[str, bytes]:
+def render_adopted_inventory(directory: Path, adoption: AdoptedInventory) -> dict[str, bytes]:
     """The tree that the inventory renders, read by Ansible as any other."""
-    return render_fleet(load_fleet([str(written(directory / "inventory", adoption))]))
+    return render_fleet(load_fleet([str(write_inventory(directory / "inventory", adoption))]))
 
 
-def rendered(hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]] | None = None) -> Fleet:
+def fleet_of_inventory(
+    hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]] | None = None
+) -> Fleet:
     """A fleet, to be adopted from its own files."""
     return build_fleet(hosts, groups or {})
 
 
-def documents_of(fleet: Fleet) -> dict[str, bytes]:
+def activemq_xml_by_host(fleet: Fleet) -> dict[str, bytes]:
     """activemq.xml by host."""
     return {broker.host: render_activemq_xml_bytes(broker) for broker in fleet.brokers}
 
 
-def parsed(content: bytes) -> etree._Element:
+def parse_without_comments(content: bytes) -> etree._Element:
     """The document without its comments."""
     return etree.fromstring(content, etree.XMLParser(remove_comments=True))
 
 
-def facts(root: etree._Element, above: str = "") -> Facts:
+def xml_facts(root: etree._Element, above: str = "") -> XmlFacts:
     """Every element, attribute and text of a document, with its path; order where it has a meaning."""
     name = etree.QName(root).localname
     path = f"{above}/{name}" if above else name
-    found: Facts = Counter({(path, "", ""): 1})
+    found: XmlFacts = Counter({(path, "", ""): 1})
     for attribute, value in root.attrib.items():
         found[path, etree.QName(str(attribute)).localname, " ".join(str(value).split())] += 1
     pieces = [root.text, *(child.tail for child in root)]
@@ -125,13 +127,13 @@ def facts(root: etree._Element, above: str = "") -> Facts:
         found[path, "text()", text] += 1
     for child in root:
         if isinstance(child.tag, str):
-            found += facts(child, path)
+            found += xml_facts(child, path)
     return found
 
 
-def listed(differences: Sequence[XmlDifference]) -> tuple[Facts, Facts]:
+def listed_facts(differences: Sequence[XmlDifference]) -> tuple[XmlFacts, XmlFacts]:
     """The facts that a list gives to the original alone, and to the rendered document alone."""
-    sides: tuple[Facts, Facts] = Counter(), Counter()
+    sides: tuple[XmlFacts, XmlFacts] = Counter(), Counter()
     for one in differences:
         for side, said in zip(sides, (one.original, one.rendered), strict=True):
             if said is not None and not said.startswith("in this order: "):
@@ -139,7 +141,7 @@ def listed(differences: Sequence[XmlDifference]) -> tuple[Facts, Facts]:
     return sides
 
 
-def _facts_of(path: str, said: str) -> Facts:
+def _facts_of(path: str, said: str) -> XmlFacts:
     plain = re.sub(r"\[(?:@\w+='[^']*'|[0-9]+)\]", "", path)
     above, _, last = plain.rpartition("/")
     if last == "text()":
@@ -147,18 +149,18 @@ def _facts_of(path: str, said: str) -> Facts:
     if last.startswith("@"):
         return Counter({(above, last[1:].rpartition(":")[2], " ".join(said.split())): 1})
     element = etree.fromstring(f'<fragment xmlns="{CORE}">{said}</fragment>')[0]
-    return facts(element, above)
+    return xml_facts(element, above)
 
 
 def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[XmlDifference]) -> None:
     """What the two documents do not have in common is what the list says, each way."""
-    before, after = facts(parsed(original)), facts(parsed(rendering))
-    lacking, added = listed(differences)
+    before, after = xml_facts(parse_without_comments(original)), xml_facts(parse_without_comments(rendering))
+    lacking, added = listed_facts(differences)
     hidden = {(path, name) for path, name, value in lacking.keys() | added.keys() if _SECRET.search(value)}
-    assert _net(before, after, hidden) == _net(lacking, added, hidden)
+    assert _net_facts(before, after, hidden) == _net_facts(lacking, added, hidden)
 
 
-def _net(one: Facts, other: Facts, hidden: set[tuple[str, str]]) -> dict[tuple[str, str, str], int]:
+def _net_facts(one: XmlFacts, other: XmlFacts, hidden: set[tuple[str, str]]) -> dict[tuple[str, str, str], int]:
     """What one has more of than the other. Where the list hides a secret, values are not compared."""
     net: dict[tuple[str, str, str], int] = {}
     for path, name, value in one.keys() | other.keys():
@@ -167,7 +169,7 @@ def _net(one: Facts, other: Facts, hidden: set[tuple[str, str]]) -> dict[tuple[s
     return {key: count for key, count in net.items() if count}
 
 
-def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
+def render_without_ansible(adoption: AdoptedInventory) -> dict[str, bytes]:
     """activemq.xml by host, from the files of the inventory and nothing else; quicker than Ansible."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 -- YAML, not HTML
     environment.tests["file"] = lambda _path: True
@@ -199,4 +201,4 @@ def read_back(adoption: AdoptedInventory) -> dict[str, bytes]:
             assert not level.keys() & variables.keys(), f"a variable of {host} stands twice"
             variables |= {name: templated(value) for name, value in level.items()}
         hosts[host] = variables
-    return documents_of(build_fleet(hosts, {}))
+    return activemq_xml_by_host(build_fleet(hosts, {}))

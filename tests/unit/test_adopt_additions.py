@@ -24,7 +24,7 @@ from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import build_fleet
 from tests.situations import some_situations
-from tests.unit.adopt_files import adopted, document
+from tests.unit.adopt_files import document, write_and_adopt
 
 CONNECTOR = '<transportConnectors><transportConnector name="openwire" uri="tcp://0.0.0.0:61616"/></transportConnectors>'
 MQTT = CONNECTOR.replace("</", '<transportConnector name="mqtt" uri="mqtt://0.0.0.0:1883"/></', 1)
@@ -114,7 +114,7 @@ def differences_with(
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.1.4"])
 @pytest.mark.parametrize("name", FLEETS)
 def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, FLEETS[name], release)
+    adoption = write_and_adopt(tmp_path, FLEETS[name], release)
 
     undone = 0
     for difference in adoption.differences:
@@ -137,7 +137,7 @@ def test_variables_of_advice_undo_each_addition(name: str, release: str, tmp_pat
 def test_addition_has_no_effect_where_release_has_it_as_default(
     release: str, opens_jmx: bool, prefers_local: bool, tmp_path: Path
 ) -> None:
-    adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], release)
+    adoption = write_and_adopt(tmp_path, FLEETS["mesh of single brokers"], release)
 
     effects = {group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)}
     assert ("JMX no longer listens on port 1099" in effects) is opens_jmx
@@ -148,7 +148,7 @@ def test_addition_has_no_effect_where_release_has_it_as_default(
 
 
 def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, FLEETS["broker with accounts"], "5.8.0")
+    adoption = write_and_adopt(tmp_path, FLEETS["broker with accounts"], "5.8.0")
 
     effects = {group.advice.effect for group in group_equal_additions(adoption.differences, adoption.fleet)}
     assert "JMX no longer listens on port 1099" not in effects
@@ -158,7 +158,7 @@ def test_jmx_of_broker_without_jmx_has_no_effect(tmp_path: Path) -> None:
 
 
 def test_equal_additions_of_connectors_are_one_group(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
+    adoption = write_and_adopt(tmp_path, FLEETS["mesh of single brokers"], "5.15.16")
 
     groups = group_equal_additions(adoption.differences, adoption.fleet)
     [group] = [group for group in groups if "network_attributes" in group.advice.variables]
@@ -176,7 +176,7 @@ def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> Non
         host: document(links(peer) + twice + CONNECTOR, brokerName=host)
         for host, peer in (("n-mq01-a", "s-mq01-a"), ("s-mq01-a", "n-mq01-a"))
     }
-    adoption = adopted(tmp_path, files, "5.18.3")
+    adoption = write_and_adopt(tmp_path, files, "5.18.3")
 
     groups = group_equal_additions(adoption.differences, adoption.fleet)
     [group] = [group for group in groups if any("'orders.>'" in path for path in group.hosts)]
@@ -187,7 +187,7 @@ def test_policies_that_undo_a_group_name_each_destination(tmp_path: Path) -> Non
 def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
     second = "<authenticationUser username='web' password='q' groups='staff'/></users>"
     files = {"o-mq01-a": document(ACCOUNTS.replace("</users>", second) + CONNECTOR, brokerName="o-mq01-a")}
-    adoption = adopted(tmp_path, files, "5.18.3")
+    adoption = write_and_adopt(tmp_path, files, "5.18.3")
 
     [group] = [
         group
@@ -199,7 +199,7 @@ def test_passwords_of_accounts_are_one_group_of_changes(tmp_path: Path) -> None:
 
 
 def test_limit_as_percentage_replaces_its_three_differences(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {"o-mq01-a": document(LIMITS, brokerName="o-mq01-a")}, "5.18.3")
 
     [replacement] = limits_rendered_as_percentages(adoption.differences)
     assert str(replacement) == (
@@ -230,7 +230,7 @@ def test_adopted_broker_removes_destinations_only_if_the_original_does(
     attributes: Mapping[str, str], period: str, tmp_path: Path
 ) -> None:
     files = {"o-mq01-a": document(PURGED + CONNECTOR, brokerName="o-mq01-a", **attributes)}
-    adoption = adopted(tmp_path, files, "5.18.3")
+    adoption = write_and_adopt(tmp_path, files, "5.18.3")
 
     rendered = render_activemq_xml_bytes(adoption.fleet.broker("o-mq01-a")).decode()
     assert re.findall('schedulePeriodForDestinationPurge="(.*?)"', rendered) == [period]
@@ -258,7 +258,7 @@ def test_each_added_account_and_right_has_its_effect(tmp_path: Path) -> None:
         )
         for group, peer in (("n", "s"), ("s", "n"))
     }
-    adoption = adopted(tmp_path, files, "5.18.3")
+    adoption = write_and_adopt(tmp_path, files, "5.18.3")
 
     advice = {
         path.rpartition("/")[2]: group.advice

@@ -13,7 +13,7 @@ from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.validation import fleet_with_check_findings
 from tests.situations import some_situations
-from tests.unit.adopt_files import document, write_files, written
+from tests.unit.adopt_files import document, write_files, write_inventory
 
 CONNECTOR = (
     "<transportConnectors><transportConnector name='openwire' "
@@ -74,7 +74,7 @@ def adopted_inventory(
     """Return an adoption, and rule and host of each warning of ``check`` after its passwords are written to files."""
     directory = write_files(tmp_path / "files", files)
     adoption = adopt_files([directory], releases=[release], schema_of=None)
-    inventory = written(tmp_path / "inventory", adoption)
+    inventory = write_inventory(tmp_path / "inventory", adoption)
     (inventory / ".secrets").mkdir(mode=0o700)
     for label in adoption.secrets:
         (inventory / ".secrets" / label).write_text("current-password\n")

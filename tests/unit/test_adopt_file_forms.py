@@ -11,7 +11,7 @@ from activemq_fleet import adopt_files, check_fleet
 from activemq_fleet.adopt import read_adopted_documents
 from activemq_fleet.errors import InputError
 from activemq_fleet.naming import Naming
-from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again
+from tests.unit.adopt_files import BEANS, CORE, document, render_adopted_inventory, write_and_adopt
 
 HOST = "o-mq1-a"
 BROKER = f'<broker xmlns="{CORE}" brokerName="x"/>'
@@ -29,10 +29,10 @@ def reason_of(directory: Path, content: bytes) -> str:
 
 
 def test_broker_as_root_is_adopted_like_one_in_beans(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path / "files", {HOST: BROKER.encode()}, "5.18.3")
+    adoption = write_and_adopt(tmp_path / "files", {HOST: BROKER.encode()}, "5.18.3")
 
     assert any("the root element of the file is <broker>" in note for note in adoption.notes)
-    assert b'brokerName="x"' in rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
+    assert b'brokerName="x"' in render_adopted_inventory(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_file_that_cannot_be_adopted_is_named_for_what_it_is(content: str, reaso
 
 @pytest.mark.parametrize("mark", ["@@NAME@@", "{{ name }}", "[% name %]"])
 def test_template_that_is_xml_is_noted_as_one(mark: str, tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, {HOST: document("", brokerName=mark)}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName=mark)}, "5.18.3")
 
     assert any("the file is a template" in note and mark[:2] in note for note in adoption.notes)
 
@@ -79,7 +79,9 @@ def test_address_of_the_console_is_that_of_the_imported_file(tmp_path: Path) -> 
     (conf / "jetty.xml").write_text(JETTY % 8199)
     (conf / "jetty3.xml").write_text(JETTY % 8163)
 
-    adoption = adopted(tmp_path, {HOST: document("", '<import resource="jetty3.xml"/>', brokerName="x")}, "5.18.3")
+    adoption = write_and_adopt(
+        tmp_path, {HOST: document("", '<import resource="jetty3.xml"/>', brokerName="x")}, "5.18.3"
+    )
 
     settings = adoption.fleet.broker(HOST).settings
     assert (settings.console_port, settings.console_bind) == (8163, "10.0.0.1")
@@ -93,7 +95,7 @@ def test_jetty_file_without_import_causes_no_note_about_console(tmp_path: Path) 
     conf.mkdir(parents=True)
     (conf / "jetty.xml").write_text(JETTY % 8199)
 
-    adoption = adopted(tmp_path, {HOST: document("", brokerName="x")}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName="x")}, "5.18.3")
 
     assert not adoption.fleet.broker(HOST).settings.console
     assert not [note for note in adoption.notes if "adopt took only" in note]
@@ -106,9 +108,9 @@ def test_second_policy_of_a_destination_is_noted_and_not_merged(tmp_path: Path) 
     )
     policies = f"<policyMap><policyEntries>{entries}</policyEntries></policyMap>"
     files = {HOST: document(f"<destinationPolicy>{policies}</destinationPolicy>", brokerName="x")}
-    adoption = adopted(tmp_path / "files", files, "5.18.3")
+    adoption = write_and_adopt(tmp_path / "files", files, "5.18.3")
 
-    xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
+    xml = render_adopted_inventory(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
 
     assert [line.strip() for line in xml.splitlines() if 'queue="a.' in line] == [
         '<policyEntry queue="a.>" memoryLimit="1mb"/>'
@@ -133,7 +135,7 @@ def test_broker_with_rights_and_without_accounts_is_adopted(tmp_path: Path) -> N
 def test_import_from_elsewhere_does_not_hide_that_another_file_is_missing(tmp_path: Path) -> None:
     imports = '<import resource="http://h/x.xml"/><import resource="camel.xml"/>'
 
-    adoption = adopted(tmp_path, {HOST: document("", imports, brokerName="x")}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {HOST: document("", imports, brokerName="x")}, "5.18.3")
 
     assert adoption.fleet.broker(HOST).settings.imports == ("camel.xml",)
     assert any("activemq.xml imports http://h/x.xml, which adopt does not copy" in note for note in adoption.notes)

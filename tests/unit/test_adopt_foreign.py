@@ -26,13 +26,13 @@ from tests.support.foreign_files import (
 )
 from tests.unit.adopt_files import (
     CORE,
-    adopted,
+    activemq_xml_by_host,
     assert_listed_exactly,
     document,
-    documents_of,
-    read_back,
-    rendered_again,
-    written,
+    render_adopted_inventory,
+    render_without_ansible,
+    write_and_adopt,
+    write_inventory,
 )
 from tests.unit.fleets import fleet
 
@@ -45,7 +45,7 @@ def places(adoption: AdoptedInventory) -> dict[str, str]:
 
 def fleet_of(tmp_path: Path, adoption: AdoptedInventory, **changes: Any) -> Fleet:
     """The fleet of the adopted inventory with variables changed for all."""
-    directory = written(tmp_path / "changed", adoption)
+    directory = write_inventory(tmp_path / "changed", adoption)
     more = "".join(f"activemq_{name}: {value}\n" for name, value in changes.items())
     path = directory / "group_vars" / "all.yml"
     kept = [
@@ -217,9 +217,9 @@ class TestOneFile:
     @pytest.mark.parametrize("text", ["a  b", "\n  x=1\n  y=2\n", " one ", "<b/>tail<b/>", "a<!-- c -->b", "\tq"])
     def test_text_in_beans_stays_as_it_is(self, text: str, tmp_path: Path) -> None:
         beans = f'<bean {SPRING} id="x" class="a.B"><property name="y"><value>{text}</value></property></bean>'
-        adoption = adopted(tmp_path / "files", {ALONE: document("", beans)}, "5.18.3")
+        adoption = write_and_adopt(tmp_path / "files", {ALONE: document("", beans)}, "5.18.3")
 
-        root = etree.fromstring(rendered_again(tmp_path, adoption)[f"hosts/{ALONE}/conf/activemq.xml"])
+        root = etree.fromstring(render_adopted_inventory(tmp_path, adoption)[f"hosts/{ALONE}/conf/activemq.xml"])
         [value] = root.iterfind(".//{*}bean[@id='x']/{*}property/{*}value")
         said = "".join(str(piece) for piece in value.itertext())
         assert said.strip() == text.replace("<!-- c -->", "").replace("<b/>", "").strip()
@@ -343,7 +343,7 @@ class TestFleets:
             "network",
             "activemq-probe",
         }
-        assert all("userName" in documents_of(asked)[host].decode() for host in ("o-mq1-a", "o-mq1-b"))
+        assert all("userName" in activemq_xml_by_host(asked)[host].decode() for host in ("o-mq1-a", "o-mq1-b"))
 
     @pytest.mark.parametrize("names", ["", 'userName="net" password="x1"'])
     def test_jaas_stays_in_force_and_the_notes_say_whom_it_must_know(self, names: str, tmp_path: Path) -> None:
@@ -545,9 +545,9 @@ HOW = ["set", "drop", "double", "move", "rename", "text", "insert"]
 STEP = st.tuples(st.sampled_from(HOW), *[st.integers(0, 10_000)] * 3)
 RIGHTS = [{"destination": "a", "kind": "queue", "read": "staff"}]
 BASES = {
-    "pure": documents_of(fleet("o-mq1", "o-mq2", domain="", ha="pure", release="5.5.1")),
-    "shared": documents_of(fleet("o-mq1", "o-mq2", domain="", acl=RIGHTS, pair_links="static")),
-    "alone": documents_of(fleet("o-mq1", "o-mq2", domain="", ha="none", release="5.8.0", topology="ring")),
+    "pure": activemq_xml_by_host(fleet("o-mq1", "o-mq2", domain="", ha="pure", release="5.5.1")),
+    "shared": activemq_xml_by_host(fleet("o-mq1", "o-mq2", domain="", acl=RIGHTS, pair_links="static")),
+    "alone": activemq_xml_by_host(fleet("o-mq1", "o-mq2", domain="", ha="none", release="5.8.0", topology="ring")),
 }
 
 
@@ -596,12 +596,12 @@ def test_whatever_a_file_holds_the_list_is_complete(
         host = sorted(files)[number]
         files[host] = mutated(files[host], steps)
     try:
-        adoption = adopted(tmp_path_factory.mktemp("adopt"), files, "5.5.1" if base == "pure" else "5.18.3")
+        adoption = write_and_adopt(tmp_path_factory.mktemp("adopt"), files, "5.5.1" if base == "pure" else "5.18.3")
     except FleetError as error:
         # Nothing but the one broker that a file must have keeps it from being adopted.
         assert "<broker>" in str(error)
         return
-    found = read_back(adoption)
+    found = render_without_ansible(adoption)
     for host, original in files.items():
         assert_listed_exactly(original, found[host], [one for one in adoption.differences if one.host == host])
 
@@ -635,4 +635,4 @@ def test_the_three_brokers_of_the_page_adopting_come_through(tmp_path: Path) -> 
     account = {"network_username": "network", "network_password": "secret1"}
     asked = fleet_of(tmp_path, adoption, authentication="simple", **account)
     assert not asked.blocking_findings
-    assert all(b"userName" in content for content in documents_of(asked).values())
+    assert all(b"userName" in content for content in activemq_xml_by_host(asked).values())

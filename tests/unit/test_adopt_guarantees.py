@@ -18,7 +18,7 @@ from activemq_fleet.naming import Naming
 from activemq_fleet.render.activemq_xml import render_activemq_xml_bytes
 from activemq_fleet.schema import XmlDocument
 from activemq_fleet.topology import Fleet
-from tests.unit.adopt_files import BEANS, CORE, adopted, document, rendered_again, write_files
+from tests.unit.adopt_files import BEANS, CORE, document, render_adopted_inventory, write_and_adopt, write_files
 
 HOST = "o-mq1-a"
 CAMEL = "http://camel.apache.org/schema/spring"
@@ -27,8 +27,10 @@ XSI = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 
 def rendered(directory: Path, broker: str, beans: str = "", release: str = "5.18.3", **attributes: str) -> str:
     """The activemq.xml that the adopted inventory renders, as Ansible reads it."""
-    adoption = adopted(directory / "files", {HOST: document(broker, beans, brokerName="x", **attributes)}, release)
-    return rendered_again(directory, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
+    adoption = write_and_adopt(
+        directory / "files", {HOST: document(broker, beans, brokerName="x", **attributes)}, release
+    )
+    return render_adopted_inventory(directory, adoption)[f"hosts/{HOST}/conf/activemq.xml"].decode()
 
 
 def test_a_slave_whose_master_is_a_placeholder_stays_a_slave(tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_a_slave_whose_master_is_an_address_stays_a_slave(tmp_path: Path) -> Non
 
 
 def test_an_attribute_of_the_broker_that_is_left_out_is_noted(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, {HOST: document("", brokerName="x", vmConnectorURI="vm://${x}")}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {HOST: document("", brokerName="x", vmConnectorURI="vm://${x}")}, "5.18.3")
 
     assert any("adopt left out the attribute vmConnectorURI of <broker>" in note for note in adoption.notes)
 
@@ -101,7 +103,7 @@ def test_settings_of_a_configurer_that_are_lost_are_noted(tmp_path: Path) -> Non
         '<bean class="a.PropertyPlaceholderConfigurer"><property name="systemPropertiesModeName" value="X"/>'
         '<property name="location" value="y"/></bean>'
     )
-    adoption = adopted(tmp_path, {HOST: document("", bean, brokerName="x")}, "5.18.3")
+    adoption = write_and_adopt(tmp_path, {HOST: document("", bean, brokerName="x")}, "5.18.3")
 
     [note] = [note for note in adoption.notes if "of the bean PropertyPlaceholderConfigurer" in note]
     assert "adopt left out systemPropertiesModeName of" in note
@@ -131,7 +133,7 @@ def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path)
         read_adopted_documents([str(tmp_path / "files")], ["5.16.7"], Naming()), Naming(), lint_findings
     )
 
-    xml = rendered_again(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
+    xml = render_adopted_inventory(tmp_path, adoption)[f"hosts/{HOST}/conf/activemq.xml"]
 
     [broker] = adoption.fleet.brokers
     assert "V020" not in {f.rule for f in fleet_findings(adoption.fleet, {broker.host: XmlDocument(xml)})}
@@ -140,7 +142,7 @@ def test_a_file_with_camel_renders_with_the_schema_that_it_names(tmp_path: Path)
 
 
 def test_names_of_camel_are_no_properties(tmp_path: Path) -> None:
-    adoption = adopted(tmp_path, {HOST: camel_document()}, "5.16.7")
+    adoption = write_and_adopt(tmp_path, {HOST: camel_document()}, "5.16.7")
 
     assert not [note for note in adoption.notes if "${" in note]
 

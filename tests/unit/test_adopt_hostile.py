@@ -15,7 +15,7 @@ from activemq_fleet.inventory import load_fleet, read_inventory
 from activemq_fleet.naming import Naming
 from activemq_fleet.topology import Fleet
 from tests.situations import some_situations
-from tests.unit.adopt_files import BEANS, CORE, written
+from tests.unit.adopt_files import BEANS, CORE, write_inventory
 
 HOST = "orders-mq01-a"
 RELEASE = "5.18.3"
@@ -67,7 +67,7 @@ def settings_of(fleet: Fleet) -> dict[str, str]:
 
 def read_back(directory: Path, adoption: AdoptedInventory) -> Fleet:
     """The fleet of the adopted inventory, as Ansible reads it, with a known text in the place of each secret."""
-    inventory = written(directory, adoption)
+    inventory = write_inventory(directory, adoption)
     for label in adoption.secrets:
         (inventory / ".secrets").mkdir(exist_ok=True)
         (inventory / ".secrets" / label).write_text(f"@.secrets/{label}@\n")

@@ -17,7 +17,15 @@ from activemq_fleet.inventory import load_fleet
 from activemq_fleet.render import render_fleet
 from activemq_fleet.topology import Fleet
 from tests.situations import some_situations
-from tests.unit.adopt_files import adopted, adopted_tree, documents_of, facts, read_back, rendered, rendered_again
+from tests.unit.adopt_files import (
+    activemq_xml_by_host,
+    adopt_rendered_fleet,
+    fleet_of_inventory,
+    render_adopted_inventory,
+    render_without_ansible,
+    write_and_adopt,
+    xml_facts,
+)
 from tests.unit.fleets import NETWORK, fleet, hosts
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -32,7 +40,7 @@ def example(name: str, tmp_path: Path) -> Fleet:
 
 
 def again(found: Fleet, tmp_path: Path) -> AdoptedInventory:
-    return adopted(tmp_path / "files", documents_of(found))
+    return write_and_adopt(tmp_path / "files", activemq_xml_by_host(found))
 
 
 def variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
@@ -61,7 +69,7 @@ def test_an_example_gives_back_the_same_tree(name: str, tmp_path: Path) -> None:
 
     adoption = again(original, tmp_path)
 
-    found = rendered_again(tmp_path, adoption)
+    found = render_adopted_inventory(tmp_path, adoption)
     assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
     assert adoption.differences == ()
 
@@ -71,9 +79,9 @@ def test_an_example_gives_back_everything_from_its_whole_tree(name: str, tmp_pat
     original = example(name, tmp_path)
     expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
 
-    adoption = adopted_tree(tmp_path / "rendered", original)
+    adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
-    found = rendered_again(tmp_path, adoption)
+    found = render_adopted_inventory(tmp_path, adoption)
     assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
     assert adoption.differences == ()
 
@@ -86,12 +94,12 @@ def test_every_setting_of_an_agent_comes_back(tmp_path: Path) -> None:
     }  # fmt: skip
     inventory["shop"] = {f"activemq_agent_{name}": value for name, value in settings.items()}
     inventory["till"] = inventory["shop"] | {"activemq_agent_pair": "o-mq2", "activemq_agent_client_id": "till"}
-    original = rendered(inventory, {"activemq_agents": ["shop", "till"]})
+    original = fleet_of_inventory(inventory, {"activemq_agents": ["shop", "till"]})
 
-    adoption = adopted_tree(tmp_path / "rendered", original)
+    adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
     expected = {path: content for path, content in render_fleet(original).items() if path.startswith(TREES)}
-    found = rendered_again(tmp_path, adoption)
+    found = render_adopted_inventory(tmp_path, adoption)
     assert {path: content for path, content in found.items() if path.startswith(TREES)} == expected
 
 
@@ -100,7 +108,7 @@ def test_accounts_of_agents_are_told_and_render_the_same_documents(tmp_path: Pat
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert any("ledger01, shop01: adopt put these accounts of agents" in note for note in adoption.notes)
 
 
@@ -113,7 +121,7 @@ def test_the_shape_of_each_group_is_seen(shape: str, release: str, tmp_path: Pat
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert "links" not in variables(adoption)
     assert variables(adoption).get("topology", "mesh") == shape
     assert "xml_fragments" not in str(adoption.files)
@@ -121,11 +129,11 @@ def test_the_shape_of_each_group_is_seen(shape: str, release: str, tmp_path: Pat
 
 def test_groups_of_different_shapes_are_told_apart(tmp_path: Path) -> None:
     inventory = hosts("a-mq1", "a-mq2", "a-mq3", topology="hub") | hosts("b-mq1", "b-mq2", "b-mq3", topology="ring")
-    original = rendered(inventory)
+    original = fleet_of_inventory(inventory)
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert variables(adoption, "group_vars/activemq_group_a.yml") == {"topology": "hub"}
     assert variables(adoption, "group_vars/activemq_group_b.yml") == {"topology": "ring"}
 
@@ -137,7 +145,7 @@ def test_brokers_that_no_bridge_can_dial_stay_apart(release: str, tmp_path: Path
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
 
 
@@ -162,7 +170,7 @@ def test_links_between_groups_and_pairs(links: list[Any], release: str, topology
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
     assert "xml_fragments" not in str(adoption.files)
 
@@ -210,7 +218,7 @@ def test_every_setting_that_the_file_shows_comes_back(said: dict[str, Any], tmp_
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert adoption.differences == ()
     assert "xml_fragments" not in str(adoption.files)
 
@@ -219,11 +227,11 @@ def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", address="one.example.com", pair_links="static")
     inventory["o-mq1-a.example.com"]["activemq_instance"] = "a"
     inventory["o-mq1-b.example.com"] |= {"activemq_port_offset": 10, "activemq_instance": "b"}
-    original = rendered(inventory)
+    original = fleet_of_inventory(inventory)
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
     assert variables(adoption)["address"] == "one.example.com"
     assert yaml.safe_load(adoption.files["hosts.yml"])["all"]["hosts"] == {
         "o-mq1-a.example.com": {"activemq_instance": "activemq-a"},
@@ -234,29 +242,29 @@ def test_the_second_node_of_a_machine_has_its_offset(tmp_path: Path) -> None:
 
 def test_directories_that_are_called_as_their_pairs_are_said_once(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", store_directory="/mnt/o-mq1/x") | hosts("o-mq2", store_directory="/mnt/o-mq2/x")
-    original = rendered(inventory)
+    original = fleet_of_inventory(inventory)
 
     adoption = again(original, tmp_path)
 
     assert variables(adoption)["store_directory"] == "/mnt/{{ activemq_identity.pair }}/x"
-    found = rendered_again(tmp_path, adoption)
-    assert {host: found[f"hosts/{host}/conf/activemq.xml"] for host in inventory} == documents_of(original)
+    found = render_adopted_inventory(tmp_path, adoption)
+    assert {host: found[f"hosts/{host}/conf/activemq.xml"] for host in inventory} == activemq_xml_by_host(original)
 
 
 def test_hosts_that_are_dialled_by_other_names_have_those_addresses(tmp_path: Path) -> None:
     inventory = hosts("o-mq1", "o-mq2")
     for number, host in enumerate(inventory, 1):
         inventory[host]["activemq_address"] = f"10.0.0.{number}"
-    original = rendered(inventory)
+    original = fleet_of_inventory(inventory)
 
     adoption = again(original, tmp_path)
 
-    assert documents_of(adoption.fleet) == documents_of(original)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
 
 
 def test_a_user_has_one_secret_for_each_password_that_is_in_force(tmp_path: Path) -> None:
     inventory = {name: NETWORK | {"activemq_release": "5.18.3"} for name in ("o-mq1-a", "o-mq1-b")}
-    adoption = again(rendered(inventory), tmp_path)
+    adoption = again(fleet_of_inventory(inventory), tmp_path)
 
     assert set(adoption.secrets) == {"net"}
 
@@ -272,9 +280,9 @@ def test_fragments_and_attributes_of_ours_come_back(tmp_path: Path) -> None:
 
     adoption = again(original, tmp_path)
 
-    found = rendered_again(tmp_path, adoption)
-    assert documents_of(adoption.fleet) == documents_of(original)
-    assert found["hosts/o-mq1-a.example.com/conf/activemq.xml"] == documents_of(original)["o-mq1-a.example.com"]
+    found = render_adopted_inventory(tmp_path, adoption)
+    assert activemq_xml_by_host(adoption.fleet) == activemq_xml_by_host(original)
+    assert found["hosts/o-mq1-a.example.com/conf/activemq.xml"] == activemq_xml_by_host(original)["o-mq1-a.example.com"]
 
 
 HOSTS: list[dict[str, Any]] = [
@@ -291,24 +299,24 @@ HOSTS: list[dict[str, Any]] = [
 def test_files_beside_say_how_a_broker_runs(said: dict[str, Any], tmp_path: Path) -> None:
     original = fleet("o-mq1", "o-mq2", **said)
 
-    adoption = adopted_tree(tmp_path / "rendered", original)
+    adoption = adopt_rendered_fleet(tmp_path / "rendered", original)
 
     trees = [path for path in render_fleet(original) if path.startswith(TREES)]
-    found = rendered_again(tmp_path, adoption)
+    found = render_adopted_inventory(tmp_path, adoption)
     assert {path: found[path] for path in trees} == {path: render_fleet(original)[path] for path in trees}
 
 
 def test_the_heap_of_anyones_start_script_is_read(tmp_path: Path) -> None:
     files = tmp_path / "files"
     original = fleet("o-mq1", heap="1g")
-    adopted(files, documents_of(original))
-    for host in documents_of(original):
+    write_and_adopt(files, activemq_xml_by_host(original))
+    for host in activemq_xml_by_host(original):
         script = files / "hosts" / host / "bin" / "env"
         script.parent.mkdir()
         script.write_text('# ACTIVEMQ_OPTS_MEMORY="-Xmx9g"\nACTIVEMQ_OPTS_MEMORY="-Xms64M -Xmx1g"\n')
 
-    assert variables(adopted(files, documents_of(original)))["heap"] == "1g"
-    assert "memory_limit" not in variables(adopted(files, documents_of(original)))
+    assert variables(write_and_adopt(files, activemq_xml_by_host(original)))["heap"] == "1g"
+    assert "memory_limit" not in variables(write_and_adopt(files, activemq_xml_by_host(original)))
 
 
 def maybe(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -365,17 +373,17 @@ def test_any_fleet_without_errors_comes_back(
         said = said | {"ha": "shared-file"} if said["ha"] == "pure" and release > "5.7" else said
         pairs = [f"g{place}-mq{pair}" for pair in range(1, number + 1)]
         inventory |= hosts(*pairs, release=release, links=links, **said)
-    original = rendered(inventory)
+    original = fleet_of_inventory(inventory)
     assume(not original.blocking_findings)
 
-    adoption = adopted(tmp_path_factory.mktemp("adopt"), documents_of(original))
+    adoption = write_and_adopt(tmp_path_factory.mktemp("adopt"), activemq_xml_by_host(original))
 
     assert adoption.differences == ()
     assert not adoption.fleet.blocking_findings
     note(b"\n".join(adoption.files.values()).decode())
-    found = read_back(adoption)
-    for host, content in documents_of(original).items():
-        assert facts(etree.fromstring(found[host])) == facts(etree.fromstring(content))
+    found = render_without_ansible(adoption)
+    for host, content in activemq_xml_by_host(original).items():
+        assert xml_facts(etree.fromstring(found[host])) == xml_facts(etree.fromstring(content))
     # A broker on its own has no role that its file could tell.
     paired = {broker.host: broker.role for broker in original.brokers if broker.settings.ha != "none"}
     assert {host: adoption.fleet.broker(host).role for host in paired} == paired

@@ -15,7 +15,7 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.lab.agent_load_generator import TwoAgentLoadSpec
 from activemq_fleet.lab.agent_process import _plain
 from activemq_fleet.lab.drill_reach import require_nodes_reachable_by_load
-from tests.unit.agent.certificates import Authority, server, serving
+from tests.unit.agent.certificates import Authority, server, server_context
 from tests.waiting import PATIENCE, within
 
 NOWHERE = "nowhere.invalid:1883"
@@ -138,7 +138,7 @@ def test_error_about_rejected_login_names_user_and_no_password(unused_address: s
 
 def test_login_is_checked_over_tls_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
-    context = serving(authority.certificate("127.0.0.1"))
+    context = server_context(authority.certificate("127.0.0.1"))
     for code, reason in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
         with server(context, says=bytes([0x20, 2, 0, code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
@@ -152,7 +152,7 @@ def test_login_is_checked_over_tls_too(tmp_path: Path) -> None:
 def test_certificate_that_agents_do_not_trust_is_reported(tmp_path: Path) -> None:
     other_directory = tmp_path / "other"
     other_directory.mkdir()
-    with server(serving(Authority(tmp_path).certificate("127.0.0.1"))) as port:
+    with server(server_context(Authority(tmp_path).certificate("127.0.0.1"))) as port:
         message = input_error_text(
             spec(f"ssl://127.0.0.1:{port}", **{"tls.ca": str(Authority(other_directory, "stranger").ca)})
         )

@@ -21,7 +21,7 @@ from ansible.vars.manager import VariableManager
 
 from activemq_fleet.errors import SettingsError
 from activemq_fleet.inventory import inventory_data_of_play, raise_for_variables_set_at_runtime
-from tests.support.played_sites import KIOSK, A, B, Place, make_place
+from tests.support.played_sites import KIOSK, A, B, LocalSite, make_local_site
 from tests.unit.hostile_hosts import HostilePython
 
 ATTACKER = "kiosk01"
@@ -35,8 +35,8 @@ RESTRICTED = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return make_place(tmp_path)
+def site(tmp_path: Path) -> LocalSite:
+    return make_local_site(tmp_path)
 
 
 def single_line(text: str) -> str:
@@ -55,8 +55,8 @@ class FactAttack(NamedTuple):
 
 @pytest.fixture(scope="module")
 def fact_attack(tmp_path_factory: pytest.TempPathFactory) -> FactAttack:
-    place = make_place(tmp_path_factory.mktemp("facts"))
-    private, evaluated, copied = place.root / "controller", place.root / "evaluated", place.root / "on-the-host"
+    site = make_local_site(tmp_path_factory.mktemp("facts"))
+    private, evaluated, copied = site.root / "controller", site.root / "evaluated", site.root / "on-the-host"
     private.mkdir()
     (private / "id_ed25519").write_text("CONTROLLER-PRIVATE-KEY")
     template = f"{{{{ lookup('ansible.builtin.pipe', 'touch {evaluated}') }}}}/x"
@@ -67,9 +67,9 @@ def fact_attack(tmp_path_factory: pytest.TempPathFactory) -> FactAttack:
         "activemq_agent_handlers": str(copied),
         "activemq_agent_handlers_source": str(private),
     }
-    python = HostilePython.with_facts(place.root / "hostile", facts)
+    python = HostilePython.with_facts(site.root / "hostile", facts)
     hostile = {**KIOSK, "activemq_agent_topics": ["events/#"], "ansible_python_interpreter": str(python.path)}
-    place.lay(A, B, agents={ATTACKER: hostile}, **RESTRICTED)
+    site.write_inventory(A, B, agents={ATTACKER: hostile}, **RESTRICTED)
     setup = {
         "ansible.builtin.setup": {"gather_subset": ["!all", "!min"]},
         "when": f"inventory_hostname == '{ATTACKER}'",
@@ -80,8 +80,8 @@ def fact_attack(tmp_path_factory: pytest.TempPathFactory) -> FactAttack:
         {"hosts": "all", "gather_facts": False, "tasks": [setup, compiled]},
         {"hosts": "activemq_agents", "gather_facts": False, "tasks": [role]},
     ]
-    (place.root / "play.yml").write_text(yaml.safe_dump(plays))
-    process = place.start(str(place.root / "play.yml"))
+    (site.root / "play.yml").write_text(yaml.safe_dump(plays))
+    process = site.start(str(site.root / "play.yml"))
     printed, _ = process.communicate(timeout=500)
     return FactAttack(python.edits_made(), process.returncode, single_line(printed), evaluated, copied)
 
@@ -118,18 +118,18 @@ def test_variables_that_tasks_set_are_refused(tmp_path: Path, set_variable: str)
         raise_for_variables_set_at_runtime(hostvars)
 
 
-def test_host_cannot_choose_path_that_status_writes(place: Place) -> None:
+def test_host_cannot_choose_path_that_status_writes(site: LocalSite) -> None:
     """In this attack, a fact that a module of the playbook returns names a file of the controller."""
-    controller_file = place.root / "overwritten.json"
+    controller_file = site.root / "overwritten.json"
     python = HostilePython.with_results(
-        place.root / "hostile", "broker", {"ansible_facts": {"activemq_status_to": str(controller_file)}}
+        site.root / "hostile", "broker", {"ansible_facts": {"activemq_status_to": str(controller_file)}}
     )
-    place.lay(A, B)
-    inventory = yaml.safe_load((place.root / "hosts.yml").read_text())
+    site.write_inventory(A, B)
+    inventory = yaml.safe_load((site.root / "hosts.yml").read_text())
     inventory["all"]["hosts"][A] = {"ansible_python_interpreter": str(python.path)}
-    (place.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
+    (site.root / "hosts.yml").write_text(yaml.safe_dump(inventory))
 
-    _, printed = place.play("status")
+    _, printed = site.play("status")
 
     assert python.edits_made() == 1, printed
     assert not controller_file.exists(), printed
@@ -137,22 +137,22 @@ def test_host_cannot_choose_path_that_status_writes(place: Place) -> None:
     assert "activemq_status_to is a fact of the host" in single_line(printed)
 
 
-def test_check_refuses_cached_facts_with_names_of_variables(place: Place) -> None:
-    place.lay(A, B)
-    cache = place.root / "facts"
+def test_check_refuses_cached_facts_with_names_of_variables(site: LocalSite) -> None:
+    site.write_inventory(A, B)
+    cache = site.root / "facts"
     cache.mkdir()
     facts = json.dumps({"activemq_waivers": [{"rule": "S001", "reason": "x"}]})
     (cache / f"s1_{A}").write_text(json.dumps({"__payload__": facts}))
     environment = os.environ | {
         "ANSIBLE_CACHE_PLUGIN": "jsonfile",
         "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
-        "ACTIVEMQ_FLEET_CACHE": str(place.root / "cache"),
+        "ACTIVEMQ_FLEET_CACHE": str(site.root / "cache"),
     }
 
     completed = subprocess.run(
-        [sys.executable, "-m", "activemq_fleet", "check", "-i", str(place.root / "hosts.yml")],
+        [sys.executable, "-m", "activemq_fleet", "check", "-i", str(site.root / "hosts.yml")],
         env=environment,
-        cwd=place.root,
+        cwd=site.root,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -29,7 +29,7 @@ from activemq_fleet.node.process.proc import Process, find_broker_process, secon
 from activemq_fleet.node.state import broker_state as state
 from activemq_fleet.render import render_broker
 from tests.log_reading import logger_of
-from tests.unit.agent.certificates import Authority, serving
+from tests.unit.agent.certificates import Authority, server_context
 from tests.unit.agent.certificates import server as tls_server
 from tests.unit.fleets import fleet
 from tests.waiting import PATIENCE, wait_until, within
@@ -439,7 +439,7 @@ def test_tls_rejection_counts_as_answer_if_client_certificate_is_required(
     scheme: str, version: ssl.TLSVersion, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
-    context = serving(authority.certificate("127.0.0.1"), minimum_version=version, maximum_version=version)
+    context = server_context(authority.certificate("127.0.0.1"), minimum_version=version, maximum_version=version)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(authority.ca)
 

@@ -70,7 +70,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 @contextmanager
-def server(context: ssl.SSLContext | None, *, says: bytes = b"") -> Iterator[int]:
+def server(context: ssl.SSLContext | None, *, response: bytes = b"") -> Iterator[int]:
     """A server on loopback that shakes hands (without a context: does not), reads a little and closes. Its port."""
     listener = _listener()
 
@@ -83,7 +83,7 @@ def server(context: ssl.SSLContext | None, *, says: bytes = b"") -> Iterator[int
                     peer = context.wrap_socket(accepted, server_side=True) if context else accepted
                     with peer:
                         peer.recv(1000)
-                        peer.sendall(says)
+                        peer.sendall(response)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -103,7 +103,7 @@ def _listener() -> socket.socket:
     raise AssertionError("no free port")
 
 
-def serving(pem: Path, **versions: ssl.TLSVersion) -> ssl.SSLContext:
+def server_context(pem: Path, **versions: ssl.TLSVersion) -> ssl.SSLContext:
     """The context of a server that shows a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)

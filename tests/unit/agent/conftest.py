@@ -10,17 +10,17 @@ import pytest
 
 from tests.guarded import directory_for_handlers
 
-from .service_runs import Running
+from .service_runs import RunningAgent
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    made: list[Running] = []
+def start_agent(tmp_path: Path) -> Iterator[Callable[..., RunningAgent]]:
+    made: list[RunningAgent] = []
 
-    def make(**fields: Any) -> Running:
+    def make(**fields: Any) -> RunningAgent:
         directory = tmp_path / str(len(made))
         directory.mkdir()
-        made.append(Running(directory, **fields))
+        made.append(RunningAgent(directory, **fields))
         return made[-1].start()
 
     yield make

@@ -37,14 +37,14 @@ def message(topic: bytes, payload: bytes, qos: int = 0, mid: int = 1) -> bytes:
     return encode_mqtt_packet(0x30 | qos << 1, body)
 
 
-def forever(peer: socket.socket, data: bytes) -> None:
+def send_repeatedly(peer: socket.socket, data: bytes) -> None:
     """Send the same again and again, and read nothing."""
     block = memoryview(data * max(1, (1 << 18) // len(data)))
     while True:
         peer.sendall(block)
 
 
-def echo(peer: socket.socket, lock: threading.Lock) -> None:
+def answer_packets(peer: socket.socket, lock: threading.Lock) -> None:
     """Answer as a broker does: SUBACK, PUBACK, and every message back to its sender."""
     with suppress(OSError, EOFError):
         while True:
@@ -61,10 +61,10 @@ def echo(peer: socket.socket, lock: threading.Lock) -> None:
                     peer.sendall(b"\xd0\x00")
 
 
-def answering(peer: socket.socket) -> Iterator[threading.Lock]:
+def answer_in_background(peer: socket.socket) -> Iterator[threading.Lock]:
     """While the connection's canaries are answered: the lock under which the attack sends."""
     lock = threading.Lock()
-    threading.Thread(target=echo, args=(peer, lock), daemon=True).start()
+    threading.Thread(target=answer_packets, args=(peer, lock), daemon=True).start()
     time.sleep(0.3)
     while True:
         yield lock
@@ -73,26 +73,26 @@ def answering(peer: socket.socket) -> Iterator[threading.Lock]:
 @attack
 def flood_of_wanted_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, message(b"a/Flood", b"x" * 100))
+    send_repeatedly(peer, message(b"a/Flood", b"x" * 100))
 
 
 @attack
 def flood_of_acknowledged_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, b"".join(message(b"a/Flood", b"x" * 2000, 1, mid) for mid in range(1, 100)))
+    send_repeatedly(peer, b"".join(message(b"a/Flood", b"x" * 2000, 1, mid) for mid in range(1, 100)))
 
 
 @attack
 def flood_of_unwanted_messages(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, message(b"nobody/asked", b"x" * 1000, 1))
+    send_repeatedly(peer, message(b"nobody/asked", b"x" * 1000, 1))
 
 
 @attack
 def flood_from_a_broker_that_answers_canaries(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
     blocks = [b"".join(message(topic, b"x" * 500, 1, mid) for mid in range(1, 50)) for topic in (b"a/E", b"no/E")]
-    for lock in answering(peer):
+    for lock in answer_in_background(peer):
         with lock:
             peer.sendall(random.choice(blocks))
 
@@ -115,13 +115,13 @@ def giant_packets_that_come(peer: socket.socket) -> None:
 @attack
 def largest_packets_that_are_read(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, message(b"a/Large", b'{"eventId":"x","a":[' + b"[]," * 340_000 + b"[]]}", 1))
+    send_repeatedly(peer, message(b"a/Large", b'{"eventId":"x","a":[' + b"[]," * 340_000 + b"[]]}", 1))
 
 
 @attack
 def control_characters_for_a_handler(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, message(b"a/Handled", b"\0" * 1_000_000, 1))
+    send_repeatedly(peer, message(b"a/Handled", b"\0" * 1_000_000, 1))
 
 
 @attack
@@ -135,31 +135,33 @@ def messages_of_qos_2(peer: socket.socket) -> None:
 
 @attack
 def endless_connacks(peer: socket.socket) -> None:
-    forever(peer, CONNACK)
+    send_repeatedly(peer, CONNACK)
 
 
 @attack
 def endless_pings(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, b"\xc0\x00")
+    send_repeatedly(peer, b"\xc0\x00")
 
 
 @attack
 def answers_to_nothing(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, b"".join(bytes([kind, 2]) + struct.pack("!H", mid) for mid in range(100) for kind in (0x40, 0xB0)))
+    send_repeatedly(
+        peer, b"".join(bytes([kind, 2]) + struct.pack("!H", mid) for mid in range(100) for kind in (0x40, 0xB0))
+    )
 
 
 @attack
 def subacks_to_nothing(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, b"".join(b"\x90\x03" + struct.pack("!HB", mid, mid % 256) for mid in range(1, 60_000, 7)))
+    send_repeatedly(peer, b"".join(b"\x90\x03" + struct.pack("!HB", mid, mid % 256) for mid in range(1, 60_000, 7)))
 
 
 @attack
 def huge_topics(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    forever(peer, message(b"a" + b"/" * 65_000, b"", 1) + message(b"a/" + b"x" * 65_000, b""))
+    send_repeatedly(peer, message(b"a" + b"/" * 65_000, b"", 1) + message(b"a/" + b"x" * 65_000, b""))
 
 
 @attack
@@ -177,16 +179,16 @@ def malformed_packets(peer: socket.socket) -> None:
 
 
 @attack
-def a_byte_a_second(peer: socket.socket) -> None:
+def one_byte_per_second(peer: socket.socket) -> None:
     for byte in CONNACK + message(b"a/Slow", b"x" * 500_000):
         peer.sendall(bytes([byte]))
         time.sleep(0.9)
 
 
 @attack
-def one_bad_packet_after_good_behaviour(peer: socket.socket) -> None:
+def second_connack_after_answered_canaries(peer: socket.socket) -> None:
     peer.sendall(CONNACK)
-    for lock in answering(peer):
+    for lock in answer_in_background(peer):
         time.sleep(2)
         with lock:
             peer.sendall(CONNACK)

@@ -23,16 +23,16 @@ from activemq_agent.store import Store
 from activemq_fleet.agent_topics import CANARY
 
 
-class Benched(Protocol):
+class HasStore(Protocol):
     """What stands on a store of its own."""
 
     store: Store
 
 
-B = TypeVar("B", bound=Benched)
+B = TypeVar("B", bound=HasStore)
 
 
-def benches(kind: Callable[..., B], directory: Path) -> Iterator[Callable[..., B]]:
+def provide_benches(kind: Callable[..., B], directory: Path) -> Iterator[Callable[..., B]]:
     """For a fixture: makes benches, each in a directory of its own, and closes their stores at the end."""
     made: list[B] = []
 
@@ -55,19 +55,19 @@ class Clock:
         return self.now
 
 
-class Quiet:
+class RecordingLog:
     """A log that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, dict[str, Any]]] = []
+        self.records: list[tuple[str, dict[str, Any]]] = []
 
     def info(self, event: str, **fields: Any) -> None:
-        self.said.append((event, fields))
+        self.records.append((event, fields))
 
     warning = error = info
 
     def events(self) -> list[str]:
-        return [event for event, _ in self.said]
+        return [event for event, _ in self.records]
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Conn(Session):
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
         mid = next(self.mids)
-        refused = topic_filter in self.broker.refuses
+        refused = topic_filter in self.broker.refused_filters
         if not refused:
             self.filters.append(topic_filter)
             self.qos[topic_filter] = qos
@@ -112,7 +112,7 @@ class Conn(Session):
     def close(self, *, orderly: bool = False) -> None:
         self.closed = True
 
-    def die(self) -> None:
+    def drop(self) -> None:
         self.put(ConnectionEnded(self.number, "the connection was closed"))
 
 
@@ -121,8 +121,8 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.conns: list[Conn] = []
-        self.refuses: set[str] = set()
-        self.mute: set[str] = set()  # topics whose messages go nowhere
+        self.refused_filters: set[str] = set()
+        self.muted_topics: set[str] = set()  # topics whose messages go nowhere
         self.acknowledges = True
         self.accepts = True
 
@@ -141,7 +141,7 @@ class FakeBroker:
             conn.put(
                 PubackReceived(conn.number, mid)
             )  # before publish() has returned: the worst case is the normal one
-            if topic in conn.filters and topic not in self.mute:
+            if topic in conn.filters and topic not in self.muted_topics:
                 qos = conn.qos[topic]
                 conn.put(MessageReceived(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
         elif self.acknowledges:
@@ -151,7 +151,7 @@ class FakeBroker:
     def last(self) -> Conn:
         return self.conns[-1]
 
-    def ids(self) -> list[str]:
+    def sent_payloads(self) -> list[str]:
         """Payloads of every event sent, over all connections."""
         return [payload.decode() for conn in self.conns for _, _, payload in conn.published]
 

@@ -9,23 +9,23 @@ from activemq_agent.config import Config
 from activemq_agent.config_values import Endpoint
 
 
-class Lines:
+class RecordedLog:
     """Keeps what is logged: (level, event, fields)."""
 
     def __init__(self) -> None:
-        self.all: list[tuple[str, str, dict[str, Any]]] = []
+        self.records: list[tuple[str, str, dict[str, Any]]] = []
 
     def info(self, event: str, **fields: Any) -> None:
-        self.all.append(("info", event, fields))
+        self.records.append(("info", event, fields))
 
     def warning(self, event: str, **fields: Any) -> None:
-        self.all.append(("warning", event, fields))
+        self.records.append(("warning", event, fields))
 
     def error(self, event: str, **fields: Any) -> None:
-        self.all.append(("error", event, fields))
+        self.records.append(("error", event, fields))
 
     def events(self, level: str) -> list[str]:
-        return [event for one, event, _ in self.all if one == level]
+        return [event for one, event, _ in self.records if one == level]
 
 
 def make_config(directory: Path, **fields: Any) -> Config:

@@ -14,14 +14,14 @@ from activemq_agent.service import Service
 from activemq_agent.systemd_watchdog import SystemdNotifier
 from tests import waiting
 
-from .logged import Lines, make_config
+from .logged import RecordedLog, make_config
 
 
 def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
     waiting.wait_until(done, "the condition holds", patience=seconds, pause=0.02)
 
 
-def answers(path: Path) -> bool:
+def accepts_connections(path: Path) -> bool:
     """Whether somebody listens there: the file alone is there a moment earlier."""
     try:
         Client(path).close()
@@ -30,16 +30,16 @@ def answers(path: Path) -> bool:
     return True
 
 
-class Running:
+class RunningAgent:
     """A service in a thread of its own, and what it told systemd."""
 
     def __init__(self, directory: Path, **fields: Any) -> None:
         self.directory = directory
-        self.log = Lines()
+        self.log = RecordedLog()
         self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.systemd.bind(str(directory / "notify"))
         self.systemd.setblocking(False)
-        self.heard: list[str] = []
+        self.notifications: list[str] = []
         notifier = SystemdNotifier({"NOTIFY_SOCKET": str(directory / "notify"), "WATCHDOG_USEC": "1000000"})
         (directory / "state").mkdir(exist_ok=True)
         config = make_config(directory, **({"state_directory": directory / "state"} | fields))
@@ -55,9 +55,9 @@ class Running:
         except Exception as error:  # noqa: BLE001 -- the test looks at it
             self.error = error
 
-    def start(self) -> Running:
+    def start(self) -> RunningAgent:
         self.thread.start()
-        wait_until(lambda: answers(self.socket) or not self.thread.is_alive())
+        wait_until(lambda: accepts_connections(self.socket) or not self.thread.is_alive())
         return self
 
     def status(self) -> dict[str, Any]:
@@ -67,12 +67,12 @@ class Running:
     def stop(self) -> int | None:
         self.service.stop()
         self.thread.join(60)
-        self.hear()
+        self.read_notifications()
         return self.code
 
-    def hear(self) -> list[str]:
+    def read_notifications(self) -> list[str]:
         while True:
             try:
-                self.heard += self.systemd.recv(1000).decode().split("\n")
+                self.notifications += self.systemd.recv(1000).decode().split("\n")
             except BlockingIOError:
-                return self.heard
+                return self.notifications

@@ -16,7 +16,7 @@ from activemq_agent.config_values import Endpoint, Password
 from activemq_agent.connecting import ConnectionPolicy
 from tests.situations import some_situations
 
-from .certificates import DAY, Authority, serving
+from .certificates import DAY, Authority, server_context
 from .logged import make_config
 from .tiny_broker import TinyBroker
 
@@ -80,7 +80,7 @@ def test_one_that_only_seems_to_work_does_not_serve(tmp_path: Path, broker: Tiny
 class TestTls:
     def test_a_trusted_broker_serves(self, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
-        with TinyBroker(tls=serving(authority.certificate("127.0.0.1"))) as broker:
+        with TinyBroker(tls=server_context(authority.certificate("127.0.0.1"))) as broker:
             line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
         assert line.startswith(f"ssl://127.0.0.1:{broker.port}  connection test passed  (TLS ")
 
@@ -92,7 +92,7 @@ class TestTls:
             "an authority that the agent does not trust": foreign.certificate("127.0.0.1"),
         }
         for said, certificate in certificates.items():
-            with TinyBroker(tls=serving(certificate)) as broker:
+            with TinyBroker(tls=server_context(certificate)) as broker:
                 line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
             assert said in line
             assert "connection test failed" in line
@@ -104,7 +104,7 @@ class TestTls:
         )
 
     def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
-        with TinyBroker(tls=serving(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
+        with TinyBroker(tls=server_context(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
             line = try_one(tmp_path, broker.port)
         assert line.endswith(f"has no ssl:// for this broker: write ssl://127.0.0.1:{broker.port} in mb.urls")
 

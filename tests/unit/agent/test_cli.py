@@ -14,7 +14,7 @@ from activemq_agent import cli
 from activemq_agent.control import LocalRequestServer
 from activemq_agent.store import Store, StoreLimits
 
-from .logged import Lines
+from .logged import RecordedLog
 
 STATUS: dict[str, Any] = {"agent": "a", "broker": None, "outbox": {"rows": 2, "oldest": 1.25}, "full": []}
 
@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Path:
 def store(tmp_path: Path, config: Path) -> Iterator[Store]:
     """The store of an agent whose socket answers."""
     with Store.open(tmp_path / "state", agent="a", limits=StoreLimits(outbox_rows=2)) as opened:
-        served = LocalRequestServer(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=Lines())
+        served = LocalRequestServer(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=RecordedLog())
         served.start()
         yield opened
         served.close()

@@ -18,7 +18,7 @@ from activemq_agent.client import Client, publish
 from activemq_agent.control import LocalRequestServer
 from activemq_agent.store import Store, StoreLimits
 
-from .logged import Lines
+from .logged import RecordedLog
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def log() -> Lines:
-    return Lines()
+def log() -> RecordedLog:
+    return RecordedLog()
 
 
 @pytest.fixture
-def path(tmp_path: Path, store: Store, log: Lines) -> Iterator[Path]:
+def path(tmp_path: Path, store: Store, log: RecordedLog) -> Iterator[Path]:
     served = LocalRequestServer(tmp_path / "agent.sock", store, lambda: {"broker": "b:1"}, log=log)
     served.start()
     yield tmp_path / "agent.sock"
@@ -157,10 +157,10 @@ def test_status_and_requeue_are_answered(path: Path) -> None:
         ),
     ],
 )
-def test_rubbish_gets_an_answer_and_the_next_request_too(path: Path, log: Lines, line: bytes, said: str) -> None:
+def test_rubbish_gets_an_answer_and_the_next_request_too(path: Path, log: RecordedLog, line: bytes, said: str) -> None:
     answers = raw(path, line + b'\n{"op":"status"}\n')
     assert answers == [{"error": said, "code": "bad"}, {"broker": "b:1"}]
-    assert log.all == []
+    assert log.records == []
 
 
 def test_a_request_without_an_end_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_one_caller_too_many_hears_that_it_is_busy(path: Path, monkeypatch: pyte
 
 
 def test_a_stopping_agent_takes_no_more_and_still_answers(tmp_path: Path, store: Store) -> None:
-    served = LocalRequestServer(tmp_path / "s", store, dict, log=Lines())
+    served = LocalRequestServer(tmp_path / "s", store, dict, log=RecordedLog())
     served.start()
     served.stopping = True
     with Client(tmp_path / "s") as client:
@@ -223,7 +223,7 @@ def test_a_status_that_fails_is_an_answer_too(tmp_path: Path, store: Store) -> N
     def fail() -> dict[str, Any]:
         raise KeyError("x")
 
-    log = Lines()
+    log = RecordedLog()
     served = LocalRequestServer(tmp_path / "s", store, fail, log=log)
     served.start()
     with Client(tmp_path / "s") as client, pytest.raises(AgentError, match="This is a bug"):
@@ -242,7 +242,7 @@ def test_a_socket_left_behind_is_replaced_and_the_own_one_removed(tmp_path: Path
     left = socket.socket(socket.AF_UNIX)
     left.bind(str(path))
     left.close()
-    served = LocalRequestServer(path, store, dict, log=Lines())
+    served = LocalRequestServer(path, store, dict, log=RecordedLog())
     served.start()
     with Client(path) as client:
         assert client.status() == {}
@@ -272,4 +272,4 @@ def test_an_agent_that_goes_away_leaves_open_what_happened(path: Path, store: St
 
 def test_a_path_too_long_for_a_socket_names_the_key(tmp_path: Path, store: Store) -> None:
     with pytest.raises(AgentError, match="more than 107 bytes: set a shorter path"):
-        LocalRequestServer(tmp_path / ("x" * 120), store, dict, log=Lines())
+        LocalRequestServer(tmp_path / ("x" * 120), store, dict, log=RecordedLog())

@@ -20,7 +20,7 @@ from activemq_agent.programs import HandlerEvent, find_event_program, handler_pr
 from activemq_agent.store import Store, StoreLimits
 from tests.waiting import PATIENCE, wait_until, within
 
-from .logged import Lines, make_config
+from .logged import RecordedLog, make_config
 from .store_clock import receive
 
 TOPICS = ("a/#", "b/#", "a/b/#")
@@ -31,7 +31,7 @@ class Rig:
 
     def __init__(self, directory: Path, programs: Path) -> None:
         self.directory, self.programs = directory, programs
-        self.log = Lines()
+        self.log = RecordedLog()
         self.store = self.open()
         self.handlers: MessageHandlerRunner | None = None
         programs.mkdir(mode=0o755)
@@ -63,7 +63,7 @@ class Rig:
         return path
 
     def wait_until(self, done: Callable[[], bool], seconds: float = 60.0) -> None:
-        wait_until(done, "the condition holds", seen=lambda: self.log.all, patience=seconds, pause=0.01)
+        wait_until(done, "the condition holds", seen=lambda: self.log.records, patience=seconds, pause=0.01)
 
     def wait_empty(self) -> None:
         self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
@@ -202,7 +202,7 @@ def test_one_that_recovers_is_handled(rig: Rig, tmp_path: Path) -> None:
     rig.wait_empty()
     assert (tmp_path / "runs").read_text() == "x\n" * 3
     rig.wait_until(lambda: (handlers.handled, handlers.failures) == (1, 2))
-    assert "E ended with code 1" in str(rig.log.all)
+    assert "E ended with code 1" in str(rig.log.records)
 
 
 def test_one_that_takes_too_long_is_killed_with_all_it_started(rig: Rig, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from activemq_agent.agent_errors import AgentError
 from activemq_agent.client import Client, publish
 
 from .hostile_broker import ATTACKS
-from .service_runs import answers, wait_until
+from .service_runs import accepts_connections, wait_until
 from .tiny_broker import TinyBroker
 
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "4"))
@@ -66,7 +66,7 @@ def agent(directory: Path, handlers: Path, *ports: int) -> Iterator[subprocess.P
             stdout=log, stderr=log, env=os.environ | {"PYTHONPATH": str(REPOSITORY / "src")},
         )  # fmt: skip
         try:
-            wait_until(lambda: answers(directory / "state/agent.sock") or process.poll() is not None)
+            wait_until(lambda: accepts_connections(directory / "state/agent.sock") or process.poll() is not None)
             yield process
         finally:
             process.kill()

@@ -11,7 +11,7 @@ from activemq_agent.client import publish
 from activemq_agent.config_values import Endpoint
 from activemq_agent.connection_events import MessageReceived
 
-from .service_runs import Running, wait_until
+from .service_runs import RunningAgent, wait_until
 from .tiny_broker import TinyBroker
 
 
@@ -26,12 +26,12 @@ def canary(broker: TinyBroker, role: str) -> tuple[str, bytes]:
     return next(message for message in reversed(broker.published) if message[0] == topic)
 
 
-def drop_counts(agent: Running, role: str) -> dict[str, int]:
+def drop_counts(agent: RunningAgent, role: str) -> dict[str, int]:
     counts: dict[str, int] = agent.status()[role]["dropped"]
     return counts
 
 
-def assert_works(agent: Running, broker: TinyBroker, event: str) -> None:
+def assert_works(agent: RunningAgent, broker: TinyBroker, event: str) -> None:
     """Assert that the agent publishes and handles events on its first connections."""
     publish(f"a/{event}", b"{}", socket=agent.socket)
     wait_until(lambda: any(topic == f"a/{event}" for topic, _ in broker.published))
@@ -43,10 +43,10 @@ def assert_works(agent: Running, broker: TinyBroker, event: str) -> None:
 @pytest.mark.parametrize("role", ["publisher", "subscriber"])
 @pytest.mark.parametrize("qos", [0, 1])
 def test_agent_drops_canaries_with_invalid_numbers_and_continues(
-    running: Callable[..., Running], role: str, qos: int
+    start_agent: Callable[..., RunningAgent], role: str, qos: int
 ) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        agent = start_agent(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         topic, payload = canary(broker, role)
         head = payload.rpartition(b":")[0]
         for number in (b"9" * 5000, "\u00b2".encode(), "\u0661".encode() * 30, b"-1", b""):
@@ -55,10 +55,12 @@ def test_agent_drops_canaries_with_invalid_numbers_and_continues(
         assert_works(agent, broker, "After")
 
 
-def test_agent_drops_forged_barriers_and_records_valid_ones_of_both_forms(running: Callable[..., Running]) -> None:
+def test_agent_drops_forged_barriers_and_records_valid_ones_of_both_forms(
+    start_agent: Callable[..., RunningAgent],
+) -> None:
     valid_barrier = b'{"eventId": "other.example:e1:7"}'
     with TinyBroker() as broker:
-        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        agent = start_agent(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         for payload in (
             b"[" * 512,
@@ -80,9 +82,9 @@ def test_agent_drops_forged_barriers_and_records_valid_ones_of_both_forms(runnin
     assert lines.count('"other.example:e1:7"') == 2
 
 
-def test_agent_drops_messages_outside_its_subscriptions_and_continues(running: Callable[..., Running]) -> None:
+def test_agent_drops_messages_outside_its_subscriptions_and_continues(start_agent: Callable[..., RunningAgent]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        agent = start_agent(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         for topic in ("b/E", "/".join("b" * 30_000), "a", "__canary__/agent-1-subscriber/x"):
             broker.force(topic, b"x")
@@ -93,10 +95,10 @@ def test_agent_drops_messages_outside_its_subscriptions_and_continues(running: C
 
 
 def test_exception_during_processing_of_message_drops_only_that_message(
-    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+    start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=urls(broker), topics=("a/#",), drain_seconds=0)
+        agent = start_agent(urls=urls(broker), topics=("a/#",), drain_seconds=0)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         assert agent.service.subscriber is not None
         process_message = agent.service.subscriber._arrived
@@ -112,6 +114,6 @@ def test_exception_during_processing_of_message_drops_only_that_message(
         wait_until(lambda: drop_counts(agent, "subscriber").get("RuntimeError") == 100)
         assert_works(agent, broker, "After")
     drop_records: list[dict[str, Any]] = [
-        fields for _, event, fields in agent.log.all if event == "received data dropped"
+        fields for _, event, fields in agent.log.records if event == "received data dropped"
     ]
     assert [fields["reason"] for fields in drop_records] == ["RuntimeError"]

@@ -15,14 +15,14 @@ from activemq_agent.connection_events import PubackReceived
 from activemq_agent.publishing import MOST_PREFIXES, Publisher
 from activemq_agent.store import Store
 from activemq_fleet.agent_topics import canary_topic
-from tests.unit.agent.links import Clock, FakeBroker, Quiet, benches, config
+from tests.unit.agent.links import Clock, FakeBroker, RecordingLog, config, provide_benches
 
 
 class Bench:
     """A publisher with a store, a fake broker and a clock that tests advance."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
-        self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
+        self.clock, self.broker, self.log = Clock(), FakeBroker(), RecordingLog()
         self.config = config(**options)
         self.store = Store.open(directory, agent="host-1", limits=self.config.store_limits, synchronous="OFF")
         self.publisher = Publisher(
@@ -67,7 +67,7 @@ class Bench:
 
 @pytest.fixture
 def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    yield from benches(Bench, tmp_path)
+    yield from provide_benches(Bench, tmp_path)
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def bench(bench_of: Callable[..., Bench]) -> Bench:
 def test_publisher_sends_events_in_order_with_ids_and_empties_outbox(bench: Bench) -> None:
     ids = bench.accept(300)
     bench.run_until_outbox_is_empty()
-    assert [json.loads(payload)["eventId"] for payload in bench.broker.ids()] == ids
+    assert [json.loads(payload)["eventId"] for payload in bench.broker.sent_payloads()] == ids
     assert bench.rows == 0
     assert [record["event_id"] for record in bench.journal_records("acknowledged")] == ids
 
@@ -112,7 +112,7 @@ def test_after_connection_loss_only_unacknowledged_events_are_sent_again_in_orde
     bench.run_loop()
     bench.broker.acknowledges = True
     bench.clock.now += 11
-    first.die()
+    first.drop()
     bench.run_loop(100)
     assert bench.broker.last is not first
     assert [json.loads(payload)["eventId"] for _, _, payload in bench.broker.last.published] == ids[4:]
@@ -124,7 +124,7 @@ def test_acknowledgements_of_earlier_connection_are_ignored(bench: Bench) -> Non
     bench.accept(3)
     bench.run_loop()
     earlier = bench.broker.last
-    earlier.die()
+    earlier.drop()
     bench.run_loop(100, 0.5)
     assert bench.broker.last is not earlier
     for mid, _, _ in earlier.published:
@@ -135,11 +135,11 @@ def test_acknowledgements_of_earlier_connection_are_ignored(bench: Bench) -> Non
 
 def test_row_is_kept_until_canary_of_its_prefix_completes_round_trip(bench: Bench) -> None:
     topic = canary_topic("a/b", "host-1")
-    bench.broker.mute.add(topic)
+    bench.broker.muted_topics.add(topic)
     bench.accept(2)
     bench.run_loop()
     assert bench.rows == 2
-    bench.broker.mute.clear()
+    bench.broker.muted_topics.clear()
     conn = bench.broker.last
     conn.publish(topic, bench.publisher._prefixes["a/b"].canary)
     bench.run_loop()
@@ -148,7 +148,7 @@ def test_row_is_kept_until_canary_of_its_prefix_completes_round_trip(bench: Benc
 
 
 def test_events_are_unconfirmed_if_canary_of_their_prefix_does_not_return(bench: Bench) -> None:
-    bench.broker.mute.add(canary_topic("a/b", "host-1"))
+    bench.broker.muted_topics.add(canary_topic("a/b", "host-1"))
     ids = bench.accept(2)
     bench.run_loop(300, 0.02)
     counts = bench.store.row_and_byte_counts()
@@ -161,14 +161,14 @@ def test_events_are_unconfirmed_if_canary_of_their_prefix_does_not_return(bench:
 
 
 def test_events_are_unconfirmed_immediately_if_canary_subscription_is_refused(bench: Bench) -> None:
-    bench.broker.refuses.add(canary_topic("a/b", "host-1"))
+    bench.broker.refused_filters.add(canary_topic("a/b", "host-1"))
     bench.accept(2)
     bench.run_loop()
     assert bench.store.row_and_byte_counts().unconfirmed == 2
 
 
 def test_prefix_without_canary_does_not_affect_other_prefixes(bench: Bench) -> None:
-    bench.broker.refuses.add(canary_topic("a/b", "host-1"))
+    bench.broker.refused_filters.add(canary_topic("a/b", "host-1"))
     bench.accept(2)
     confirmed_ids = bench.accept(2, topic="c/d/E")
     bench.run_loop()
@@ -178,10 +178,10 @@ def test_prefix_without_canary_does_not_affect_other_prefixes(bench: Bench) -> N
 
 def test_late_canary_confirms_unconfirmed_events(bench: Bench) -> None:
     topic = canary_topic("a/b", "host-1")
-    bench.broker.mute.add(topic)
+    bench.broker.muted_topics.add(topic)
     bench.accept(2)
     bench.run_loop(300, 0.02)
-    bench.broker.mute.clear()
+    bench.broker.muted_topics.clear()
     bench.run_loop(70, 1.0)
     assert bench.store.row_and_byte_counts().unconfirmed == 0
     assert len(bench.journal_records("acknowledged")) == 2
@@ -193,12 +193,12 @@ def test_canary_of_earlier_connection_confirms_no_event(bench: Bench) -> None:
     bench.accept()
     bench.run_loop()
     stale_canary = bench.publisher._prefixes["a/b"].canary
-    bench.broker.last.die()
-    bench.broker.mute.add(topic)
+    bench.broker.last.drop()
+    bench.broker.muted_topics.add(topic)
     bench.run_loop(60, 0.5)
     bench.accept()
     bench.run_loop()
-    bench.broker.mute.clear()
+    bench.broker.muted_topics.clear()
     bench.broker.last.publish(topic, stale_canary)
     bench.run_loop()
     assert bench.rows == 1
@@ -220,11 +220,11 @@ def test_connection_failure_is_logged_once_and_reported_until_connected(bench_of
     bench = bench_of()
     bench.broker.accepts = False
     bench.run_loop(1)
-    bench.broker.last.die()
+    bench.broker.last.drop()
     bench.run_loop(50, 1.0)
     assert len(bench.broker.conns) > 3, "the publisher stopped its attempts to connect"
     failures = [
-        fields for event, fields in bench.log.said if event.startswith("the agent cannot connect to the broker")
+        fields for event, fields in bench.log.records if event.startswith("the agent cannot connect to the broker")
     ]
     assert failures == [{"broker": name, "reason": "no server listens"} for name in bench.publisher.link.names]
     assert bench.publisher.link.failure_reasons == dict.fromkeys(bench.publisher.link.names, "no server listens")
@@ -238,7 +238,7 @@ def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(publisher_timeout=2.0)
     bench.run_loop(1)
     bench.broker.accepts = False
-    bench.broker.last.die()
+    bench.broker.last.drop()
     bench.run_loop(1)
     bench.accept(3)
     bench.run_loop()
@@ -247,7 +247,7 @@ def test_expired_events_are_not_sent(bench_of: Callable[..., Bench]) -> None:
     bench.broker.accepts = True
     new_ids = bench.accept(1)
     bench.run_loop(100, 0.5)
-    assert [json.loads(payload)["eventId"] for payload in bench.broker.ids()] == new_ids
+    assert [json.loads(payload)["eventId"] for payload in bench.broker.sent_payloads()] == new_ids
     assert bench.store.row_and_byte_counts().expired == 3
 
 
@@ -276,8 +276,8 @@ def test_payload_that_is_no_object_is_sent_unchanged_without_envelope(
     for bench in (plain, wrapped):
         bench.store.accept_event("a/b/E", b"text")
         bench.run_loop()
-    assert plain.broker.ids() == ["text"]
-    assert json.loads(wrapped.broker.ids()[0])["payload"] == "text"
+    assert plain.broker.sent_payloads() == ["text"]
+    assert json.loads(wrapped.broker.sent_payloads()[0])["payload"] == "text"
 
 
 def test_barriers_are_sent_on_each_prefix_after_earlier_events(bench: Bench) -> None:
@@ -329,7 +329,7 @@ def test_events_sent_again_after_connection_loss_are_at_most_twice_window(
         bench.publisher.run_once()
         bench.clock.now += 0.001
     bench.clock.now += 11
-    bench.broker.last.die()
+    bench.broker.last.drop()
     bench.run_until_outbox_is_empty()
     assert bench.rows == 0
     assert bench.publisher.sent - 200 <= 20

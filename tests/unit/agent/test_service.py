@@ -22,8 +22,8 @@ from activemq_agent.service import Service
 from activemq_agent.store import Store
 from tests.situations import some_situations
 
-from .logged import Lines, make_config
-from .service_runs import Running, answers, wait_until
+from .logged import RecordedLog, make_config
+from .service_runs import RunningAgent, accepts_connections, wait_until
 from .tiny_broker import TinyBroker
 
 
@@ -33,9 +33,9 @@ def outbox_payloads(directory: Path) -> list[bytes]:
         return [row.payload for row in store.outgoing_events(100)]
 
 
-def test_published_event_is_delivered_and_removed_from_outbox(running: Callable[..., Running]) -> None:
+def test_published_event_is_delivered_and_removed_from_outbox(start_agent: Callable[..., RunningAgent]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Endpoint("127.0.0.1", broker.port),))
+        agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),))
         event_id = publish("a/b", b'{"n": 1}', socket=agent.socket)
         wait_until(lambda: any(topic == "a/b" for topic, _ in broker.published))
         (payload,) = (json.loads(body) for topic, body in broker.published if topic == "a/b")
@@ -44,22 +44,24 @@ def test_published_event_is_delivered_and_removed_from_outbox(running: Callable[
         assert agent.stop() == 0
 
 
-def test_message_of_broker_starts_its_handler(running: Callable[..., Running], tmp_path: Path, guarded: Path) -> None:
+def test_message_of_broker_starts_its_handler(
+    start_agent: Callable[..., RunningAgent], tmp_path: Path, guarded: Path
+) -> None:
     program = guarded / "handlers.d" / "Started"
     program.parent.mkdir(mode=0o755)
     program.write_text(f"#!/bin/sh\ncat >> {tmp_path}/seen\n")
     program.chmod(0o755)
     with TinyBroker() as broker:
-        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",), handlers=program.parent)
+        agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",), handlers=program.parent)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"] == ["t/#"])
         broker.send("t/Started", b'{"eventId": "e1"}')
         wait_until(lambda: agent.status()["handlers"]["handled"] == 1)
     assert json.loads((tmp_path / "seen").read_text())["event_id"] == "e1"
 
 
-def test_stop_sends_all_events_of_outbox_first(running: Callable[..., Running]) -> None:
+def test_stop_sends_all_events_of_outbox_first(start_agent: Callable[..., RunningAgent]) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=20)
+        agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=20)
         for number in range(50):
             publish("a/b", str(number), socket=agent.socket)
         assert agent.stop() == 0
@@ -67,8 +69,8 @@ def test_stop_sends_all_events_of_outbox_first(running: Callable[..., Running]) 
     assert outbox_payloads(agent.directory) == []
 
 
-def test_event_that_cannot_be_sent_is_kept_after_drain_time(running: Callable[..., Running]) -> None:
-    agent = running(drain_seconds=0.5)  # no server listens
+def test_event_that_cannot_be_sent_is_kept_after_drain_time(start_agent: Callable[..., RunningAgent]) -> None:
+    agent = start_agent(drain_seconds=0.5)  # no server listens
     publish("a/b", "kept", socket=agent.socket)
     assert agent.stop() == 0
     assert outbox_payloads(agent.directory)[0] == b"kept"
@@ -78,44 +80,48 @@ def test_event_that_cannot_be_sent_is_kept_after_drain_time(running: Callable[..
     )
 
 
-def test_systemd_is_notified_of_ready_watchdog_and_stopping_in_this_order(running: Callable[..., Running]) -> None:
+def test_systemd_is_notified_of_ready_watchdog_and_stopping_in_this_order(
+    start_agent: Callable[..., RunningAgent],
+) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=0)
-        wait_until(lambda: agent.hear().count("WATCHDOG=1") >= 3)
+        agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),), drain_seconds=0)
+        wait_until(lambda: agent.read_notifications().count("WATCHDOG=1") >= 3)
         agent.stop()
-    notifications = [line for line in agent.heard if not line.startswith("STATUS=")]
+    notifications = [line for line in agent.notifications if not line.startswith("STATUS=")]
     assert (notifications[0], notifications[1], notifications[-1]) == ("READY=1", "WATCHDOG=1", "STOPPING=1")
-    assert f"STATUS=connected to 127.0.0.1:{broker.port}" in agent.heard
+    assert f"STATUS=connected to 127.0.0.1:{broker.port}" in agent.notifications
 
 
-def test_ready_is_not_notified_before_subscription_if_configured(running: Callable[..., Running]) -> None:
-    agent = running(topics=("t/#",), ready="subscription", drain_seconds=0)  # no server listens
-    wait_until(lambda: "WATCHDOG=1" in agent.hear())
+def test_ready_is_not_notified_before_subscription_if_configured(start_agent: Callable[..., RunningAgent]) -> None:
+    agent = start_agent(topics=("t/#",), ready="subscription", drain_seconds=0)  # no server listens
+    wait_until(lambda: "WATCHDOG=1" in agent.read_notifications())
     time.sleep(1.5)
-    assert "READY=1" not in agent.hear()
+    assert "READY=1" not in agent.read_notifications()
 
 
 @some_situations(1)
 @pytest.mark.parametrize("part", ["publisher", "store", "handlers"])
 def test_watchdog_is_not_notified_while_loop_makes_no_progress(
-    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, part: str
+    start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    agent = running(drain_seconds=0)
-    wait_until(lambda: "WATCHDOG=1" in agent.hear())
+    agent = start_agent(drain_seconds=0)
+    wait_until(lambda: "WATCHDOG=1" in agent.read_notifications())
     loop_starts = agent.service.last_loop_starts
     name = "storage" if part == "store" else part
     frozen_start = loop_starts()[name]
     monkeypatch.setattr(agent.service, "last_loop_starts", lambda: loop_starts() | {name: frozen_start})
     time.sleep(1.2)
-    agent.hear()
-    notified = agent.heard.count("WATCHDOG=1")
+    agent.read_notifications()
+    notified = agent.notifications.count("WATCHDOG=1")
     time.sleep(2.0)
-    assert agent.hear().count("WATCHDOG=1") <= notified + 1
+    assert agent.read_notifications().count("WATCHDOG=1") <= notified + 1
     assert any(event.startswith("threads of the agent make no progress") for event in agent.log.events("error"))
 
 
-def test_agent_stops_with_error_if_loop_fails(running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch) -> None:
-    agent = running()
+def test_agent_stops_with_error_if_loop_fails(
+    start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = start_agent()
 
     def fail(*_: object) -> None:
         raise RuntimeError("planted")
@@ -123,15 +129,15 @@ def test_agent_stops_with_error_if_loop_fails(running: Callable[..., Running], m
     monkeypatch.setattr(agent.service.publisher, "run_once", fail)
     agent.thread.join(60)
     assert agent.code == 1
-    (fields,) = (fields for level, event, fields in agent.log.all if event.startswith("the agent stops, because"))
+    (fields,) = (fields for level, event, fields in agent.log.records if event.startswith("the agent stops, because"))
     assert fields == {"reason": "publisher: RuntimeError: planted"}
 
 
 def test_agent_stops_with_error_if_worker_fails(
-    running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+    start_agent: Callable[..., RunningAgent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with TinyBroker() as broker:
-        agent = running(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",))
+        agent = start_agent(urls=(Endpoint("127.0.0.1", broker.port),), topics=("t/#",))
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
 
         def fail(*_: object, **__: object) -> None:
@@ -145,32 +151,32 @@ def test_agent_stops_with_error_if_worker_fails(
         level == "error"
         and event.startswith("a worker thread of the agent failed")
         and fields == {"part": "handler t/#", "reason": "RuntimeError: planted"}
-        for level, event, fields in agent.log.all
+        for level, event, fields in agent.log.records
     )
 
 
-def test_agent_stops_with_error_if_writer_of_store_fails(running: Callable[..., Running]) -> None:
-    agent = running()
-    wait_until(lambda: "READY=1" in agent.hear())
+def test_agent_stops_with_error_if_writer_of_store_fails(start_agent: Callable[..., RunningAgent]) -> None:
+    agent = start_agent()
+    wait_until(lambda: "READY=1" in agent.read_notifications())
     agent.service.store._writer._queue.put("no job")  # type: ignore[arg-type]
     agent.thread.join(60)
     assert (agent.code, agent.error) == (1, None)
-    assert "store: the writer thread ended" in str(agent.log.all)
+    assert "store: the writer thread ended" in str(agent.log.records)
 
 
-def test_second_agent_with_same_state_directory_is_refused(running: Callable[..., Running]) -> None:
-    agent = running(drain_seconds=0)
-    second = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=Lines())
+def test_second_agent_with_same_state_directory_is_refused(start_agent: Callable[..., RunningAgent]) -> None:
+    agent = start_agent(drain_seconds=0)
+    second = Service(make_config(agent.directory, state_directory=agent.directory / "state"), log=RecordedLog())
     with pytest.raises(AgentError, match="another agent"):
         second.run()
     assert agent.status()["agent"] == "agent-1"
 
 
-def test_metrics_contain_samples_of_each_part(running: Callable[..., Running]) -> None:
+def test_metrics_contain_samples_of_each_part(start_agent: Callable[..., RunningAgent]) -> None:
     port = next(port for port in range(23_000, 24_000) if _is_free(port))
     with TinyBroker() as broker:
         urls = (Endpoint("127.0.0.1", broker.port),)
-        agent = running(urls=urls, topics=("t/#",), metrics_address=Endpoint("127.0.0.1", port), drain_seconds=0)
+        agent = start_agent(urls=urls, topics=("t/#",), metrics_address=Endpoint("127.0.0.1", port), drain_seconds=0)
         publish("a/b", "x", socket=agent.socket)
         wait_until(lambda: agent.status()["subscriber"]["subscribed"])
         broker.send("t/E", b"{}")
@@ -208,7 +214,7 @@ class TestProcess:
             [sys.executable, "-m", "activemq_agent", "--config", str(path), "run"],
             stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"},
         )  # fmt: skip
-        wait_until(lambda: answers(directory / "state/agent.sock") or process.poll() is not None)
+        wait_until(lambda: accepts_connections(directory / "state/agent.sock") or process.poll() is not None)
         return process
 
     def test_sigterm_stops_agent_with_status_0_and_keeps_events(self, tmp_path: Path) -> None:

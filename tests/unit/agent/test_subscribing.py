@@ -16,15 +16,15 @@ from activemq_agent.connection_events import MessageReceived
 from activemq_agent.store import InboxStorageOutcome, Store
 from activemq_agent.subscribing import Subscriber
 from activemq_fleet.agent_topics import canary_topic
-from tests.unit.agent.links import Clock, Conn, FakeBroker, Quiet, benches, config
+from tests.unit.agent.links import Clock, Conn, FakeBroker, RecordingLog, config, provide_benches
 
 
 class Bench:
     """A subscriber with a store, a fake broker and a clock that tests advance."""
 
     def __init__(self, directory: Path, **options: Any) -> None:
-        self.clock, self.broker, self.log = Clock(), FakeBroker(), Quiet()
-        self.broker.refuses = set(options.pop("refuses", ()))
+        self.clock, self.broker, self.log = Clock(), FakeBroker(), RecordingLog()
+        self.broker.refused_filters = set(options.pop("refuses", ()))
         self.config = config(**{"topics": ("a/#", "b/#"), **options})
         self.store = Store.open(directory, agent="host-1", limits=self.config.store_limits, synchronous="OFF")
         self.lanes: list[str] = []
@@ -71,7 +71,7 @@ class Bench:
 
 @pytest.fixture
 def bench_of(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
-    yield from benches(Bench, tmp_path)
+    yield from provide_benches(Bench, tmp_path)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_granted_wildcard_filter_has_canary_on_each_connection(bench_of: Callabl
     bench = bench_of(topics=("a/#", "b/E", "c/+"), refuses=["c/+"])
     connection_canary, topic_canary = canary_topic("", "host-1-subscriber"), canary_topic("a", "host-1-subscriber")
     assert [topic for topic in bench.conn.canaries if topic != connection_canary] == [topic_canary]
-    bench.conn.die()
+    bench.conn.drop()
     for _ in range(5):
         bench.run_loop(1.0)
     assert len(bench.broker.conns) == 2
@@ -111,7 +111,7 @@ def test_refused_topic_is_logged_once_and_does_not_affect_other_topics(bench_of:
 
 def test_refused_topic_is_subscribed_again_within_one_minute(bench_of: Callable[..., Bench]) -> None:
     bench = bench_of(refuses=["a/#"])
-    bench.broker.refuses.clear()
+    bench.broker.refused_filters.clear()
     for _ in range(25):
         bench.run_loop(1.0)
     assert bench.subscriber.granted == {"a/#", "b/#"}
@@ -221,7 +221,7 @@ def test_message_not_stored_before_connection_loss_is_received_again(bench_of: C
     bench.run_loop()
     earlier = bench.conn
     bench.clock.now += 11
-    earlier.die()
+    earlier.drop()
     for _ in range(20):
         bench.run_loop(0.5)
     assert bench.conn is not earlier
@@ -280,7 +280,7 @@ def test_connection_is_kept_while_canaries_return_and_closed_otherwise(bench: Be
     for _ in range(60):
         bench.run_loop(1.0)
     assert bench.subscriber.link.connections == 1
-    bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
+    bench.broker.muted_topics.add(canary_topic("", "host-1-subscriber"))
     for _ in range(15):
         bench.run_loop(1.0)
     reason = (
@@ -300,7 +300,7 @@ def test_acknowledged_canaries_suffice_after_two_connections_without_canary(
     bench_of: Callable[..., Bench],
 ) -> None:
     bench = bench_of()
-    bench.broker.mute.add(canary_topic("", "host-1-subscriber"))
+    bench.broker.muted_topics.add(canary_topic("", "host-1-subscriber"))
     for _ in range(300):
         bench.run_loop(1.0)
     assert 2 <= bench.subscriber.link.connections <= 4

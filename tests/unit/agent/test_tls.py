@@ -16,7 +16,7 @@ from activemq_agent.config import AgentTlsSettings
 from activemq_agent.config_values import Endpoint, HostAndExpectedCertificateName
 from activemq_agent.tls import explain_connection_failure, speaks_tls, tls_context
 
-from .certificates import DAY, Authority, server, serving
+from .certificates import DAY, Authority, server, server_context
 
 
 @pytest.fixture
@@ -39,12 +39,12 @@ def handshake_outcome(tls: AgentTlsSettings, port: int, host: str = "127.0.0.1")
 
 
 def test_broker_with_valid_certificate_is_trusted(authority: Authority) -> None:
-    with server(serving(authority.certificate("127.0.0.1"))) as port:
+    with server(server_context(authority.certificate("127.0.0.1"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == "TLSv1.3"
 
 
 def test_certificate_for_another_name_is_refused(authority: Authority) -> None:
-    with server(serving(authority.certificate("other.example.com"))) as port:
+    with server(server_context(authority.certificate("other.example.com"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port, "mq.example.com") == (
             f"the broker mq.example.com:{port} has a certificate that is not for mq.example.com: "
             "in mb.urls of agent.conf, write a host name that the certificate contains"
@@ -58,14 +58,14 @@ def test_host_may_present_certificate_of_its_expected_name_only(authority: Autho
         HostAndExpectedCertificateName("127.0.0.2", "else.example.com"),
     )
     tls = AgentTlsSettings(ca=authority.ca, names=names)
-    with server(serving(authority.certificate("mq.example.com"))) as port:
+    with server(server_context(authority.certificate("mq.example.com"))) as port:
         assert handshake_outcome(tls, port, "127.0.0.1") == "TLSv1.3"
         assert "not for 127.0.0.2" in handshake_outcome(tls, port, "127.0.0.2")
         assert "not for 127.0.0.3" in handshake_outcome(tls, port, "127.0.0.3")
 
 
 def test_expired_certificate_is_refused(authority: Authority) -> None:
-    with server(serving(authority.certificate("127.0.0.1", ends=-DAY))) as port:
+    with server(server_context(authority.certificate("127.0.0.1", ends=-DAY))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == (
             f"the broker 127.0.0.1:{port} has a certificate that has expired: renew the certificate on the broker"
         )
@@ -77,7 +77,7 @@ def test_certificate_of_untrusted_authority_is_refused(authority: Authority, tmp
         "has a certificate from an authority that the agent does not trust: add the certificate of this authority to "
         "the file that tls.ca in agent.conf names"
     )
-    with server(serving(foreign.certificate("127.0.0.1"))) as port:
+    with server(server_context(foreign.certificate("127.0.0.1"))) as port:
         assert handshake_outcome(AgentTlsSettings(ca=authority.ca), port) == f"the broker 127.0.0.1:{port} {expected}"
         # The system does not trust the authority either.
         assert handshake_outcome(AgentTlsSettings(), port) == f"the broker 127.0.0.1:{port} {expected}"
@@ -85,7 +85,7 @@ def test_certificate_of_untrusted_authority_is_refused(authority: Authority, tmp
 
 @pytest.mark.parametrize("response", [b"", b"\x20\x02\x00\x05", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 def test_port_without_tls_is_reported(authority: Authority, response: bytes) -> None:
-    with server(None, says=response) as port:
+    with server(None, response=response) as port:
         problem = handshake_outcome(AgentTlsSettings(ca=authority.ca), port)
         assert not speaks_tls(("127.0.0.1", port), 5)
     assert problem in (
@@ -95,7 +95,7 @@ def test_port_without_tls_is_reported(authority: Authority, response: bytes) -> 
 
 
 def test_port_with_tls_is_detected(authority: Authority) -> None:
-    with server(serving(authority.certificate("other.example.com"))) as port:
+    with server(server_context(authority.certificate("other.example.com"))) as port:
         assert speaks_tls(("127.0.0.1", port), 5)
 
 
@@ -103,7 +103,7 @@ def test_connection_below_tls_1_2_is_refused(authority: Authority) -> None:
     assert tls_context(AgentTlsSettings()).minimum_version == ssl.TLSVersion.TLSv1_2
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        outdated = serving(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
+        outdated = server_context(authority.certificate("127.0.0.1"), maximum_version=ssl.TLSVersion.TLSv1_1)
         outdated.minimum_version = ssl.TLSVersion.TLSv1
     outdated.set_ciphers("ALL:@SECLEVEL=0")
     with server(outdated) as port:
@@ -118,7 +118,7 @@ def test_host_names_are_always_checked(authority: Authority) -> None:
 
 class TestClientCertificates:
     def test_client_certificate_is_sent_to_broker_that_requires_it(self, authority: Authority) -> None:
-        verifying = serving(authority.certificate("127.0.0.1"))
+        verifying = server_context(authority.certificate("127.0.0.1"))
         verifying.verify_mode = ssl.CERT_REQUIRED
         verifying.load_verify_locations(authority.ca)
         client_certificate = authority.certificate("agent-1")
@@ -131,7 +131,7 @@ class TestClientCertificates:
             )
 
     def test_missing_client_certificate_is_reported_with_settings(self, authority: Authority) -> None:
-        verifying = serving(authority.certificate("127.0.0.1"))
+        verifying = server_context(authority.certificate("127.0.0.1"))
         verifying.verify_mode = ssl.CERT_REQUIRED
         verifying.load_verify_locations(authority.ca)
         with server(verifying) as port:

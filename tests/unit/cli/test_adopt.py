@@ -16,7 +16,7 @@ from activemq_fleet.errors import SchemaUnavailableError
 from activemq_fleet.inventory import load_fleet
 from activemq_fleet.site_refusals import site_playbook_refusal_findings
 from activemq_fleet.validation import check_fleet
-from tests.unit.adopt_files import document, documents_of, write_files
+from tests.unit.adopt_files import activemq_xml_by_host, document, write_files
 from tests.unit.fleets import fleet
 
 PATTERN = r"^(?P<group>[a-z]+)(?P<number>[0-9])(?P<node>[xy])"
@@ -42,7 +42,7 @@ def _no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Return a directory with the rendered files of two pairs."""
-    return write_files(tmp_path / "rendered", documents_of(fleet("o-mq1", "o-mq2")))
+    return write_files(tmp_path / "rendered", activemq_xml_by_host(fleet("o-mq1", "o-mq2")))
 
 
 @pytest.fixture
@@ -67,7 +67,9 @@ class TestInventory:
     def test_inventory_renders_equivalent_files(self, tree: Path, tmp_path: Path, capsys: Any) -> None:
         assert run_adopt(tree, "-o", tmp_path / "inventory") == 0
 
-        assert documents_of(load_fleet([str(tmp_path / "inventory")])) == documents_of(fleet("o-mq1", "o-mq2"))
+        assert activemq_xml_by_host(load_fleet([str(tmp_path / "inventory")])) == activemq_xml_by_host(
+            fleet("o-mq1", "o-mq2")
+        )
         assert "The inventory renders files that are equivalent to the original files." in capsys.readouterr().out
 
     def test_each_file_names_adopt_without_path(self, tree: Path, tmp_path: Path) -> None:

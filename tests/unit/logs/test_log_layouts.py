@@ -23,7 +23,7 @@ from activemq_fleet.node.log.log_layouts import READABLE_LAYOUTS
 from activemq_fleet.node.log.log_records import Record, parse_log
 from tests.log_reading import Row
 from tests.situations import some_situations
-from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, in_layout
+from tests.support.log_layouts import WITH_THREADS, WITHOUT_THREADS, log_in_layout
 from tests.support.recorded_logs import LOGS, audit_logs, read_log
 
 Write = Callable[[Record], str]
@@ -48,7 +48,7 @@ def scan(log: bytes, zone: str = "UTC") -> list[Row]:
 def audit_in_layout(directory: Path, write: Write | None) -> tuple[list[object], list[object]]:
     logs = {home.name: read_log(home) for home in sorted(directory.iterdir())}
     if write is not None:
-        logs = {host: in_layout(log, write) for host, log in logs.items()}
+        logs = {host: log_in_layout(log, write) for host, log in logs.items()}
     nodes = [(name, f"{name[:-1]}b") for name in logs if name.endswith("-a") and f"{name[:-1]}b" in logs]
     findings = audit_logs(logs, nodes)
     return [asdict(incident) for incident in findings.incidents], [asdict(bridge) for bridge in findings.bridges]
@@ -73,7 +73,7 @@ def test_log_in_layout_without_threads_has_kinds_of_default_layout(layout: str) 
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_record_in_supported_layout_has_fields_of_default_layout(layout: str) -> None:
-    log = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    log = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     expected, rows = scan(LOG_WITH_ERROR.encode()), scan(log)
     for name in ("time", "raw_time", "level", "message", "logger", "thread", "stack", "kind", "parsed"):
         assert [row[name] for row in rows] == [row[name] for row in expected], name
@@ -87,7 +87,7 @@ def test_record_in_supported_layout_has_fields_of_default_layout(layout: str) ->
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
 def test_phase_of_broker_is_read_from_every_layout(layout: str) -> None:
     log = read_log(LOGS / "cases" / "both-wait-for-lock" / "dock-mq01-b")
-    other = in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
+    other = log_in_layout(log, {**WITH_THREADS, **WITHOUT_THREADS}[layout])
     assert (
         phase_after_records(parse_log(other.decode())).name
         == phase_after_records(parse_log(log.decode())).name
@@ -133,7 +133,7 @@ def test_json_message_with_line_ends_is_single_record() -> None:
 
 
 def test_truncated_json_line_is_unreadable_record_of_its_line() -> None:
-    log = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS["ECS"])
+    log = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS["ECS"])
     lines = log.splitlines(keepends=True)
     rows = scan(lines[0] + lines[1][:40] + b"\n" + lines[1])
     assert [(row["line"], row["parsed"]) for row in rows] == [(1, True), (2, False), (3, True)]
@@ -158,7 +158,7 @@ def test_json_line_with_invalid_time_is_no_record(value: str) -> None:
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_log_with_changed_layout_is_read_completely(layout: str) -> None:
-    other = in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    other = log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     for log in (other + LOG_WITH_ERROR.encode(), LOG_WITH_ERROR.encode() + other):
         assert [row["level"] for row in scan(log)] == ["ERROR", "WARN", "ERROR", "WARN"]
         assert [record.level for record in parse_log(log.decode())] == ["ERROR", "WARN", "ERROR", "WARN"]
@@ -180,7 +180,7 @@ def test_log_without_date_or_full_class_name_is_unreadable(line: str) -> None:
 
 @pytest.mark.parametrize("layout", WITH_THREADS)
 def test_first_time_of_rolled_file_has_default_format(layout: str) -> None:
-    log = b"\tat x.Y.z(Y.java)\n" + in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
+    log = b"\tat x.Y.z(Y.java)\n" + log_in_layout(LOG_WITH_ERROR.encode(), WITH_THREADS[layout])
     beginning = preamble_and_first_record_date(memoryview(log), compressed=False)
     assert beginning.first == "2026-07-01 10:00:01,007"
     assert beginning.head == b"\tat x.Y.z(Y.java)\n"
@@ -196,7 +196,7 @@ def gaps_of(log: bytes) -> list[InputGap]:
 
 @pytest.mark.parametrize("layout", [*WITH_THREADS, *WITHOUT_THREADS])
 def test_log_in_supported_layout_has_no_input_gap(layout: str) -> None:
-    assert gaps_of(in_layout(LOG_WITH_ERROR.encode(), {**WITH_THREADS, **WITHOUT_THREADS}[layout])) == []
+    assert gaps_of(log_in_layout(LOG_WITH_ERROR.encode(), {**WITH_THREADS, **WITHOUT_THREADS}[layout])) == []
 
 
 def test_input_gap_of_unknown_layout_has_line_and_supported_layouts() -> None:
