@@ -140,7 +140,7 @@ def test_login_is_checked_over_tls_too(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     context = server_context(authority.certificate("127.0.0.1"))
     for code, reason in ((0, ""), (5, "the broker rejects the user 'till' or its password")):
-        with server(context, says=bytes([0x20, 2, 0, code])) as port:
+        with server(context, response=bytes([0x20, 2, 0, code])) as port:
             keys = {"mb.username": "till", "mb.password": "wrong", "tls.ca": str(authority.ca)}
             tls_spec = spec(f"ssl://127.0.0.1:{port}", **keys)
             if reason:
