@@ -1,7 +1,7 @@
-"""The plain way to read a broker's log, and logs as nobody should write them. For tests and ``make fuzz``.
+"""A simple reader of a broker's log, and random malformed logs, for tests and ``make fuzz``.
 
-What is here shares with the scanner the data of the kinds and nothing else: line by line, one
-expression after another, with Python's own time zones.
+The reader shares only the data of the kinds with the scanner. It reads line by line, tries one expression after
+another, and uses Python's time zones.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _END = re.compile(r"(.*) \| ([^\s|]+) \| (.*)")
 Row = dict[str, Any]
 
 
-def plainly(data: bytes, zone: str = "UTC") -> list[Row]:
-    """Every event of a log, in order: the columns of the scanner, ``kind`` and ``fields`` for any release."""
+def read_rows(data: bytes, zone: str = "UTC") -> list[Row]:
+    """Return every event of a log in order: the columns of the scanner, ``kind`` and ``fields`` for any release."""
     single = re.sub(rb"\r\n", b"\n", data)
     text = re.sub(rb"(?<=[^\n])\r\Z", b"", single).decode(errors="backslashreplace")
     lines = text.split("\n")
@@ -60,9 +60,9 @@ def _time(line: str) -> datetime | None:
     return time if 1970 <= time.year < 2100 else None
 
 
-def _row(**known: Any) -> Row:
+def _row(**columns: Any) -> Row:
     empty = dict.fromkeys(("time", "raw_time", "level", "stack", "logger", "thread", "fields"))
-    return {**empty, "kind": "UNKNOWN", "parsed": True, **known}
+    return {**empty, "kind": "UNKNOWN", "parsed": True, **columns}
 
 
 def _orphan(lines: list[str]) -> Row:
@@ -79,18 +79,18 @@ def _console(lines: list[str]) -> Row:
 def _record(lines: list[str], zone: str) -> Row:
     local = _time(lines[0])
     assert local is not None
-    known = {"raw_time": lines[0][:23], "time": local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)}
+    times = {"raw_time": lines[0][:23], "time": local.replace(tzinfo=ZoneInfo(zone)).astimezone(UTC)}
     head = _HEAD.match(lines[0])
     if head is None:
-        return _row(**known, message="\n".join(lines)[26:], parsed=False)
+        return _row(**times, message="\n".join(lines)[26:], parsed=False)
     lines = [lines[0][head.end() :], *lines[1:]]
     for at, line in enumerate(lines):
         end = _END.fullmatch(line)
         if end:
             message, stack = "\n".join([*lines[:at], end[1]]), "\n".join(lines[at + 1 :]) or None
-            row = _row(**known, level=head[1] or head[2], message=message, logger=end[2], thread=end[3], stack=stack)
+            row = _row(**times, level=head[1] or head[2], message=message, logger=end[2], thread=end[3], stack=stack)
             return _classified(row)
-    return _row(**known, level=head[1] or head[2], message="\n".join(lines), parsed=False)
+    return _row(**times, level=head[1] or head[2], message="\n".join(lines), parsed=False)
 
 
 def _classified(row: Row) -> Row:
@@ -101,29 +101,29 @@ def _classified(row: Row) -> Row:
 
 
 def logger_of(message: str) -> str:
-    """A logger that writes this message, for logs that tests make; some other one for a message without a kind."""
+    """Return a logger that writes a message, for logs that tests make; any logger for a message without a kind."""
     name, _ = plain_kind(message, log_message_kind_ids())
     classes = log_message_kind(name).classes if name != "UNKNOWN" else ()
     return f"org.apache.activemq.{min(classes, default='X')}"
 
 
 def event_of_any_kind(record: Record) -> LogEvent | None:
-    """The record as an event of the first kind that its message matches, if its class and thread write that kind."""
+    """Return an event of the first kind that a record's message matches, if its class and thread write that kind."""
     name, fields = plain_kind(record.message, log_message_kind_ids())
     is_known = name != "UNKNOWN" and log_message_kind(name).can_be_written_by(record.logger, record.thread)
     return LogEvent(name, record, fields) if is_known else None
 
 
-def plain_kind(message: str, among: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """The first of these kinds that matches, one after another."""
-    for name in among:
+def plain_kind(message: str, kinds: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """Return the first of the kinds whose expression matches, with its fields."""
+    for name in kinds:
         match = log_message_kind(name).regex.search(message)
         if match:
             return name, {key: value for key, value in match.groupdict().items() if value is not None}
     return "UNKNOWN", {}
 
 
-# -- logs to try ---------------------------------------------------------------------------------
+# -- malformed logs ------------------------------------------------------------------------------
 
 LINES = [
     b"2026-03-01 10:00:00,123 | INFO  | Connector stomp started | org.apache.activemq.broker.TransportConnector | main",
@@ -150,7 +150,7 @@ LINES = [
     b" | ",
     b"caf\xc3\xa9 \xff\xfe \xe2\x82 NUL\0\0",
 ]
-_BITS = [
+_INSERTED = [
     b"\n",
     b"\r",
     b"\r\n",
@@ -168,19 +168,19 @@ _BITS = [
 ]
 
 
-def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
-    """A log of good and bad lines, or a piece of a known one, cut and stirred."""
+def make_malformed_log(random: Random, known_logs: Sequence[bytes] = ()) -> bytes:
+    """Return a log of well-formed and malformed lines, or a part of a known log, with random changes."""
     lines = [random.choice(LINES) for _ in range(random.randrange(1, 14))]
     data = bytearray(random.choice([b"\n", b"\n", b"\r\n"]).join(lines))
-    if known and random.random() < 0.5:
-        log = random.choice(known)
+    if known_logs and random.random() < 0.5:
+        log = random.choice(known_logs)
         at = random.randrange(len(log) + 1)
         data[len(data) // 2 : len(data) // 2] = log[at : at + random.randrange(1, 1 << 14)]
     for _ in range(random.randrange(4)):
         at = random.randrange(len(data) + 1)
         change = random.randrange(4)
         if change == 0:
-            data[at:at] = random.choice(_BITS)
+            data[at:at] = random.choice(_INSERTED)
         elif change == 1:
             del data[at : at + random.randrange(1, 8)]
         elif change == 2 and at < len(data):
@@ -190,30 +190,32 @@ def hostile(random: Random, known: Sequence[bytes] = ()) -> bytes:
     return bytes(data) + random.choice([b"", b"\n", b"\n", b"\n\n", b"\r\n"])
 
 
-def differences(data: bytes, zone: str = "UTC") -> str:
-    """What the scanner reads otherwise than the plain way, or counts wrongly; empty where nothing."""
+def first_difference(data: bytes, zone: str = "UTC") -> str:
+    """Return a description of what the scanner reads or counts differently from ``read_rows``; empty without one."""
     from activemq_fleet.logs.event_batches import LogReleaseAndTimeZone, LogScanner
 
     if has_another_layout(data):
         return ""
     scanner = LogScanner(LogReleaseAndTimeZone(None, zone))
-    found = [row for batch in scanner.scan_into_record_batches(data) for row in _valid(batch)]
-    wanted = plainly(data, zone)
-    total = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    if sum(row["end_line"] - row["line"] + 1 for row in found) != total or scanner.line != total + 1:
-        return f"{total} lines, counted: {[(row['line'], row['end_line']) for row in found]}"
-    if len(found) != len(wanted):
-        return f"{len(found)} events in place of {len(wanted)}"
-    for one, other in zip(found, wanted, strict=True):
-        one["fields"] = dict(one["fields"]) if one["fields"] else None
-        wrong = [name for name in other if one[name] != other[name]]
-        if wrong:
-            return f"line {other['line']}: {[(name, one[name], other[name]) for name in wrong]}"
+    scanned = [row for batch in scanner.scan_into_record_batches(data) for row in _valid(batch)]
+    expected = read_rows(data, zone)
+    line_count = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    if sum(row["end_line"] - row["line"] + 1 for row in scanned) != line_count or scanner.line != line_count + 1:
+        return f"{line_count} lines, counted: {[(row['line'], row['end_line']) for row in scanned]}"
+    if len(scanned) != len(expected):
+        return f"{len(scanned)} events in place of {len(expected)}"
+    for row, expected_row in zip(scanned, expected, strict=True):
+        row["fields"] = dict(row["fields"]) if row["fields"] else None
+        differing_columns = [name for name in expected_row if row[name] != expected_row[name]]
+        if differing_columns:
+            return (
+                f"line {expected_row['line']}: {[(name, row[name], expected_row[name]) for name in differing_columns]}"
+            )
     return ""
 
 
 def has_another_layout(data: bytes) -> bool:
-    """Whether a line of a log is a record of another layout, which this plain way does not read."""
+    """Return whether a line of a log is a record of another layout, which ``read_rows`` does not read."""
     rewriter = LogLineRewriter()
     lines = data.decode(errors="backslashreplace").split("\n")
     return any(rewriter.rewrite_line(line.removesuffix("\r")) != [line.removesuffix("\r")] for line in lines)
@@ -230,11 +232,12 @@ def _valid(batch: Any) -> list[Row]:
 
 @cache
 def examples_of(id_: str) -> tuple[str, ...]:
-    """A few messages made from the expression: with and without what may be absent, each choice once."""
-    return tuple({_made(re._parser.parse(log_message_kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
+    """Return messages that match an expression: with and without its optional parts, each alternative once."""
+    return tuple({_example_text(re._parser.parse(log_message_kind(id_).regex.pattern), which) for which in range(4)})  # type: ignore[attr-defined]
 
 
-def _made(parsed: Any, which: int) -> str:
+def _example_text(parsed: Any, which: int) -> str:
+    """Return a text that matches a parsed expression; ``which`` selects repetitions and branches."""
     text = ""
     for code, value in parsed:
         name = str(code)
@@ -243,15 +246,15 @@ def _made(parsed: Any, which: int) -> str:
         elif name in ("ANY", "NOT_LITERAL"):
             text += "a"
         elif name == "IN":
-            text += _one_of(value)
+            text += _character_of(value)
         elif name in ("MAX_REPEAT", "MIN_REPEAT"):
             low, high, inner = value
-            text += _made(inner, which) * min(int(high), max(low, which % 2))
+            text += _example_text(inner, which) * min(int(high), max(low, which % 2))
         elif name == "SUBPATTERN":
-            text += _made(value[-1], which)
+            text += _example_text(value[-1], which)
         elif name == "BRANCH":
             branches = value[1]
-            text += _made(branches[which % len(branches)], which)
+            text += _example_text(branches[which % len(branches)], which)
     return text
 
 
@@ -263,17 +266,17 @@ _CLASSES = {
 }
 
 
-def _one_of(members: Any) -> str:
-    """A letter of a set."""
-    found = ""
+def _character_of(members: Any) -> str:
+    """Return a character of a set."""
+    pattern = ""
     for code, value in members:
         name = str(code)
         if name == "NEGATE":
-            found += "^"
+            pattern += "^"
         elif name == "LITERAL":
-            found += re.escape(chr(value))
+            pattern += re.escape(chr(value))
         elif name == "RANGE":
-            found += "-".join(re.escape(chr(end)) for end in value)
+            pattern += "-".join(re.escape(chr(end)) for end in value)
         else:
-            found += _CLASSES[str(value)]
-    return next(letter for letter in "7x" + string.printable if re.fullmatch(f"[{found}]", letter))
+            pattern += _CLASSES[str(value)]
+    return next(character for character in "7x" + string.printable if re.fullmatch(f"[{pattern}]", character))

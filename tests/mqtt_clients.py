@@ -1,4 +1,4 @@
-"""MQTT clients that fail over, on paho; QoS 1 and sessions as agents use them."""
+"""MQTT clients that fail over, based on paho, with QoS 1 and sessions as the agents use them."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ class LatePublishError(LabError):
 
 
 def mqtt_round_trip(address: Address, credentials: Credentials | None, topic: str, *, timeout: float = 5.0) -> None:
-    """Send one message to a topic with QoS 1 and get it back: a broker that does this works.
+    """Send one message to a topic with QoS 1 and receive it, which only a healthy broker permits.
 
-    Raises TimeoutError for one that takes the connection and says nothing, LabError for one that
-    refuses, OSError where nobody listens.
+    Raise TimeoutError if the broker accepts the connection and does not respond, LabError if it refuses, and OSError
+    if no process listens on the address.
     """
     body = uuid.uuid4().hex.encode()
-    came = threading.Event()
+    arrived = threading.Event()
     subscribed = threading.Event()
     client = _mqtt_client(f"fleet-{uuid.uuid4().hex[:12]}", credentials, clean=True)
     client.on_subscribe = _when_granted(subscribed)
-    client.on_message = lambda _c, _u, message: came.set() if message.payload == body else None
+    client.on_message = lambda _c, _u, message: arrived.set() if message.payload == body else None
     deadline = time.monotonic() + timeout
     with _Connected(client, address, timeout):
         client.subscribe(topic, 1)
         if not subscribed.wait(deadline - time.monotonic()):
             raise TimeoutError(f"{join_host_port(*address)} did not grant a subscription in {timeout:g} s")
         client.publish(topic, body, 1)
-        if not came.wait(max(0.1, deadline - time.monotonic())):
-            raise LabError(f"{join_host_port(*address)} took a message and did not give it back in {timeout:g} s")
+        if not arrived.wait(max(0.1, deadline - time.monotonic())):
+            raise LabError(f"{join_host_port(*address)} accepted a message and did not deliver it in {timeout:g} s")
 
 
 class MqttPublisher:
-    """Publishes with QoS 1, each message until a broker of the list has acknowledged it.
+    """A publisher with QoS 1 that repeats each message until a broker of the list has acknowledged it.
 
-    A PUBACK says that the broker took the message, not that it was allowed: ActiveMQ sends one
-    for a refused publish as well.
+    A PUBACK confirms that the broker received the message, not that the message was permitted: ActiveMQ also sends one
+    for a refused publish.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class MqttPublisher:
         self.close()
 
     def publish(self, topic: str, payload: str, *, timeout: float = 60.0) -> int:
-        """Returns how often it was sent. Raises LabError when no broker takes it in ``timeout`` seconds."""
+        """Publish a message; return how often it was sent. Raise LabError if no broker acknowledges it in time."""
 
         def send() -> None:
             if self._connected is None:
@@ -90,7 +90,7 @@ class MqttPublisher:
 
 
 class MqttSubscriber:
-    """A durable subscription that follows its pair; what comes is in ``received``."""
+    """A durable subscription that follows its pair; the payloads that arrive are in ``received``."""
 
     def __init__(
         self,
@@ -121,19 +121,19 @@ class MqttSubscriber:
 
     @property
     def received(self) -> list[str]:
-        """Payloads in the order of arrival, those that came twice included."""
+        """Return the payloads in the order of arrival, including duplicates."""
         with self._lock:
             return list(self._received)
 
     def start(self, timeout: float = 120.0) -> None:
-        """Subscribe. Raises LabError when no broker of the list takes it in ``timeout`` seconds."""
+        """Subscribe. Raise LabError if no broker of the list accepts the subscription in ``timeout`` seconds."""
         self._thread.start()
         if not self._subscribed.wait(timeout):
             self.close()
             raise LabError(f"no broker accepted the subscription of {self._client_id} in {timeout:g} s")
 
     def wait(self, expected: int, timeout: float) -> list[str]:
-        """``received`` as soon as it holds ``expected`` different payloads, or after ``timeout`` seconds."""
+        """Return ``received`` as soon as it holds ``expected`` different payloads, or after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
         while len(set(self.received)) < expected and time.monotonic() < deadline:
             time.sleep(RETRY_PAUSE)
@@ -149,7 +149,7 @@ class MqttSubscriber:
             if self._ended.is_set():
                 return
             client = _mqtt_client(self._client_id, self._credentials, clean=False)
-            client.on_message = self._take
+            client.on_message = self._append_message
             client.on_subscribe = _when_granted(self._subscribed)
             with suppress(OSError, LabError), _Connected(client, address, 3.0) as connected:
                 client.subscribe(self._topics)
@@ -157,7 +157,7 @@ class MqttSubscriber:
                     pass
             self._ended.wait(RETRY_PAUSE)
 
-    def _take(self, _client: Any, _data: Any, message: Any) -> None:
+    def _append_message(self, _client: Any, _data: Any, message: Any) -> None:
         with self._lock:
             self._received.append(message.payload.decode(errors="replace"))
 
@@ -179,7 +179,7 @@ def _mqtt_client(client_id: str, credentials: Credentials | None, *, clean: bool
 
 
 def _when_granted(event: threading.Event) -> Callable[..., None]:
-    """Sets the event for a SUBACK that grants: one that refuses comes as well."""
+    """Return a callback that sets the event for a SUBACK that grants; a refusal is also a SUBACK."""
 
     def on_subscribe(_client: Any, _data: Any, _mid: Any, reasons: Any, _properties: Any) -> None:
         if not any(reason.is_failure for reason in reasons):
@@ -189,12 +189,12 @@ def _when_granted(event: threading.Event) -> Callable[..., None]:
 
 
 class _Connected:
-    """An MQTT client that is connected; ``lost`` tells when it no longer is."""
+    """A connected MQTT client; ``lost`` is set when the connection is lost."""
 
     def __init__(self, client: Any, address: Address, timeout: float) -> None:
         self.lost = threading.Event()
         self._client, self._address, self._timeout = client, address, timeout
-        self._told = threading.Event()
+        self._answered = threading.Event()
         self._reason: Any = None
 
     def __enter__(self) -> Self:
@@ -207,18 +207,18 @@ class _Connected:
         self.close()
 
     def open(self) -> None:
-        """Connect, and return when CONNACK has come. Raises TimeoutError, LabError or OSError."""
+        """Connect, and return after CONNACK. Raise TimeoutError, LabError or OSError."""
         client = self._client
         client.on_connect = self._on_connect
         client.on_disconnect = self._on_disconnect
         client.connect_timeout = self._timeout
         client.connect(*self._address, keepalive=10)
         client.loop_start()
-        told = self._told.wait(self._timeout)
+        answered = self._answered.wait(self._timeout)
         if self._reason is not None and not self._reason.is_failure:
             return
         self.close()
-        if not told:
+        if not answered:
             raise TimeoutError(
                 f"{join_host_port(*self._address)} accepted the connection and did not answer in {self._timeout:g} s"
             )
@@ -227,7 +227,7 @@ class _Connected:
         )
 
     def publish(self, topic: str, payload: bytes, timeout: float) -> None:
-        """Publish with QoS 1. Raises LabError without a PUBACK in time."""
+        """Publish with QoS 1. Raise LabError without a PUBACK in time."""
         deadline = time.monotonic() + timeout
         try:
             info = self._client.publish(topic, payload, 1)
@@ -239,7 +239,7 @@ class _Connected:
                 if time.monotonic() > deadline:
                     raise LatePublishError(f"{join_host_port(*self._address)} did not acknowledge a message: timed out")
                 time.sleep(0.001)
-        except (RuntimeError, ValueError) as error:  # as paho tells that the connection went before
+        except (RuntimeError, ValueError) as error:  # paho's errors for a connection that was lost before
             raise LabError(f"{join_host_port(*self._address)} did not accept a message: {error}") from None
 
     def close(self) -> None:
@@ -249,8 +249,8 @@ class _Connected:
 
     def _on_connect(self, _client: Any, _data: Any, _flags: Any, reason: Any, _properties: Any) -> None:
         self._reason = reason
-        self._told.set()
+        self._answered.set()
 
     def _on_disconnect(self, *_: Any) -> None:
         self.lost.set()
-        self._told.set()
+        self._answered.set()

@@ -1,4 +1,4 @@
-"""Files as accidents and enemies make them: sound ones with pieces cut, doubled, swapped and planted."""
+"""Mutations of valid configuration files, as accidents and attackers cause them: parts cut, doubled, inserted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RELEASES = ("5.5.1", "5.8.0", "5.18.3", "6.3.1")
 _TOKEN = re.compile(rb"<[^<>]*>|[\w.+-]+|[^\w\s]|\s+")
 _TAG = re.compile(rb"<[A-Za-z][^<>]*>")
 _VALUE = re.compile(rb'"[^"]*"')
-PLANTED = (
+INSERTIONS = (
     b"&",
     b"&amp;",
     b"&#0;",
@@ -61,18 +61,20 @@ PLANTED = (
 )
 
 
-def seeds() -> list[bytes]:
-    """The documents of every file rule's examples."""
+def seed_documents() -> list[bytes]:
+    """Return the documents of the examples of every file rule."""
     examples = [
         example for rule in rules_of_scope("file") for example in (*rule.failing_examples, *rule.passing_examples)
     ]
-    return [complete(e.text, Release.of(e.release)) for e in examples if e.file == "activemq.xml"]
+    return [
+        complete(example.text, Release.of(example.release)) for example in examples if example.file == "activemq.xml"
+    ]
 
 
-def mutated(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """The document after one to six accidents."""
+def mutate_document(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
+    """Return a document after one to six mutations."""
     for _ in range(random.randint(1, 6)):
-        data = random.choice(_ACCIDENTS)(data, others, random)
+        data = random.choice(_MUTATIONS)(data, others, random)
     return data[:200_000]
 
 
@@ -81,9 +83,9 @@ def _cut(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
     return data[:begin] + data[min(end, begin + random.choice((1, 5, 50, 5000))) :]
 
 
-def _plant(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
+def _insert(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
     at = random.randrange(len(data) + 1)
-    return data[:at] + random.choice(PLANTED) + data[at:]
+    return data[:at] + random.choice(INSERTIONS) + data[at:]
 
 
 def _flip(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
@@ -93,18 +95,18 @@ def _flip(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
     return data[:at] + bytes([random.randrange(256)]) + data[at + 1 :]
 
 
-def _value(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """One attribute gets the value of another, or a planted one."""
-    here, there = list(_VALUE.finditer(data)), _VALUE.findall(random.choice(others))
-    if not here:
+def _replace_value(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
+    """Replace the value of one attribute by the value of another one, or by a text of ``INSERTIONS``."""
+    values, other_values = list(_VALUE.finditer(data)), _VALUE.findall(random.choice(others))
+    if not values:
         return data
-    spot = random.choice(here)
-    new: bytes = random.choice([*there, *(b'"' + text + b'"' for text in PLANTED)])
-    return data[: spot.start()] + new + data[spot.end() :]
+    position = random.choice(values)
+    new: bytes = random.choice([*other_values, *(b'"' + text + b'"' for text in INSERTIONS)])
+    return data[: position.start()] + new + data[position.end() :]
 
 
-def _element(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    """A start tag of another document, closed where it stands."""
+def _insert_element(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
+    """Insert a start tag of another document, closed at once."""
     tags = _TAG.findall(random.choice(others))
     places = [match.end() for match in _TAG.finditer(data)]
     if not tags or not places:
@@ -114,8 +116,8 @@ def _element(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
     return data[:at] + (tag if tag.endswith(b"/>") else tag[:-1] + b"/>") + data[at:]
 
 
-def _token(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
-    """One token doubled, dropped, or changed for another of the same document."""
+def _change_token(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
+    """Double, remove or replace one token, by another one of the same document."""
     tokens = _TOKEN.findall(data)
     if not tokens:
         return data
@@ -131,7 +133,7 @@ def _nest(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
 
 
 def _encode(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
-    """The same text in another encoding, which the declaration may or may not say."""
+    """Return the same text in another encoding, which the declaration may contradict."""
     text = data.decode("utf-8", "replace")
     name = random.choice(("utf-16", "utf-16-le", "latin-1", "utf-8-sig", "cp037"))
     if random.random() < 0.5:
@@ -139,6 +141,18 @@ def _encode(data: bytes, _others: Sequence[bytes], random: Random) -> bytes:
     return text.encode(name, "replace")
 
 
-_ACCIDENTS: tuple[Callable[[bytes, Sequence[bytes], Random], bytes], ...] = (
-    *(_cut, _plant, _plant, _flip, _value, _value, _element, _element, _token, _nest, _encode),
+_MUTATIONS: tuple[Callable[[bytes, Sequence[bytes], Random], bytes], ...] = (
+    *(
+        _cut,
+        _insert,
+        _insert,
+        _flip,
+        _replace_value,
+        _replace_value,
+        _insert_element,
+        _insert_element,
+        _change_token,
+        _nest,
+        _encode,
+    ),
 )

@@ -1,8 +1,8 @@
-"""How the tests with brokers, hosts and Spark are dealt out to the processes that run them at once."""
+"""The order in which parallel processes run the tests with brokers, hosts and Spark."""
 
 from __future__ import annotations
 
-# Longest first: none is left for the end, when the other processes have nothing to do.
+# The longest files are first. Otherwise, one of them would run at the end, while the other processes are idle.
 LONGEST = (
     "pipeline/test_cluster.py",
     "pipeline/test_follow.py",

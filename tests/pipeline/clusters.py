@@ -1,7 +1,7 @@
-"""A standalone cluster on loopback: one master, workers of one core, from an empty environment.
+"""A standalone Spark cluster on loopback with an empty environment: one master, and workers with one core each.
 
-Where the kernel lets, they run in a mount namespace in which the checkout and its virtual environment are
-empty directories: what Python functions need can only come from the archive that is shipped.
+If the kernel permits it, the cluster runs in a mount namespace in which the checkout and its virtual environment are
+empty directories. Then Python functions can only use the archive that is shipped.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from activemq_fleet.spark.prerequisites import find_supported_java_home
 from tests.waiting import LateError, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-# A test's job ends before the second compiler's work pays.
+# The job of a test ends before the work of the second compiler pays off.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-PATIENCE = 600.0  # seconds, for a machine that others load
+PATIENCE = 600.0  # seconds, for a machine under load
 _MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 _CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
 def python_prefix() -> str:
-    """Where the cluster's Python is: the system's when it is of our version, so that ours can be hidden."""
+    """Return the prefix of the cluster's Python: the system's if it has our version, so that ours can be hidden."""
     system = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
     return "/usr" if system.exists() else sys.base_prefix
 
 
 @cache
-def can_hide() -> bool:
-    """True where this user may have mounts of its own."""
+def can_hide_checkout() -> bool:
+    """Return whether this user can mount file systems in a separate namespace."""
     probe = ["unshare", "--mount", "--map-root-user", "sh", "-c", "mount -t tmpfs none /mnt"]
     return subprocess.run(probe, capture_output=True, check=False).returncode == 0
 
 
 def free_port() -> int:
-    """A port below those that the kernel gives out by itself; by chance, because others look for one, too."""
+    """Return a random free port below the kernel's ephemeral ports; random, because other processes search, too."""
     for port in random.sample(range(21000, 32000), 200):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,7 +60,7 @@ def free_port() -> int:
 
 @dataclass
 class Cluster:
-    """``place`` has logs and work directories. Every process is ended by its own id."""
+    """A cluster with logs and work directories in ``place``. Each process is terminated by its id."""
 
     place: Path
     url: str = ""
@@ -69,7 +69,7 @@ class Cluster:
     _names: dict[int, str] = field(default_factory=dict)
 
     def start(self, workers: int = 2) -> None:
-        """Start the master and its workers, and wait until these are registered."""
+        """Start the master and its workers, and wait until the workers are registered."""
         port = free_port()
         self.url = f"spark://127.0.0.1:{port}"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
@@ -83,11 +83,11 @@ class Cluster:
 
     @property
     def started(self) -> int:
-        """How many processes there have been: a number for one more worker."""
+        """Return how many processes were started, which is a number for one more worker."""
         return len(self._started)
 
     def add_worker(self, number: int) -> subprocess.Popen[bytes]:
-        """One more worker, of one core."""
+        """Start one more worker with one core."""
         arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--cores", "1", "--memory", "1g"]
         work = self.place / f"work{number}"
         worker = self._spawn(f"worker{number}", [WORKER, *arguments, "--work-dir", str(work), self.url])
@@ -96,24 +96,24 @@ class Cluster:
 
     @contextmanager
     def connect(self, *settings: str) -> Iterator[str]:
-        """A Spark Connect server of its own, on this machine alone; its URL. It ends with the block."""
+        """Start a Spark Connect server on this machine only; yield its URL. The server stops with the block."""
         port = free_port()
         confs = [f"spark.connect.grpc.binding.port={port}", "spark.connect.grpc.binding.address=127.0.0.1", *settings]
         words = [word for conf in confs for word in ("--conf", conf)]
         submit = ["org.apache.spark.deploy.SparkSubmit", "--class", _CONNECT, *words, "spark-internal"]
         server = self._spawn("connect", submit)
         try:
-            self._until("the Connect server is up", lambda: _answers(port))
+            self._until("the Connect server is up", lambda: _accepts_connections(port))
             yield f"sc://127.0.0.1:{port}"
         finally:
             self.kill(server)
 
     def log(self, name: str) -> str:
-        """What a process said so far."""
+        """Return the output of a process until now."""
         return (self.place / f"{name}.log").read_text(errors="replace")
 
     def kill(self, worker: subprocess.Popen[bytes]) -> list[int]:
-        """Kill a worker and its executors, at once and without warning; their process ids."""
+        """Kill a worker and its executors at once; return their process ids."""
         with suppress(psutil.NoSuchProcess):
             family = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
             for process in family:
@@ -124,7 +124,7 @@ class Cluster:
         return []
 
     def stop(self) -> None:
-        """End everything that was started here."""
+        """Terminate all processes that this cluster started."""
         for process in reversed(self._started):
             if process.poll() is None:
                 self.kill(process)
@@ -142,7 +142,7 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(self.place / f"local-{name}"),
         }
-        command = _hidden(spark) if can_hide() else _linked(spark)
+        command = _command_with_hidden_checkout(spark) if can_hide_checkout() else _command_with_linked_spark(spark)
         with (self.place / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [*command, str(spark / "bin" / "spark-class"), *arguments],
@@ -156,29 +156,31 @@ class Cluster:
         self._names[process.pid] = name
         return process
 
-    def _until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until it holds. LateError with the ends of all logs, at once when a process has ended by itself."""
+    def _until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Wait until a condition holds. Raise LateError with the last output at the timeout, or if a process stops."""
 
-        def comes() -> bool:
-            if holds():
+        def holds() -> bool:
+            if condition():
                 return True
-            if dead := [self._names[one.pid] for one in self._started if one.poll() not in (None, -signal.SIGKILL)]:
-                raise LateError(f"{', '.join(dead)} ended before {what}: {self.ends()}")
+            stopped = [process for process in self._started if process.poll() not in (None, -signal.SIGKILL)]
+            if stopped:
+                names = ", ".join(self._names[process.pid] for process in stopped)
+                raise LateError(f"{names} stopped before {what}: {self.last_output()}")
             return False
 
-        wait_until(comes, what, seen=self.ends, patience=PATIENCE)
+        wait_until(holds, what, seen=self.last_output, patience=PATIENCE)
 
-    def ends(self) -> str:
-        """The last that every process said."""
+    def last_output(self) -> str:
+        """Return the end of the output of each process."""
         return "\n".join(f"== {name}: {self.log(name)[-1500:]}" for name in dict.fromkeys(self._names.values()))
 
     def local_of(self, worker: subprocess.Popen[bytes]) -> Path:
-        """Where a worker's executors keep their temporary files, those of shuffles among them."""
+        """Return the directory of the temporary files of a worker's executors, including those of shuffles."""
         return self.place / f"local-{self._names[worker.pid]}"
 
 
-def _hidden(spark: Path) -> list[str]:
-    """Spark mounted at a place of its own, and nothing to be seen of where it came from."""
+def _command_with_hidden_checkout(spark: Path) -> list[str]:
+    """Return a command that mounts Spark at a separate directory, and hides the directories that it comes from."""
     spark.mkdir(exist_ok=True)
     covered = {CHECKOUT, Path(sys.prefix)}
     if python_prefix() != sys.base_prefix:
@@ -188,8 +190,8 @@ def _hidden(spark: Path) -> list[str]:
     return ["unshare", "--mount", "--map-root-user", "sh", "-c", " && ".join([*steps, 'exec "$@"']), "sh"]
 
 
-def _linked(spark: Path) -> list[str]:
-    """No mounts here: at least no variable leads to the checkout."""
+def _command_with_linked_spark(spark: Path) -> list[str]:
+    """Link Spark and return an empty command: without mounts, at least no variable refers to the checkout."""
     if not spark.is_symlink():
         spark.symlink_to(Path(pyspark.__file__).parent)
     return []
@@ -197,7 +199,7 @@ def _linked(spark: Path) -> list[str]:
 
 @contextmanager
 def cluster(place: Path, workers: int = 2) -> Iterator[Cluster]:
-    """A cluster for the length of the block."""
+    """Start a cluster for the duration of the block."""
     running = Cluster(place)
     try:
         running.start(workers)
@@ -206,7 +208,7 @@ def cluster(place: Path, workers: int = 2) -> Iterator[Cluster]:
         running.stop()
 
 
-def _answers(port: int) -> bool:
+def _accepts_connections(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,4 +1,4 @@
-"""A small rendered fleet, and the same fleet as ``collect`` brings it."""
+"""A small rendered fleet, and the same fleet as ``collect`` fetches it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ FILES = {
 
 @dataclass
 class Fleet:
-    """``planned`` is as ``render`` writes, ``found`` as ``collect`` does: at first the same."""
+    """A fleet: ``planned`` is the output of ``render``, ``collected`` that of ``collect``. At first, both are equal."""
 
     planned: Path
-    found: Path
+    collected: Path
 
     def host(self, host: str, *, manifest: bool = True) -> Path:
-        """A host on both sides; its directory of found files. Without manifest it is somebody else's broker."""
+        """Add a host to both sides; return its collected files. Without a manifest, the project does not manage it."""
         for path, text in FILES.items():
             self.plan(host, path, text.format(host=host))
         return self.collect(host, manifest=manifest)
 
     def plan(self, host: str, path: str, text: str) -> None:
-        """One planned file."""
-        place = self.planned / "hosts" / host / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
+        """Write a planned file."""
+        file = self.planned / "hosts" / host / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
     def collect(self, host: str, *, manifest: bool = True) -> Path:
-        """What was planned so far, as deployed and collected."""
-        source, target = self.planned / "hosts" / host, self.found / host / "configuration"
+        """Write the planned files of a host as deployed and collected files."""
+        source, target = self.planned / "hosts" / host, self.collected / host / "configuration"
         hashes = {}
         for file in sorted(source.rglob("*")):
             if file.is_file():
@@ -46,19 +46,19 @@ class Fleet:
         status = "same" if manifest else "unknown"
         self.record(host, ".fleet-manifest.json", hashes if manifest else {})
         self.record(
-            host, ".fleet-found.json", {path: {"status": status, "sha256": one} for path, one in hashes.items()}
+            host, ".fleet-found.json", {path: {"status": status, "sha256": sha256} for path, sha256 in hashes.items()}
         )
-        (self.found / host / "host.json").write_text(json.dumps({"host": host}))
-        (self.found / host / "activemq.log").write_text("not read by drift\n")
+        (self.collected / host / "host.json").write_text(json.dumps({"host": host}))
+        (self.collected / host / "activemq.log").write_text("not read by drift\n")
         return target
 
     def record(self, host: str, name: str, content: object) -> None:
-        """One of collect's own files."""
-        place = self.found / host / "configuration" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(content))
+        """Write a file that ``collect`` itself creates."""
+        file = self.collected / host / "configuration" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
 
-    def tell(self, host: str, path: str, **about: str) -> None:
-        """What collect says of one file against its manifest."""
-        place = self.found / host / "configuration" / ".fleet-found.json"
-        place.write_text(json.dumps({**json.loads(place.read_text()), path: about}))
+    def record_status(self, host: str, path: str, **about: str) -> None:
+        """Write the status of a file, which ``collect`` finds by comparing it with the manifest."""
+        file = self.collected / host / "configuration" / ".fleet-found.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), path: about}))

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process: two cores, little memory, loopback only, its own scratch."""
+"""One Spark session for all tests of a process: two cores, little memory, loopback only, a separate scratch space."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Shared: a test that changes settings puts them back, and no test stops it."""
+    """Yield the shared session. A test that changes its settings restores them, and no test stops the session."""
     with temporary_spark_session("tests", SessionOptions(master="local[2]", conf=SMALL)) as running:
         yield running

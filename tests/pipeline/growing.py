@@ -1,6 +1,6 @@
-"""A small fleet whose logs and journals somebody writes, rolls, packs and brings late, a step at a time.
+"""A small fleet whose logs and journals are written, rolled, compressed and delivered late, one step at a time.
 
-What it tells is made up, in messages of real brokers: take-overs of a pair, a bridge that loses it, events of an agent.
+The events are invented, in messages of real brokers: takeovers of a pair, a bridge that loses the pair, an agent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Step = Callable[[], None]
 
 
 class Fleet:
-    """Below ``root``. ``steps`` has to be run to its end, in its order."""
+    """A fleet below ``root``. The steps of ``steps`` must all be run, in their order."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,34 +59,36 @@ class Fleet:
         self.describe(A, "orders", "orders-mq01")
 
     def steps(self, rounds: int) -> Iterator[Step]:
-        """Each step is one change of the files; ``rounds`` is how often the pair's nodes take turns."""
+        """Yield the steps, each one change of the files; ``rounds`` is how often the nodes of the pair alternate."""
         for number in range(rounds):
-            master, other = (A, B) if number % 2 == 0 else (B, A)
-            yield lambda m=master: self.say(m, *RUN)  # type: ignore[misc]
-            yield lambda o=other: self.say(o, RUN[0], WAIT)  # type: ignore[misc]
-            yield lambda: self.say(C, *BRIDGE)
+            master, standby = (A, B) if number % 2 == 0 else (B, A)
+            yield lambda m=master: self.append_records(m, *RUN)  # type: ignore[misc]
+            yield lambda o=standby: self.append_records(o, RUN[0], WAIT)  # type: ignore[misc]
+            yield lambda: self.append_records(C, *BRIDGE)
             yield from [self.publish] * 3
-            yield lambda m=master: self._half(m)  # type: ignore[misc]
-            yield lambda m=master: self._other_half(m)  # type: ignore[misc]
+            yield lambda m=master: self._append_first_half(m)  # type: ignore[misc]
+            yield lambda m=master: self._append_second_half(m)  # type: ignore[misc]
             yield self.handle
-            yield lambda m=master, o=other: self.say(m, "a line", stack=_STACK)  # type: ignore[misc]
-            yield lambda m=master: self.say(m, LOST)  # type: ignore[misc]
-            yield lambda o=other, n=number: self.roll(o, by_copy=n % 3 == 0)  # type: ignore[misc]
-            yield lambda o=other: self.pack(o)  # type: ignore[misc]
+            yield lambda m=master, o=standby: self.append_records(m, "a line", stack=_STACK)  # type: ignore[misc]
+            yield lambda m=master: self.append_records(m, LOST)  # type: ignore[misc]
+            yield lambda o=standby, n=number: self.roll(o, by_copy=n % 3 == 0)  # type: ignore[misc]
+            yield lambda o=standby: self.compress(o)  # type: ignore[misc]
             if number == rounds // 2:
                 yield self.describe_late
-                yield self.bring_late
+                yield self.add_old_logs
             yield self.handle
             yield lambda: self._roll_journal()
-        yield lambda: self.say(C, "the last line of all")
+        yield lambda: self.append_records(C, "the last line of all")
 
-    def say(self, host: str, *messages: str, stack: list[str] | None = None, back: timedelta = timedelta(0)) -> None:
-        """Append records to a host's log, a second apart."""
+    def append_records(
+        self, host: str, *messages: str, stack: list[str] | None = None, back: timedelta = timedelta(0)
+    ) -> None:
+        """Append records to the log of a host, one second apart."""
         with (self.root / host / "activemq.log").open("a") as file:
             file.write(self._records(messages, stack or [], back))
 
     def publish(self) -> None:
-        """An event, and every fifth a barrier, from its acceptance to its acknowledgement."""
+        """Record an event of the publisher from its acceptance to its acknowledgement; each fifth one is a barrier."""
         self._event += 1
         kinds = ("barrier",) if self._event % 5 == 0 else ("accepted", "sent", "acknowledged")
         topic = "orders/new/barrier" if self._event % 5 == 0 else "orders/new"
@@ -94,62 +96,63 @@ class Fleet:
             self._journal("shop", kind, event_id=f"shop:e1:{self._event}", topic=topic)
 
     def handle(self) -> None:
-        """The subscriber gets what was published since; of every seventh event nothing."""
+        """Record that the subscriber receives the latest events, except every seventh one."""
         if not self._jseq["stock"]:
             self._journal("stock", "subscribed", filters=["orders/#"])
         for number in range(max(1, self._event - 2), self._event + 1):
             if number % 7:
-                kinds = ("received", "barrier")[number % 5 == 0 :][:1] + (() if number % 5 == 0 else ("handled",))
-                topic = "orders/new/barrier" if number % 5 == 0 else "orders/new"
+                is_barrier = number % 5 == 0
+                kinds = ("barrier",) if is_barrier else ("received", "handled")
+                topic = "orders/new/barrier" if is_barrier else "orders/new"
                 for kind in kinds:
                     self._journal("stock", kind, event_id=f"shop:e1:{number}", topic=topic, broker=A)
 
     def roll(self, host: str, *, by_copy: bool) -> None:
-        """As log4j does, or as logrotate's copytruncate."""
+        """Roll the log of a host as log4j does, or by copy as logrotate's copytruncate does."""
         log = self.root / host / "activemq.log"
         for number in range(40, 0, -1):
-            for end in ("", ".gz"):
-                old = Path(f"{log}.{number}{end}")
+            for suffix in ("", ".gz"):
+                old = Path(f"{log}.{number}{suffix}")
                 if old.exists():
-                    old.rename(f"{log}.{number + 1}{end}")
+                    old.rename(f"{log}.{number + 1}{suffix}")
         if by_copy:
             shutil.copy(log, f"{log}.1")
             log.write_text("")
         else:
             log.rename(f"{log}.1")
-            # The end of a record that the file before began.
+            # The end of a record that begins in the previous file.
             log.write_text("\tat org.example.Late.line(Late.java:1)\n")
 
-    def pack(self, host: str) -> None:
-        """Pack the newest of the rolled files, as gzip does: beside it first."""
+    def compress(self, host: str) -> None:
+        """Compress the newest rolled file as gzip does: to a new file first."""
         rolled = self.root / host / "activemq.log.1"
         with gzip.open(f"{rolled}.gz", "wb") as file:
             file.write(rolled.read_bytes())
         rolled.unlink()
 
     def describe_late(self) -> None:
-        """A host.json that comes after much was read: another zone, another pair."""
+        """Write host.json files after many records were read: another time zone, another pair."""
         self.describe(B, "orders", "orders-mq01")
         self.describe(C, "billing", None, "Europe/Berlin")
 
-    def bring_late(self) -> None:
-        """What is a day old: a host that nobody knew, and an older file of one that is known."""
+    def add_old_logs(self) -> None:
+        """Add logs that are one day old: a log of a new host, and an older file of a known host."""
         day = timedelta(days=1)
         (self.root / LATE).mkdir()
-        self.say(LATE, *RUN, "a line", LOST, *RUN, back=day)
+        self.append_records(LATE, *RUN, "a line", LOST, *RUN, back=day)
         self._late = self._seconds + len(RUN) + 1
         (self.root / C / "activemq.log.7").write_text(self._records([*RUN, LOST], _STACK, day))
 
-    def become_old(self) -> None:
-        """Everybody goes on a week later: what was told until now is final."""
+    def continue_after_a_week(self) -> None:
+        """Append records of a week later to all logs, so that all earlier incidents are final."""
         self.pass_minutes(8 * 24 * 60)
         for host in (A, B, C):
-            self.say(host, "a line", "another line")
+            self.append_records(host, "a line", "another line")
         self.publish()
         self.handle()
 
-    def bring_what_reopens(self) -> None:
-        """What is days late: that a broker came back after all, and another subscriber of the first event."""
+    def add_late_evidence(self) -> None:
+        """Add evidence that is days late: a broker that started again, and another subscriber of the first event."""
         back = timedelta(days=1, seconds=self._seconds - self._late)
         (self.root / C / "activemq.log.6").write_text(self._records(RUN, [], back))
         self._journal("ledger", "subscribed", at=NOON, filters=["orders/#"])
@@ -157,17 +160,17 @@ class Fleet:
             self._journal("ledger", kind, at=NOON + timedelta(minutes=1), event_id="shop:e1:1", topic="orders/new")
 
     def pass_minutes(self, minutes: int) -> None:
-        """Nothing is written for so long."""
+        """Let time pass without any record."""
         self._seconds += 60 * minutes
 
-    def _half(self, host: str) -> None:
-        self._rest = self._records(["a line that comes in two halves"], [], timedelta(0))
+    def _append_first_half(self, host: str) -> None:
+        self._split_record = self._records(["a line that comes in two halves"], [], timedelta(0))
         with (self.root / host / "activemq.log").open("a") as file:
-            file.write(self._rest[:40])
+            file.write(self._split_record[:40])
 
-    def _other_half(self, host: str) -> None:
+    def _append_second_half(self, host: str) -> None:
         with (self.root / host / "activemq.log").open("a") as file:
-            file.write(self._rest[40:])
+            file.write(self._split_record[40:])
 
     def _records(self, messages: tuple[str, ...] | list[str], stack: list[str], back: timedelta) -> str:
         lines = []
@@ -179,12 +182,12 @@ class Fleet:
         return "\n".join([*lines, ""])
 
     def _journal(self, agent: str, kind: str, *, at: datetime | None = None, **members: object) -> None:
-        """Append a record to an agent's journal, of now or of another time."""
+        """Append a record to the journal of an agent, with the current or another time."""
         self._jseq[agent] = self._jseq.get(agent, 0) + 1
         self._seconds += at is None
         moment = at or NOON + timedelta(seconds=self._seconds)
-        known = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
-        line = json.dumps({**known, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
+        head = {"v": 1, "agent": agent, "epoch": "e1" if agent == "shop" else "e2", "jseq": self._jseq[agent]}
+        line = json.dumps({**head, "ts": f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}", "kind": kind, **members})
         with (self.root / C / "agent" / f"{agent}-000000001.jsonl").open("a") as file:
             file.write(f"{line}\n")
 
@@ -196,12 +199,12 @@ class Fleet:
 
     def describe(self, host: str, group: str, pair: str | None, zone: str = "UTC") -> None:
         """Write a host.json."""
-        told = {"host": host, "timezone": zone, "release": "5.18.3", "group": group, "pair": pair}
-        (self.root / host / "host.json").write_text(json.dumps(told))
+        facts = {"host": host, "timezone": zone, "release": "5.18.3", "group": group, "pair": pair}
+        (self.root / host / "host.json").write_text(json.dumps(facts))
 
 
 class Writer(threading.Thread):
-    """Runs a fleet's steps, ``pause`` seconds apart, in equal ``shares``: each when it is granted."""
+    """A thread that runs the steps of a fleet, ``pause`` seconds apart, in equal ``shares``, each after ``grant``."""
 
     def __init__(self, fleet: Fleet, rounds: int, pause: float, shares: int) -> None:
         super().__init__(name="writer", daemon=True)
@@ -209,21 +212,21 @@ class Writer(threading.Thread):
         self._share = -(-len(self._steps) // shares)
         self._granted = threading.Semaphore(0)
         self._pause = pause
-        self.over = threading.Event()
-        self.failed: Exception | None = None
+        self.stop_requested = threading.Event()
+        self.error: Exception | None = None
 
     def grant(self) -> None:
-        """Let the next share be written: whoever waits for something new gets it, however slow he is."""
+        """Permit the next share: a reader that waits for new records receives them, regardless of its speed."""
         self._granted.release(self._share)
 
     def run(self) -> None:
         try:
             for step in self._steps:
                 while not self._granted.acquire(timeout=0.5):
-                    if self.over.is_set():
+                    if self.stop_requested.is_set():
                         return
                 step()
-                if self.over.wait(self._pause):
+                if self.stop_requested.wait(self._pause):
                     return
-        except Exception as error:  # noqa: BLE001 -- told by the test
-            self.failed = error
+        except Exception as error:  # noqa: BLE001 -- the test asserts that there is none
+            self.error = error

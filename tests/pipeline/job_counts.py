@@ -1,4 +1,4 @@
-"""Counts the jobs that Spark runs: their plans and starts are most of what a small input costs."""
+"""A count of the jobs that Spark runs: planning and starting them is most of the cost of a small input."""
 
 from __future__ import annotations
 

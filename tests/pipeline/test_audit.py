@@ -1,4 +1,4 @@
-"""The audit as one job: logs and journals laid down as collect does, and every dataset, verdict and page from them."""
+"""Tests of the audit as one job: datasets, verdicts and pages from logs and journals in the layout of ``collect``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 AGENT = "shop01.example.com"
 MASTER = ("0 chosen", "1 opened", "1 starting", "2 started", "60 client refused", "65 client refused")
-STANDS_BY = ("5 chosen", "6 wait", "1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
-NEIGHBOUR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1:08.5 bridge lost", "1:13 bridge up b")
+STANDBY = ("5 chosen", "6 wait", "1:10 opened", "1:10 unclean", "1:11 starting", "1:12 started")
+NEIGHBOR = ("0 chosen", "1 dial", "1 connector", "2 started", "3 bridge up", "1:08.5 bridge lost", "1:13 bridge up b")
 
 
 UNIT: dict[str, Any] = {"broker": {"unit": {"Id": "activemq.service"}}}
@@ -40,60 +40,61 @@ def moment(text: str) -> datetime:
     return NOON + timedelta(minutes=int(minutes or 0), seconds=float(seconds))
 
 
-def lines(*said: str) -> list[str]:
-    """Lines as a broker writes them."""
-    found = []
-    for line in said:
-        when, _, what = line.partition(" ")
+def log_lines(*events: str) -> list[str]:
+    """Return the log lines of events such as ``1:06 stopped``."""
+    lines = []
+    for event in events:
+        when, _, what = event.partition(" ")
         stamp = moment(when).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-        found.append(f"{stamp} | INFO  | {MESSAGES[what]} | {logger_of(MESSAGES[what])} | main\n")
-    return found
+        lines.append(f"{stamp} | INFO  | {MESSAGES[what]} | {logger_of(MESSAGES[what])} | main\n")
+    return lines
 
 
-def lay(root: Path, host: str, about: Mapping[str, Any] | None, files: Mapping[str, str]) -> None:
+def write_host(root: Path, host: str, facts: Mapping[str, Any] | None, files: Mapping[str, str]) -> None:
+    """Write the files of a host, and its host.json unless ``facts`` is None."""
     home = root / host
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(text)
-    if about is not None:
-        (home / "host.json").write_text(json.dumps({"host": host, "timezone": "UTC", **about}))
+    if facts is not None:
+        (home / "host.json").write_text(json.dumps({"host": host, "timezone": "UTC", **facts}))
 
 
-def journal(events: int) -> str:
-    """An agent that publishes and handles its own events, and loses its broker in between."""
-    said: list[dict[str, Any]] = [{"kind": "started"}, {"kind": "connected", "broker": f"{A}:1883", "conn": 1}]
-    said.append({"kind": "subscribed", "filters": ["events/#"], "broker": f"{A}:1883", "conn": 1})
+def agent_journal(events: int) -> str:
+    """Return the journal of an agent that publishes and handles its own events, and loses its broker in between."""
+    records: list[dict[str, Any]] = [{"kind": "started"}, {"kind": "connected", "broker": f"{A}:1883", "conn": 1}]
+    records.append({"kind": "subscribed", "filters": ["events/#"], "broker": f"{A}:1883", "conn": 1})
     seconds = ["9", "10", "11"]
     for number in range(1, events + 1):
         known = {"event_id": f"shop:e:{number}", "topic": "events/shop/OrderEvent"}
         kinds = ("accepted", "sent", "acknowledged", "received", "handling", "handled")
-        said += [{"kind": kind, **known} for kind in kinds]
+        records += [{"kind": kind, **known} for kind in kinds]
         seconds += ["20"] * len(kinds)
-    said += [
+    records += [
         {"kind": "connection_lost", "broker": f"{A}:1883", "conn": 1, "reason": "the connection was closed"},
         {"kind": "connected", "broker": f"{B}:1883", "conn": 2},
         {"kind": "connection_lost", "broker": f"{B}:1883", "conn": 2, "reason": "stopped"},
         {"kind": "stopped"},
     ]
     seconds += ["1:08.2", "1:14", "2:00", "2:01"]
-    found = []
-    for number, (one, at) in enumerate(zip(said, seconds, strict=True), 1):
+    journal_lines = []
+    for number, (record, at) in enumerate(zip(records, seconds, strict=True), 1):
         head = {"v": 1, "agent": "shop", "epoch": "e", "jseq": number, "ts": f"{moment(at):%Y-%m-%dT%H:%M:%S.%fZ}"}
-        found.append(json.dumps({**head, **one}) + "\n")
-    return "".join(found)
+        journal_lines.append(json.dumps({**head, **record}) + "\n")
+    return "".join(journal_lines)
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pair whose master was killed, rolled logs, a neighbour with a bridge to it, an agent."""
+    """Write a pair whose master was killed, rolled logs, a neighbor with a bridge to the pair, and an agent."""
     root = tmp_path_factory.mktemp("collected")
     about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
-    master, other = lines(*MASTER), lines(*STANDS_BY)
-    lay(root, A, about, {"activemq.log.1": "".join(master[:4]), "activemq.log": "".join(master[4:])})
-    shared = {"time": moment("1:11").timestamp(), "path": f"{STORE}/at-risk/1-2.json", "description": AT_RISK}
-    lay(root, B, about | {"risk_records": [shared]}, {"activemq.log": "".join(other)})
-    lay(root, C, {"group": "billing", "pair": "billing-mq01"}, {"activemq.log": "".join(lines(*NEIGHBOUR))})
-    lay(root, AGENT, {"group": "orders", "pair": PAIR}, {"agent/journal-000000001.jsonl": journal(3)})
+    master, standby = log_lines(*MASTER), log_lines(*STANDBY)
+    write_host(root, A, about, {"activemq.log.1": "".join(master[:4]), "activemq.log": "".join(master[4:])})
+    risk_record = {"time": moment("1:11").timestamp(), "path": f"{STORE}/at-risk/1-2.json", "description": AT_RISK}
+    write_host(root, B, about | {"risk_records": [risk_record]}, {"activemq.log": "".join(standby)})
+    write_host(root, C, {"group": "billing", "pair": "billing-mq01"}, {"activemq.log": "".join(log_lines(*NEIGHBOR))})
+    write_host(root, AGENT, {"group": "orders", "pair": PAIR}, {"agent/journal-000000001.jsonl": agent_journal(3)})
     return root
 
 
@@ -105,41 +106,46 @@ def out(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPathFactor
     return out
 
 
-def rows(out: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(out / name).to_pylist()
-    return found
+def read_rows(out: Path, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(out / name).to_pylist()
+    return rows
 
 
-def test_every_planted_incident_is_found_and_none_invented(out: Path) -> None:
-    found = {(row["kind"], row["host"]): row for row in rows(out, "incidents")}
+def test_audit_reports_every_planted_incident_and_no_other(out: Path) -> None:
+    incidents = {(row["kind"], row["host"]): row for row in read_rows(out, "incidents")}
 
-    assert set(found) == {("takeover", B), ("refused_credentials", A), ("subscriptions_at_risk", B)}
-    assert AT_RISK in found["subscriptions_at_risk", B]["cause"]
-    takeover = found["takeover", B]
+    assert set(incidents) == {("takeover", B), ("refused_credentials", A), ("subscriptions_at_risk", B)}
+    assert AT_RISK in incidents["subscriptions_at_risk", B]["cause"]
+    takeover = incidents["takeover", B]
     assert (takeover["began_from"], takeover["seconds"], takeover["certainty"]) == ("agent", 3.8, "proved")
     assert (takeover["group"], takeover["pair"], takeover["final"]) == ("orders", PAIR, True)
 
 
-def operations(host: str, began: str, ended: str) -> str:
-    """What a restart by the playbook leaves on a node."""
+def operation_records(host: str, began: str, ended: str) -> str:
+    """Return the records that a restart by the playbook writes on a node."""
     about = {"v": 1, "run": "1f0c", "operation": "restart", "by": "ops@controller", "host": host}
     times = (("begin", began), ("end", ended))
     return "".join(json.dumps({**about, "kind": kind, "ts": moment(at).isoformat()}) + "\n" for kind, at in times)
 
 
 @pytest.mark.parametrize(("ended", "verdict", "planned"), [("1:30", "clean", True), ("1:02", "findings", False)])
-def test_planned_take_overs_alone_leave_the_verdict_clean(
+def test_verdict_is_clean_only_if_operation_explains_takeover(
     spark: SparkSession, tmp_path: Path, ended: str, verdict: str, planned: bool
 ) -> None:
     about = {"group": "orders", "pair": PAIR, "store": STORE, "release": "5.18.3"}
     restarted = ("0 chosen", "1 opened", "1 starting", "2 started", "1:05 stopping", "1:06 stopped", "1:20 chosen")
-    for host, said in ((A, (*restarted, "1:21 wait")), (B, STANDS_BY)):
-        files = {"activemq.log": "".join(lines(*said)), "operations.jsonl": operations(host, "1:00", ended)}
-        lay(tmp_path / "logs", host, about, files)
+    for host, events in ((A, (*restarted, "1:21 wait")), (B, STANDBY)):
+        files = {
+            "activemq.log": "".join(log_lines(*events)),
+            "operations.jsonl": operation_records(host, "1:00", ended),
+        }
+        write_host(tmp_path / "logs", host, about, files)
 
-    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"), scraped=scrapes(ended="1:10"))
+    result = audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"), scraped=scraped_availability(ended="1:10"))
 
-    assert [(row["kind"], row["planned"]) for row in rows(tmp_path / "out", "incidents")] == [("takeover", planned)]
+    assert [(row["kind"], row["planned"]) for row in read_rows(tmp_path / "out", "incidents")] == [
+        ("takeover", planned)
+    ]
     assert (result.verdict, result.exit_code, result.counts.planned) == (verdict, int(not planned), int(planned))
     page = (tmp_path / "out" / "report.html").read_text()
     assert ("1 takeover, 1 planned" in page) is planned
@@ -152,16 +158,16 @@ def test_systemd_journals_explain_takeover_after_hung_broker(spark: SparkSession
     hung = hung_broker_message(frozen, action="kill", ha="shared-file", unit="activemq.service", seconds=12, kills=True)
     exited = "activemq.service: Main process exited, code=exited, status=137/n/a"
     hung_node = {
-        "activemq.log": "".join(lines(*MASTER)),
+        "activemq.log": "".join(log_lines(*MASTER)),
         "journal/activemq-watchdog.service.log": f"{moment('1:08').isoformat()} mq01-a activemq-watchdog[77]: {hung}\n",
         "journal/activemq.service.log": f"{moment('1:09').isoformat()} mq01-a systemd[1]: {exited}\n",
     }
-    lay(tmp_path / "logs", A, about, hung_node)
-    lay(tmp_path / "logs", B, about, {"activemq.log": "".join(lines(*STANDS_BY))})
+    write_host(tmp_path / "logs", A, about, hung_node)
+    write_host(tmp_path / "logs", B, about, {"activemq.log": "".join(log_lines(*STANDBY))})
 
     audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
 
-    incidents = {row["kind"]: row for row in rows(tmp_path / "out", "incidents")}
+    incidents = {row["kind"]: row for row in read_rows(tmp_path / "out", "incidents")}
     assert set(incidents) == {"takeover", "hung_broker", "refused_credentials"}
     takeover = incidents["takeover"]
     assert (takeover["began_from"], takeover["began"]) == ("watchdog", moment("1:08") - timedelta(seconds=12))
@@ -176,56 +182,56 @@ def test_systemd_explains_takeover_after_kill_without_watchdog(spark: SparkSessi
     about = {"group": "orders", "pair": PAIR, "store": STORE, **UNIT}
     oom = "activemq.service: A process of this unit has been killed by the OOM killer."
     journal = f"{moment('1:09').isoformat()} mq01-a systemd[1]: {oom}\n"
-    killed_node = {"activemq.log": "".join(lines(*MASTER[:4])), "journal/activemq.service.log": journal}
-    lay(tmp_path / "logs", A, about, killed_node)
-    lay(tmp_path / "logs", B, about, {"activemq.log": "".join(lines(*STANDS_BY))})
+    killed_node = {"activemq.log": "".join(log_lines(*MASTER[:4])), "journal/activemq.service.log": journal}
+    write_host(tmp_path / "logs", A, about, killed_node)
+    write_host(tmp_path / "logs", B, about, {"activemq.log": "".join(log_lines(*STANDBY))})
 
     audit(spark, str(tmp_path / "logs"), str(tmp_path / "out"))
 
-    (takeover,) = rows(tmp_path / "out", "incidents")
+    (takeover,) = read_rows(tmp_path / "out", "incidents")
     assert (takeover["began_from"], takeover["seconds"]) == ("systemd", 3.0)
     assert "the kernel killed the broker of orders-mq01-a" in takeover["cause"]
 
 
-def test_a_gap_that_no_log_tells_of_makes_it_incomplete(spark: SparkSession, tmp_path: Path) -> None:
+def test_downtime_that_no_log_explains_makes_audit_incomplete(spark: SparkSession, tmp_path: Path) -> None:
     about = {"group": "orders", "pair": PAIR, "store": STORE}
-    lay(tmp_path / "in", A, about, {"activemq.log": "".join(lines(*MASTER[:4], "8:00 client refused"))})
+    write_host(tmp_path / "in", A, about, {"activemq.log": "".join(log_lines(*MASTER[:4], "8:00 client refused"))})
 
-    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scrapes(ended="2:00"))
+    result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), scraped=scraped_availability(ended="2:00"))
 
     assert (result.verdict, [gap.host for gap in result.gaps]) == ("incomplete", [PAIR])
     assert "shows no active node of the pair for 54.0 s" in (tmp_path / "out" / "audit.json").read_text()
 
 
-def scrapes(ended: str) -> ScrapedAvailability:
-    """What Prometheus saw of the pair: active until 1:06, and again from a moment on."""
+def scraped_availability(ended: str) -> ScrapedAvailability:
+    """Return what Prometheus recorded about the pair: active until 1:06, and again from ``ended`` on."""
     seconds = [(moment(text).timestamp(), value) for text, value in (("1:06", 1), ("1:07", 0), (ended, 1))]
     series = {"metric": {"pair": PAIR, "host": A}, "values": [[at, str(value)] for at, value in seconds]}
     return read_availability(json.dumps({"data": {"result": [series]}}), "f")
 
 
-def test_the_bridge_over_the_failover_was_rebuilt(out: Path) -> None:
-    first, second = sorted(rows(out, "bridges"), key=lambda row: str(row["began"]))
+def test_bridge_is_rebuilt_after_failover(out: Path) -> None:
+    first, second = sorted(read_rows(out, "bridges"), key=lambda row: str(row["began"]))
 
     assert (first["host"], first["link"], first["state"], first["rebuilt"]) == (C, "to-orders", "down", True)
     assert (second["state"], second["peer"]) == ("up", "orders-mq01-b")
 
 
-def test_each_dataset_has_its_columns(out: Path) -> None:
+def test_each_dataset_has_columns_of_its_schema(out: Path) -> None:
     for name in ("events", "incidents", "bridges", "messages", "deliveries"):
         assert pq.read_table(out / name).schema.names == SCHEMAS[name].names
 
 
-def test_the_verdict_and_the_counts_are_in_audit_json(out: Path) -> None:
-    told = json.loads((out / "audit.json").read_text())
+def test_audit_json_has_verdict_and_counts(out: Path) -> None:
+    summary = json.loads((out / "audit.json").read_text())
 
-    assert told["verdict"] == "findings", told["gaps"]
-    assert told["counts"]["incidents"] == {"refused_credentials": 1, "subscriptions_at_risk": 1, "takeover": 1}
-    assert told["counts"]["messages"] == {"delivered": 3}
-    assert told["counts"]["events"] == len(MASTER) + len(STANDS_BY) + len(NEIGHBOUR)
+    assert summary["verdict"] == "findings", summary["gaps"]
+    assert summary["counts"]["incidents"] == {"refused_credentials": 1, "subscriptions_at_risk": 1, "takeover": 1}
+    assert summary["counts"]["messages"] == {"delivered": 3}
+    assert summary["counts"]["events"] == len(MASTER) + len(STANDBY) + len(NEIGHBOR)
 
 
-def test_the_report_is_there_and_names_what_happened(out: Path) -> None:
+def test_report_names_incidents_and_their_causes(out: Path) -> None:
     page = (out / "report.html").read_text()
 
     assert (
@@ -235,11 +241,11 @@ def test_the_report_is_there_and_names_what_happened(out: Path) -> None:
     assert "orders-mq01-a ended" in page or "orders-mq01-a stopped logging" in page
 
 
-def test_what_is_missing_makes_it_incomplete(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
-    """No journals, no incident: only a broker that the inventory has, and a log that is cut off."""
+def test_missing_host_and_truncated_log_make_audit_incomplete(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+    """There is no journal and no incident: the inventory has a broker without a log, and a log is truncated."""
     about = {"group": "orders", "pair": PAIR, "store": STORE}
-    whole = "".join(lines("0 chosen", "1 opened", "1 starting", "2 started"))
-    lay(tmp_path / "in", A, about, {"activemq.log": whole + whole[: len(whole) // 3]})
+    log_text = "".join(log_lines("0 chosen", "1 opened", "1 starting", "2 started"))
+    write_host(tmp_path / "in", A, about, {"activemq.log": log_text + log_text[: len(log_text) // 3]})
 
     hosts = {host: AuditedHost(host, group="orders", pair=PAIR) for host in (A, B)}
     result = audit(spark, str(tmp_path / "in"), str(tmp_path / "out"), inventory_hosts=hosts)
@@ -248,10 +254,8 @@ def test_what_is_missing_makes_it_incomplete(spark: SparkSession, logs: Path, tm
     assert {gap.host for gap in result.gaps if gap.weighs} == {A, B}
 
 
-def test_a_planted_log_that_is_a_link_to_a_file_elsewhere_is_refused_and_not_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lay(tmp_path / "in", A, None, {"activemq.log": "".join(lines("2 started"))})
+def test_audit_refuses_log_that_links_to_file_outside_input_directory(spark: SparkSession, tmp_path: Path) -> None:
+    write_host(tmp_path / "in", A, None, {"activemq.log": "".join(log_lines("2 started"))})
     (tmp_path / "secret").write_text("root alone\n")
     (tmp_path / "in" / A / "activemq.log.1").symlink_to("../../secret")
     with pytest.raises(InputError, match=r"activemq\.log\.1 leads out of the input directory"):
@@ -259,9 +263,9 @@ def test_a_planted_log_that_is_a_link_to_a_file_elsewhere_is_refused_and_not_rea
     assert not (tmp_path / "out").exists()
 
 
-def test_an_audit_of_a_few_logs_is_few_jobs_of_spark(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
+def test_audit_of_few_logs_runs_nine_spark_jobs(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     with temporary_settings(spark, {"spark.sql.shuffle.partitions": "200"}), counted_jobs(spark) as jobs:
         audit(spark, str(logs), str(tmp_path / "out"))
 
-    # Files; events; journals; bridges, incidents; records in order, what reached whom, verdicts; lines of the chart.
+    # Files; events; journals; bridges, incidents; ordered records, deliveries, verdicts; lines of the chart.
     assert len(jobs) == 9

@@ -1,4 +1,4 @@
-"""The command ``audit`` on logs of fleets in trouble, and on logs of healthy fleets of every release line."""
+"""Tests of the command ``audit`` on logs of fleets with problems, and of healthy fleets of each release line."""
 
 from __future__ import annotations
 
@@ -29,22 +29,27 @@ EXPECTED = {
     ("refused_rights", "pick-mq01-a"),
     ("store_error", "vault-mq01-a"),
 }
-LEFT_OUT = ("frame-limit-wedge", "max-uncommitted-network", "max-uncommitted-network-real", "shared-tmp-storage-real")
-"""Cases with hosts of the same names as others."""
+EXCLUDED_CASES = (
+    "frame-limit-wedge",
+    "max-uncommitted-network",
+    "max-uncommitted-network-real",
+    "shared-tmp-storage-real",
+)
+"""Cases whose hosts have the same names as hosts of other cases."""
 DEEP = "2026-03-01 10:00:00,000 | ERROR | Error in thread 'x' | org.apache.activemq.thread.TaskRunnerFactory | x\n"
 DEEP += "java.lang.RuntimeException: x\n" + "\tat org.apache.activemq.Frob.frob(Frob.java:7)\n" * 90
 DEEP += "Caused by: java.lang.OutOfMemoryError: Metaspace\n"
-"""A stack trace whose cause comes late."""
+"""A stack trace in which the cause is one of the last lines."""
 UNKNOWN = "2026-03-01 10:00:00,000 | ERROR | The frobnicator failed | org.apache.activemq.Frob | main\n"
 
 
 def run_audit(logs: Path, out: Path) -> tuple[int, str]:
-    """Run the command on a directory of logs, as a user does; return its exit code and its output."""
+    """Run the command on a directory of logs; return its exit code and its output."""
     command = [sys.executable, "-m", "activemq_fleet", "audit", "--logs", str(logs), "-o", str(out)]
     command += ["--conf", f"spark.driver.extraJavaOptions={QUICK}", "--conf", "spark.driver.memory=1g"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode in (0, 1), done.stderr
-    return done.returncode, done.stdout
+    process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    assert process.returncode in (0, 1), process.stderr
+    return process.returncode, process.stdout
 
 
 def write_log(recorded: Path, place: Path) -> None:
@@ -58,8 +63,8 @@ def read_rows(out: Path, dataset: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(700)
-def test_audit_of_fleets_in_trouble_reports_each_problem(tmp_path: Path) -> None:
-    for case in (path for path in (LOGS / "cases").iterdir() if path.name not in LEFT_OUT):
+def test_audit_of_fleets_with_problems_reports_each_problem(tmp_path: Path) -> None:
+    for case in (path for path in (LOGS / "cases").iterdir() if path.name not in EXCLUDED_CASES):
         for host in case.iterdir():
             write_log(host, tmp_path / "logs" / host.name)
     for name, log in (("frob", UNKNOWN), ("deep", DEEP)):
@@ -76,8 +81,8 @@ def test_audit_of_fleets_in_trouble_reports_each_problem(tmp_path: Path) -> None
     assert [row["host"] for row in read_rows(tmp_path / "out", "bridges") if row["state"] == "failed"] == [
         "news-mq01-a"
     ]
-    result = json.loads((tmp_path / "out" / "audit.json").read_text())
-    assert [(row["host"], row["level"], row["count"]) for row in result["unexplained"]] == [("frob", "ERROR", 1)]
+    summary = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert [(row["host"], row["level"], row["count"]) for row in summary["unexplained"]] == [("frob", "ERROR", 1)]
     assert "others     1 unexplained warning or error" in printed
     assert "frob: 1 × ERROR “The frobnicator failed”" in printed
     page = (tmp_path / "out" / "report.html").read_text()
@@ -92,8 +97,8 @@ def test_audit_of_healthy_fleets_through_planned_failovers_is_clean(tmp_path: Pa
             place = tmp_path / "logs" / f"{release.name}-{host.name}"
             write_log(host, place)
             pair = f"{release.name}-{host.name.removesuffix('-a').removesuffix('-b')}"
-            about = {"host": place.name, "timezone": "UTC", "pair": pair, "release": release.name}
-            (place / "host.json").write_text(json.dumps(about))
+            facts = {"host": place.name, "timezone": "UTC", "pair": pair, "release": release.name}
+            (place / "host.json").write_text(json.dumps(facts))
             work = {"v": 1, "run": "1f0c", "operation": "drill", "by": "ops@controller", "host": place.name}
             times = (("begin", "2026-11-27T00:00:00Z"), ("end", "2026-11-29T00:00:00Z"))
             lines = [json.dumps({**work, "kind": kind, "ts": at}) for kind, at in times]
@@ -113,17 +118,17 @@ WAITS += " to be acquired"
 
 
 @pytest.mark.timeout(700)
-def test_audit_reads_the_states_of_brokers_when_logs_were_collected(tmp_path: Path) -> None:
+def test_audit_reads_states_of_brokers_at_time_of_collection(tmp_path: Path) -> None:
     service = "broker.BrokerService"
     active = START.format("10:00", CHOSEN, service)
     active += START.format("10:00", "Apache ActiveMQ 5.18.3 (silo, ID:a-1-1-0:1) started", service)
     standby = START.format("10:02", CHOSEN, service) + START.format("10:02", WAITS, "store.SharedFileLocker")
     for pair, state in (("silo-mq01", "stopped"), ("silo-mq02", "active")):
-        for host, log, seen in ((f"{pair}-a", active, state), (f"{pair}-b", standby, "standby")):
+        for host, log, reported_state in ((f"{pair}-a", active, state), (f"{pair}-b", standby, "standby")):
             home = tmp_path / "logs" / host
             home.mkdir(parents=True)
             (home / "activemq.log").write_text(log)
-            facts = {"timezone": "UTC", "pair": pair, "state": seen, "collected": "2026-03-01T12:00:00Z"}
+            facts = {"timezone": "UTC", "pair": pair, "state": reported_state, "collected": "2026-03-01T12:00:00Z"}
             (home / "host.json").write_text(json.dumps(facts))
 
     code, _ = run_audit(tmp_path / "logs", tmp_path / "out")
