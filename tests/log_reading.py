@@ -94,7 +94,7 @@ def _record(lines: list[str], zone: str) -> Row:
 
 
 def _classified(row: Row) -> Row:
-    name, fields = plain_kind(row["message"], log_message_kind_ids())
+    name, fields = first_matching_kind(row["message"], log_message_kind_ids())
     if name != "UNKNOWN" and not log_message_kind(name).can_be_written_by(row["logger"] or "", row["thread"] or ""):
         name, fields = "UNKNOWN", {}
     return {**row, "kind": name, "fields": fields or None}
@@ -102,19 +102,19 @@ def _classified(row: Row) -> Row:
 
 def logger_of(message: str) -> str:
     """Return a logger that writes a message, for logs that tests make; any logger for a message without a kind."""
-    name, _ = plain_kind(message, log_message_kind_ids())
+    name, _ = first_matching_kind(message, log_message_kind_ids())
     classes = log_message_kind(name).classes if name != "UNKNOWN" else ()
     return f"org.apache.activemq.{min(classes, default='X')}"
 
 
 def event_of_any_kind(record: Record) -> LogEvent | None:
     """Return an event of the first kind that a record's message matches, if its class and thread write that kind."""
-    name, fields = plain_kind(record.message, log_message_kind_ids())
+    name, fields = first_matching_kind(record.message, log_message_kind_ids())
     is_known = name != "UNKNOWN" and log_message_kind(name).can_be_written_by(record.logger, record.thread)
     return LogEvent(name, record, fields) if is_known else None
 
 
-def plain_kind(message: str, kinds: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+def first_matching_kind(message: str, kinds: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     """Return the first of the kinds whose expression matches, with its fields."""
     for name in kinds:
         match = log_message_kind(name).regex.search(message)

@@ -9,7 +9,7 @@ from activemq_fleet.lab.log_tail import last_error_line
 from activemq_fleet.node.log import broker_log, pure_log
 from activemq_fleet.node.log.broker_run import BrokerRun
 from activemq_fleet.node.log.log_records import parse_log
-from tests.log_reading import differences, hostile
+from tests.log_reading import first_difference, make_malformed_log
 
 from .target import Target
 
@@ -30,7 +30,7 @@ def read(data: bytes) -> str:
         return f"the last error is not one short line: {error!r}"
     if phase.name == "unknown" and any(run["started"] for run in runs):
         return f"purelog has a run that started, and brokerlog no phase: {runs}"
-    return differences(data)
+    return first_difference(data)
 
 
-TARGET = Target("broken logs through every reader of broker logs", hostile, read, suffix=".log")
+TARGET = Target("broken logs through every reader of broker logs", make_malformed_log, read, suffix=".log")

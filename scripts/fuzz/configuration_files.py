@@ -13,7 +13,7 @@ from random import Random
 from activemq_fleet.cli.formats import FORMATS
 from activemq_fleet.cli.main import main as command
 from tests.hostile_files import SHAPES
-from tests.mutations import RELEASES, mutated, seeds
+from tests.mutations import RELEASES, mutate_document, seed_documents
 
 from .target import Target
 
@@ -22,13 +22,13 @@ def _generate(random: Random, samples: Sequence[bytes]) -> bytes:
     """One mutated document; its first line names the release and the format to check it with."""
     documents = [*_examples(), *samples]
     header = f"{random.choice(RELEASES)} {random.choice(sorted(FORMATS))}\n"
-    return header.encode() + mutated(random.choice(documents), documents, random)
+    return header.encode() + mutate_document(random.choice(documents), documents, random)
 
 
 @cache
 def _examples() -> tuple[bytes, ...]:
     """The examples of the rules, and files that are made to keep a check busy."""
-    return (*seeds(), *(shape(20_000) for shape in SHAPES.values()))
+    return (*seed_documents(), *(shape(20_000) for shape in SHAPES.values()))
 
 
 def _run(data: bytes) -> str:

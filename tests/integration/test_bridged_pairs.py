@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.errors import LabError
 from activemq_fleet.lab.lab import Lab
-from tests.integration.traffic import cross, numbered
+from tests.integration.traffic import numbered_bodies, send_across
 from tests.integration.waiting import until
 from tests.situations import further
 from tests.waiting import LateError
@@ -73,8 +73,8 @@ def _check_both_directions(lab: Lab, hub: str, tag: str) -> None:
     for spoke in SPOKES:
         active = lab.wait_active(spoke)
         to_hub, to_spoke = f"{tag}.{spoke}.to_hub", f"{tag}.{spoke}.to_spoke"
-        assert cross(lab, active, hub, to_hub) == set(numbered(to_hub, 20))
-        assert cross(lab, hub, active, to_spoke) == set(numbered(to_spoke, 20))
+        assert send_across(lab, active, hub, to_hub) == set(numbered_bodies(to_hub, 20))
+        assert send_across(lab, hub, active, to_spoke) == set(numbered_bodies(to_spoke, 20))
 
 
 def test_bridges_connect_to_new_active_node_after_takeover_of_hub_and_of_spoke(lab: Lab) -> None:

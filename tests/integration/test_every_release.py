@@ -20,7 +20,7 @@ from activemq_fleet.lab.drill import DrillOptions, run_drill
 from activemq_fleet.lab.lab import Lab
 from activemq_fleet.releases import downloadable_releases
 from tests.integration.labs import pair, processes_of, write_inventory
-from tests.integration.traffic import cross, numbered
+from tests.integration.traffic import numbered_bodies, send_across
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "releases.md"
 HEAD = "| release | both pairs up | takeover | bridge back | accepted | lost | handled twice |"
@@ -66,8 +66,8 @@ def test_linked_pair_fails_over_without_loss_and_its_bridges_reconnect(release: 
 def _check_messages_cross_link(lab: Lab, tag: str) -> None:
     for source, target in ((FIRST, SECOND), (SECOND, FIRST)):
         queue = f"{tag}-{source}"
-        received = cross(lab, source, target, queue, COUNT)
-        assert received == set(numbered(queue, COUNT)), (
+        received = send_across(lab, source, target, queue, COUNT)
+        assert received == set(numbered_bodies(queue, COUNT)), (
             f"{len(received)} of {COUNT} messages crossed from {source} to {target} {tag} the kill"
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activemq_fleet.lab.lab import Lab
-from tests.integration.traffic import drain, numbered, send
+from tests.integration.traffic import drain, numbered_bodies, send
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import in_every_situation
 
@@ -27,7 +27,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def test_promoted_slave_drains_queue_of_its_master_to_other_master(lab: Lab) -> None:
-    messages = numbered("work", 200)
+    messages = numbered_bodies("work", 200)
     send(lab, "clustername-mq01-a", "work", messages)
 
     lab.kill("clustername-mq01-a")
@@ -58,13 +58,13 @@ def _random_victims(seed: int) -> list[str]:
 def test_kills_of_random_nodes_leave_no_message_stuck_or_lost(lab: Lab, seed: int) -> None:
     victims = _random_victims(seed)
     for master in MASTERS:
-        send(lab, master, "work", numbered(master, 100))
+        send(lab, master, "work", numbered_bodies(master, 100))
 
     for victim in victims:
         lab.kill(victim)
 
     survivor = next(master for master in MASTERS if master not in victims)
-    expected = {body for master in MASTERS for body in numbered(master, 100)}
+    expected = {body for master in MASTERS for body in numbered_bodies(master, 100)}
     assert drain(lab, survivor, "work", 200) == expected, (
         f"messages are missing or unexpected after the kills of {victims}"
     )

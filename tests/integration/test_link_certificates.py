@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from activemq_fleet.errors import LinksDownError
 from activemq_fleet.lab.lab import Lab
 from tests.integration.conftest import LabOf
-from tests.integration.traffic import cross, numbered
+from tests.integration.traffic import numbered_bodies, send_across
 from tests.integration.waiting import PATIENCE, until
 from tests.situations import further
 from tests.support.lab_status import read_lab_status
@@ -147,7 +147,7 @@ def test_wrong_certificate_of_link_is_refused_and_named_by_refusing_end(
     assert {name for rule, name in reported_rules if rule == "bridge-down"} == {host(label) for label, _ in refused}
     assert ("certificate-ended", host("ended")) in reported_rules
 
-    assert cross(lab, host("hub"), host("sound"), "carried") == set(numbered("carried", 20))
+    assert send_across(lab, host("hub"), host("sound"), "carried") == set(numbered_bodies("carried", 20))
     if verifies:
         dial_without_comparing_names(lab)
         expected |= dict.fromkeys(VERIFIED, "up")

@@ -27,7 +27,7 @@ from activemq_fleet.operations.requests import HostProgress, RunProgress
 from tests.integration.conftest import LabOf
 from tests.integration.labs import pair
 from tests.integration.planted import until
-from tests.integration.traffic import drain, numbered, send
+from tests.integration.traffic import drain, numbered_bodies, send
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OLD, NEW = pair("old"), pair("new")
@@ -122,9 +122,9 @@ def take(client: StompConnection, count: int) -> list[str]:
 @pytest.mark.timeout(900)  # a playbook of many tasks, and brokers' answers: on a busy machine minutes
 def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, migrate: Migrate) -> None:
     for queue in QUEUES:
-        send(lab, OLD[0], queue, numbered(queue, EACH))
+        send(lab, OLD[0], queue, numbered_bodies(queue, EACH))
     subscriber(lab, OLD[0]).close()
-    prices = numbered("prices", 7)
+    prices = numbered_bodies("prices", 7)
     publish(lab, prices)
 
     full = held(lab)
@@ -145,7 +145,7 @@ def test_a_pure_pair_is_emptied_and_what_no_link_can_take_is_found(lab: Lab, mig
     assert following(lab, counts=[0])["phase"] == "drained"
 
     for queue in QUEUES:
-        assert drain(lab, lab.wait_active("new-mq01"), queue, EACH) == set(numbered(queue, EACH))
+        assert drain(lab, lab.wait_active("new-mq01"), queue, EACH) == set(numbered_bodies(queue, EACH))
 
     lab.kill(OLD[1])
     lab.kill(OLD[0])

@@ -16,7 +16,7 @@ from activemq_fleet.lab.stomp import Credentials
 from tests.stomp_clients import stomp_drain, stomp_send
 
 
-def numbered(tag: str, count: int) -> list[str]:
+def numbered_bodies(tag: str, count: int) -> list[str]:
     """Return ``count`` different bodies."""
     return [f"{tag}-{number}" for number in range(count)]
 
@@ -32,13 +32,13 @@ def drain(lab: Lab, host: str, queue: str, expected: int, timeout: float = 180.0
     return set(stomp_drain(addresses, f"/queue/{queue}", lab.credentials(host), expected=expected, timeout=timeout))
 
 
-def cross(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 180.0) -> set[str]:
+def send_across(lab: Lab, source: str, target: str, queue: str, count: int = 20, timeout: float = 180.0) -> set[str]:
     """Send messages at ``source``; return those that a consumer at ``target`` receives, which subscribes first."""
     received: set[str] = set()
     consumer = threading.Thread(target=lambda: received.update(drain(lab, target, queue, count, timeout)))
     consumer.start()
     time.sleep(1)
-    send(lab, source, queue, numbered(queue, count))
+    send(lab, source, queue, numbered_bodies(queue, count))
     consumer.join()
     return received
 

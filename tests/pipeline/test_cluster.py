@@ -94,8 +94,8 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     fleet = Fleet(place / "planned", place / "found")
     for number in range(FILES // 3):
         fleet.host(f"host{number}")
-    (fleet.found / "host0/configuration/conf/activemq.xml").write_text("<broker name='mine'/>\n")
-    fleet.tell("host0", "conf/activemq.xml", status="changed")
+    (fleet.collected / "host0/configuration/conf/activemq.xml").write_text("<broker name='mine'/>\n")
+    fleet.record_status("host0", "conf/activemq.xml", status="changed")
     return fleet
 
 
@@ -103,12 +103,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 def expected(spark: SparkSession, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The rows that this machine alone comes to."""
     out = tmp_path_factory.mktemp("local") / "out"
-    report_drift(spark, str(fleet.planned), str(fleet.found), str(out))
+    report_drift(spark, str(fleet.planned), str(fleet.collected), str(out))
     return rows_hash(out, "drift")
 
 
 def _drift(fleet: Fleet, out: Path) -> list[str]:
-    return ["drift", "--planned", str(fleet.planned), "--found", str(fleet.found), "-o", str(out)]
+    return ["drift", "--planned", str(fleet.planned), "--found", str(fleet.collected), "-o", str(out)]
 
 
 def rows_hash(out: Path, *datasets: str) -> str:
@@ -122,7 +122,7 @@ def rows_hash(out: Path, *datasets: str) -> str:
 
 
 def test_a_worker_sees_nothing_of_the_checkout(jobs: Jobs) -> None:
-    if not clusters.can_hide():
+    if not clusters.can_hide_checkout():
         pytest.skip("this user may not mount: the workers' variables are empty, but the checkout can be seen")
     for worker in jobs.cluster.workers:
         (java,) = (one.pid for one in _family(worker.pid) if clusters.WORKER in _words(one))
@@ -201,7 +201,7 @@ def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
     if victim:
         jobs.cluster.workers.remove(victim)
         jobs.cluster.add_worker(jobs.cluster.started)
-    assert job.returncode == 1, (said, jobs.cluster.ends())
+    assert job.returncode == 1, (said, jobs.cluster.last_output())
     return killed
 
 
@@ -209,7 +209,7 @@ def _run_and_kill(jobs: Jobs, command: Sequence[str]) -> list[int]:
 def test_all_of_it_runs_over_connect(jobs: Jobs, fleet: Fleet, expected: str, tmp_path: Path) -> None:
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
         done = jobs.run(*_drift(fleet, tmp_path / "out"), where=("--remote", url))
-    assert done.returncode == 1, (done.stderr, jobs.cluster.ends())
+    assert done.returncode == 1, (done.stderr, jobs.cluster.last_output())
     assert done.stderr == ""
     assert rows_hash(tmp_path / "out", "drift") == expected
 
@@ -221,7 +221,7 @@ def test_plan_over_connect_comes_to_the_same_rows(jobs: Jobs, spark: SparkSessio
     with jobs.cluster.connect(f"spark.master={jobs.cluster.url}", "spark.executor.memory=512m") as url:
         for _ in ("anew", "with an earlier output"):
             done = jobs.run("plan", "--hosts", str(hosts), "-o", str(tmp_path / "out"), where=("--remote", url))
-            assert done.returncode in (0, 1), (done.stderr, jobs.cluster.ends())
+            assert done.returncode in (0, 1), (done.stderr, jobs.cluster.last_output())
     source = read_hosts(spark, str(hosts))
     plan(spark, source, str(tmp_path / "here"), PlanJobOptions(), tell=lambda _: None, warn=lambda _: None)
     datasets = ("brokers", "links", "findings", "files", "components")
@@ -250,7 +250,7 @@ def _first_that_shuffles(running: Cluster, job: subprocess.Popen[str], before: s
             return None
         time.sleep(0.02)
     job.kill()
-    raise LateError(f"no shuffle was seen in {_PATIENCE:g} s: {job.communicate()}, {running.ends()}")
+    raise LateError(f"no shuffle was seen in {_PATIENCE:g} s: {job.communicate()}, {running.last_output()}")
 
 
 def _shuffled(running: Cluster) -> dict[Path, Any]:

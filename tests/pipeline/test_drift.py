@@ -24,22 +24,22 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     fleet = Fleet(place / "planned", place / "found")
     fleet.host("same")
     (fleet.host("by-hand") / "conf/activemq.xml").write_text("<broker name='mine'>\n</broker>\n")
-    fleet.tell("by-hand", "conf/activemq.xml", status="changed")
+    fleet.record_status("by-hand", "conf/activemq.xml", status="changed")
     fleet.host("secret")
-    (fleet.found / "secret/configuration/conf/credentials.properties").write_text(
+    (fleet.collected / "secret/configuration/conf/credentials.properties").write_text(
         "activemq.username=system\nactivemq.password=hunter22\n"
     )
-    fleet.tell("secret", "conf/credentials.properties", status="changed")
+    fleet.record_status("secret", "conf/credentials.properties", status="changed")
     fleet.host("out-of-date")
     fleet.plan("out-of-date", "conf/activemq.xml", "<broker name='newer'>\n</broker>\n")
     fleet.plan("out-of-date", "conf/new.xml", "<new/>\n")
     (fleet.host("lacks") / "conf/activemq.xml").unlink()
-    fleet.tell("lacks", "conf/activemq.xml", status="removed")
+    fleet.record_status("lacks", "conf/activemq.xml", status="removed")
     (fleet.host("more") / "conf/extra.xml").write_text("<extra/>\n")
-    fleet.tell("more", "conf/extra.xml", status="added")
-    fleet.tell("more", "conf/broker.ks", status="added", sha256="ab" * 32, why="a key store")
+    fleet.record_status("more", "conf/extra.xml", status="added")
+    fleet.record_status("more", "conf/broker.ks", status="added", sha256="ab" * 32, why="a key store")
     (fleet.host("same") / "conf/login.config").write_text("broker {};\n")
-    fleet.tell("same", "conf/login.config", status="shipped")
+    fleet.record_status("same", "conf/login.config", status="shipped")
     (fleet.host("foreign", manifest=False) / "conf/activemq.xml").write_text("<broker/>\n")
     for path, text in FILES.items():
         fleet.plan("not-collected", path, text)
@@ -51,7 +51,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def result(spark: SparkSession, fleet: Fleet) -> FleetDrift:
-    return report_drift(spark, str(fleet.planned), str(fleet.found), str(fleet.planned.parent / "out"))
+    return report_drift(spark, str(fleet.planned), str(fleet.collected), str(fleet.planned.parent / "out"))
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_a_planted_link_to_a_file_elsewhere_is_refused_and_not_compared(
 
 def test_a_drift_is_few_jobs_of_spark(spark: SparkSession, fleet: Fleet, tmp_path: Path) -> None:
     with counted_jobs(spark) as jobs:
-        report_drift(spark, str(fleet.planned), str(fleet.found), str(tmp_path / "out"))
+        report_drift(spark, str(fleet.planned), str(fleet.collected), str(tmp_path / "out"))
 
     # The records of all files by host, and the comparison, which writes the dataset.
     assert len(jobs) == 2

@@ -83,13 +83,13 @@ def test_a_stream_killed_at_random_ends_with_the_result_of_the_batch(spark: Spar
         writer.grant()
         writer.join(_PATIENCE)
     finally:
-        writer.over.set()
-    assert writer.failed is None
+        writer.stop_requested.set()
+    assert writer.error is None
     assert not writer.is_alive()
-    fleet.become_old()
+    fleet.continue_after_a_week()
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     settled = {name: finals(out, name) for name in ("incidents", "messages")}
-    fleet.bring_what_reopens()
+    fleet.add_late_evidence()
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     for name, before in settled.items():
         changed = {key for key, row in before.items() if finals(out, name).get(key) != row}
@@ -133,16 +133,16 @@ def test_late_evidence_changes_only_the_hosts_that_it_concerns(spark: SparkSessi
     logs, out = tmp_path / "logs", tmp_path / "out"
     fleet = Fleet(logs)
     fleet.describe(B, "orders", "orders-mq01")
-    fleet.say(A, *RUN, LOST, "a line")
-    fleet.say(C, *RUN)
+    fleet.append_records(A, *RUN, LOST, "a line")
+    fleet.append_records(C, *RUN)
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": False}
     (of_c,) = parts_of(out, C)
 
-    fleet.say(B, RUN[0], WAIT, *RUN[1:], "a line")
+    fleet.append_records(B, RUN[0], WAIT, *RUN[1:], "a line")
     fleet.pass_minutes(20)
-    fleet.say(A, "a line")
-    fleet.say(B, "a line")
+    fleet.append_records(A, "a line")
+    fleet.append_records(B, "a line")
     audit_after_changes(spark, str(logs), str(out), until_idle=0)
     assert {row["kind"]: row["final"] for row in incidents(out)} == {"demotion": True, "takeover": True}
     assert parts_of(out, C) == [of_c]
@@ -178,7 +178,7 @@ def test_a_directory_without_logs_gives_no_result(spark: SparkSession, tmp_path:
 
 def test_two_runs_do_not_follow_into_one_result(spark: SparkSession, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
-    Fleet(logs).say(A, *RUN)
+    Fleet(logs).append_records(A, *RUN)
     (out / STATE_DIRECTORY).mkdir(parents=True)
     with (out / STATE_DIRECTORY / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from activemq_fleet.lint import file_findings
 from activemq_fleet.releases import Release
-from tests.mutations import RELEASES, mutated, seeds
+from tests.mutations import RELEASES, mutate_document, seed_documents
 
-SEEDS = seeds()
+SEEDS = seed_documents()
 BOMB = "<!DOCTYPE a [<!ENTITY a0 'x'>{}]><beans>&a19;</beans>".format(
     "".join(f"<!ENTITY a{n} '&a{n - 1};&a{n - 1};&a{n - 1};'>" for n in range(1, 20))
 )
@@ -24,7 +24,7 @@ BOMB = "<!DOCTYPE a [<!ENTITY a0 'x'>{}]><beans>&a19;</beans>".format(
 @settings(deadline=None)
 @given(st.integers(0, 2**63), st.sampled_from(SEEDS), st.sampled_from(RELEASES))
 def test_linter_reports_valid_findings_for_mutated_files(number: int, seed: bytes, release: str) -> None:
-    data = mutated(seed, SEEDS, Random(number))
+    data = mutate_document(seed, SEEDS, Random(number))
     for finding in file_findings(data, Release.of(release), other_files={"jetty.xml": data, "users.properties": data}):
         assert (finding.line is None) == (finding.column is None)
         if finding.line is not None and finding.column is not None:

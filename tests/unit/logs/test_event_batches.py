@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from activemq_fleet.logs.event_batches import PIECE, SCHEMA, LogReleaseAndTimeZone, LogScanner
-from tests.log_reading import LINES, Row, differences, hostile
+from tests.log_reading import LINES, Row, first_difference, make_malformed_log
 
 SECONDS = min(float(os.environ.get("FUZZ_SECONDS", "5")), 15)
 LINE = LINES[0]
@@ -25,22 +25,22 @@ def scan(data: bytes, after: bytes = b"", **source: str) -> list[Row]:
 def test_scanner_agrees_with_reference_reader_for_random_logs() -> None:
     random, end, number_of_logs = Random(7), time.monotonic() + SECONDS, 0
     while time.monotonic() < end or number_of_logs < 100:
-        data = hostile(random)
-        difference = differences(data, "Europe/Berlin" if b"-03-29 02" not in data else "UTC")
+        data = make_malformed_log(random)
+        difference = first_difference(data, "Europe/Berlin" if b"-03-29 02" not in data else "UTC")
         assert not difference, f"{data[:2000]!r}: {difference}"
         number_of_logs += 1
 
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
 def test_scanner_agrees_with_reference_reader_for_each_line(line: bytes) -> None:
-    assert differences(b"\n".join([LINE, line, LINE])) == ""
+    assert first_difference(b"\n".join([LINE, line, LINE])) == ""
 
 
 def test_log_larger_than_piece_is_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_fleet.logs.event_batches.PIECE", 1000)
     data = b"\n".join([*LINES, b""]) * 10
     assert len(list(LogScanner(LogReleaseAndTimeZone()).scan_into_record_batches(data))) > 5
-    assert differences(data) == ""
+    assert first_difference(data) == ""
 
 
 def test_line_larger_than_piece_is_single_event() -> None:
@@ -106,4 +106,4 @@ def test_kind_of_different_release_is_unknown() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\r\n", b"\n\n", b"\r", b"\n\r", b"\0", b"\xff"])
 def test_nearly_empty_log_is_counted(data: bytes) -> None:
-    assert differences(data) == ""
+    assert first_difference(data) == ""
