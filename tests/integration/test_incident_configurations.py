@@ -43,7 +43,7 @@ SPOOL = (
 
 @pytest.mark.parametrize(("start", "text"), [("true", "Null BrokerContext"), ("false", "Monitoring for updates")])
 def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start: str, text: str) -> None:
-    """V031."""
+    """Evidence for rule V031."""
     home = fetch_and_unpack_distribution(Release.of("5.18.3"))
     assert home is not None
     jars = [path for name in PLUGIN_JAR_PREFIXES for path in sorted(home.rglob(f"{name}*.jar"))]
@@ -58,7 +58,7 @@ def test_runtime_config_started_by_spring_monitors_no_file(ground: Ground, start
 
 @pytest.mark.parametrize("groups", ["all", "*", "admins"])
 def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> None:
-    """S032."""
+    """Evidence for rule S032."""
     rights = "".join(
         f'<authorizationEntry {destination} read="{names}" write="{names}" admin="{names}"/>'
         for destination, names in (('queue="&gt;"', "shops"), ('topic="ActiveMQ.Advisory.&gt;"', groups))
@@ -86,7 +86,7 @@ def test_advisory_group_all_rejects_each_client(ground: Ground, groups: str) -> 
 
 @pytest.mark.parametrize("release", ["5.18.3", pytest.param("6.3.1", marks=[in_every_situation])])
 def test_broker_with_ldap_map_without_server_does_not_start(ground: Ground, release: str) -> None:
-    """S030."""
+    """Evidence for rule S030."""
     plugins = (
         "<plugins><authorizationPlugin><map>"
         f'<cachedLDAPAuthorizationMap connectionURL="ldap://{ground.address(9)}:21389" connectionUsername="cn=broker"'
@@ -105,7 +105,7 @@ def test_broker_with_ldap_map_without_server_does_not_start(ground: Ground, rele
 def test_start_of_standby_deletes_shared_tmp_storage_of_active_node(
     ground: Ground, tmp_path: Path, release: str, deletes: bool
 ) -> None:
-    """L040."""
+    """Evidence for rule L040."""
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
     active, standby = (
         ground.plant(
@@ -156,7 +156,7 @@ def is_reported(ground: Ground, broker: str, rule: str, release: str) -> bool:
 def test_journal_length_that_overflows_creates_data_file_per_write(
     ground: Ground, release: str, size: str, overflows: bool
 ) -> None:
-    """V054."""
+    """Evidence for rule V054."""
     directory = ground.layout.directory / "kahadb"
     store = f'<persistenceAdapter><kahaDB directory="{directory}" journalMaxFileLength="{size}"/></persistenceAdapter>'
     broker = ground.plant("north", release, document("north", ground.address(1), store))
@@ -198,7 +198,7 @@ def fail_writes(broker: Planted, ground: Ground) -> None:
 def test_unsuitable_handler_keeps_lock_after_failure_of_store(
     ground: Ground, handler: str, rule: str, text: str
 ) -> None:
-    """L042 and L043."""
+    """Evidence for rules L042 and L043."""
     active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
     standby.launch()
@@ -213,7 +213,7 @@ def test_unsuitable_handler_keeps_lock_after_failure_of_store(
 
 
 def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
-    """L042 and L043."""
+    """Evidence for rules L042 and L043."""
     handler = '<defaultIOExceptionHandler ignoreNoSpaceErrors="false"/>'
     active, standby = (plant_with_handler(ground, number, handler) for number in (1, 2))
     assert active.boot().fate == "started", active.output
@@ -235,7 +235,7 @@ def test_standby_takes_over_after_handler_stops_broker(ground: Ground) -> None:
 def test_handler_without_check_of_lock_opens_connectors_of_second_master(
     ground: Ground, handler: str, opens: bool
 ) -> None:
-    """L042."""
+    """Evidence for rule L042."""
     database = Database(ground, 9)
     handlers = f"<ioExceptionHandler>{handler.format(RESUME)}</ioExceptionHandler>"
     with Relay(database.address) as relay:

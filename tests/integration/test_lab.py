@@ -1,4 +1,4 @@
-"""The lab itself: up, status, kill, freeze, down, and what it leaves behind."""
+"""The lab: up, status, kill, freeze and down, and its remaining processes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ A, B = pair("orders")
 NETWORK = {"network_username": "network", "network_password": "s3cret-network"}
 
 
-def orders(tmp_path: Path, release: str = "6.3.1", **variables: object) -> Path:
+def write_orders_inventory(tmp_path: Path, release: str = "6.3.1", **variables: object) -> Path:
     return write_inventory(tmp_path / "inventory", (A, B), release=release, **NETWORK, **variables)
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*further("5.5.1", "5.18.3"), "6.3.1"])
-def test_a_pair_that_shares_a_store_takes_over_and_comes_back(tmp_path: Path, lab_of: LabOf, release: str) -> None:
-    lab = lab_of(orders(tmp_path, release))
+def test_shared_store_pair_takes_over_and_restarted_node_is_standby(
+    tmp_path: Path, lab_of: LabOf, release: str
+) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path, release))
 
     up = lab.up()
     assert [(host.host, host.role, host.state) for host in up] == [(A, "master", "active"), (B, "slave", "standby")]
@@ -46,16 +48,18 @@ def test_a_pair_that_shares_a_store_takes_over_and_comes_back(tmp_path: Path, la
     assert lab.wait_active("orders-mq01") == B
     lab.start(A)
     assert lab.state(A) == "standby"
-    got = stomp_drain(lab.addresses("orders-mq01", "stomp"), "/queue/q", lab.credentials(B), expected=1, timeout=180)
-    assert got == ["kept"]
+    received = stomp_drain(
+        lab.addresses("orders-mq01", "stomp"), "/queue/q", lab.credentials(B), expected=1, timeout=180
+    )
+    assert received == ["kept"]
 
     assert lab.down() == 2
     assert processes_of(lab.directory) == []
     assert {host.state for host in lab.status()} == {"stopped"}
 
 
-def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path, "5.5.1", ha="pure"))
+def test_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path, "5.5.1", ha="pure"))
     assert [host.state for host in lab.up()] == ["active", "standby"]
 
     lab.kill(A)
@@ -72,20 +76,20 @@ def test_a_pure_pair_starts_in_order_and_its_slave_is_promoted(tmp_path: Path, l
 
 
 @in_every_situation
-def test_a_pure_pair_that_was_taken_down_whole_comes_up_again_with_its_messages(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path, "5.5.1", ha="pure"))
+def test_stopped_pure_pair_starts_again_with_its_messages(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path, "5.5.1", ha="pure"))
     lab.up()
     stomp_send(lab.addresses(A, "stomp"), "/queue/q", ["kept"], lab.credentials(A))
     lab.down()
     lab.up()
     lab.wait_state(A, "active")
     lab.wait_state(B, "standby")
-    got = stomp_drain(lab.addresses(A, "stomp"), "/queue/q", lab.credentials(A), expected=1, timeout=180)
-    assert got == ["kept"]
+    received = stomp_drain(lab.addresses(A, "stomp"), "/queue/q", lab.credentials(A), expected=1, timeout=180)
+    assert received == ["kept"]
 
 
-def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path))
+def test_frozen_broker_is_hung_until_it_resumes(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path))
     lab.up()
 
     lab.pause(A)
@@ -104,42 +108,42 @@ def test_a_frozen_broker_hangs_until_it_goes_on(tmp_path: Path, lab_of: LabOf) -
 
 
 @in_every_situation
-def test_what_a_lab_does_itself_is_planned_and_what_is_done_to_it_is_not(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path))
+def test_stops_by_lab_are_planned_operations_and_kills_are_not(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path))
     lab.up()
-    moments = []
+    starts = []
     for stopped, successor in ((A, B), (B, A), (A, B)):
         lab.stop(stopped)
         lab.wait_state(successor, "active")
-        moments.append((successor, lab.started_at(successor) or 0))
+        starts.append((successor, lab.started_at(successor) or 0))
         lab.start(stopped)
-    at = lab.kill(B)
+    killed_at = lab.kill(B)
     lab.wait_state(A, "active")
-    killed = A, lab.started_at(A) or 0
+    start_after_kill = A, lab.started_at(A) or 0
     collect_logs(lab, {}, tmp_path / "collected")
     operations, problems = parse_planned_operations(A, (tmp_path / "collected" / A / "operations.jsonl").read_bytes())
     assert problems == ()
     assert [operation.operation for operation in operations] == ["lab up", *["lab stop", "lab start"] * 3]
-    for host, moment in moments:
+    for host, moment in starts:
         assert is_planned(tmp_path / "collected", host, moment)
-    assert killed[1] >= at
-    assert not is_planned(tmp_path / "collected", *killed)
+    assert start_after_kill[1] >= killed_at
+    assert not is_planned(tmp_path / "collected", *start_after_kill)
 
 
 def is_planned(collected: Path, host: str, moment: float) -> bool:
-    """Whether the lab was at work when a host became active, as the host has it."""
+    """Return whether a recorded operation of the lab was running when a host became active."""
     operations, _ = parse_planned_operations(host, (collected / host / "operations.jsonl").read_bytes())
     return any(operation.began.timestamp() <= moment <= operation.ended.timestamp() for operation in operations)
 
 
 @in_every_situation
-def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path))
+def test_durable_mqtt_session_continues_after_takeover(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path))
     lab.up()
-    addresses, who = lab.addresses("orders-mq01", "mqtt"), lab.credentials("orders-mq01")
+    addresses, credentials = lab.addresses("orders-mq01", "mqtt"), lab.credentials("orders-mq01")
     with (
-        MqttSubscriber(addresses, ["events/#"], who, client_id="agent") as subscriber,
-        MqttPublisher(addresses, who) as publisher,
+        MqttSubscriber(addresses, ["events/#"], credentials, client_id="agent") as subscriber,
+        MqttPublisher(addresses, credentials) as publisher,
     ):
         publisher.publish("events/1", "before")
         lab.kill(A)
@@ -148,8 +152,8 @@ def test_a_durable_mqtt_session_follows_its_pair(tmp_path: Path, lab_of: LabOf) 
 
 
 @in_every_situation
-def test_two_labs_run_side_by_side(tmp_path: Path, lab_of: LabOf) -> None:
-    inventory = orders(tmp_path)
+def test_two_labs_of_same_inventory_run_at_same_time(tmp_path: Path, lab_of: LabOf) -> None:
+    inventory = write_orders_inventory(tmp_path)
     first, second = lab_of(inventory), lab_of(inventory)
     first.up()
     second.up()
@@ -159,40 +163,42 @@ def test_two_labs_run_side_by_side(tmp_path: Path, lab_of: LabOf) -> None:
     assert [host.state for host in second.status()] == ["active", "standby"]
 
 
-def test_a_changed_inventory_restarts_what_it_changes(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path))
-    before = {host.host: host.pid for host in lab.up()}
-    assert {host.host: host.pid for host in lab.up()} == before
+def test_lab_up_restarts_brokers_with_changed_settings_only(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path))
+    pids = {host.host: host.pid for host in lab.up()}
+    assert {host.host: host.pid for host in lab.up()} == pids
 
-    orders(tmp_path, memory_limit="64 mb", acl=[{"destination": "orders", "kind": "queue", "read": "ops"}])
-    after = lab.up()
-    assert {host.state for host in after} == {"active", "standby"}
-    assert not {host.pid for host in after} & set(before.values())
+    write_orders_inventory(
+        tmp_path, memory_limit="64 mb", acl=[{"destination": "orders", "kind": "queue", "read": "ops"}]
+    )
+    status = lab.up()
+    assert {host.state for host in status} == {"active", "standby"}
+    assert not {host.pid for host in status} & set(pids.values())
 
 
 @in_every_situation
-def test_acls_do_not_keep_the_lab_from_seeing_that_a_broker_is_ready(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path, acl=[{"destination": "orders", "kind": "queue", "read": "ops"}]))
+def test_lab_detects_readiness_of_broker_with_acls(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path, acl=[{"destination": "orders", "kind": "queue", "read": "ops"}]))
     assert [host.state for host in lab.up()] == ["active", "standby"]
 
 
-def test_a_broker_that_does_not_start_takes_everything_down_and_says_why(tmp_path: Path, lab_of: LabOf) -> None:
-    # Valid for the schema, refused by the broker: there is no such class.
+def test_broker_that_fails_to_start_stops_lab_and_error_has_reason(tmp_path: Path, lab_of: LabOf) -> None:
+    # The element is valid for the schema, and the broker refuses it because the class does not exist.
     hook = '<bean xmlns="http://www.springframework.org/schema/beans" class="no.such.Hook"/>'
-    bad = f"<shutdownHooks>{hook}</shutdownHooks>"
-    other = pair("billing")
-    inventory = orders(tmp_path)
+    invalid_hook = f"<shutdownHooks>{hook}</shutdownHooks>"
+    billing = pair("billing")
+    inventory = write_orders_inventory(tmp_path)
     content = json.loads(inventory.read_text())
-    content["all"]["hosts"] |= {other[0]: {}, other[1]: {"activemq_xml_fragments": [{"xml": bad}]}}
+    content["all"]["hosts"] |= {billing[0]: {}, billing[1]: {"activemq_xml_fragments": [{"xml": invalid_hook}]}}
     inventory.write_text(json.dumps(content))
     lab = lab_of(inventory)
 
     with pytest.raises(LabError) as failure:
         lab.up()
 
-    assert str(failure.value).startswith(f"{other[1]}: the broker stopped while it was starting. Its last error is: ")
+    assert str(failure.value).startswith(f"{billing[1]}: the broker stopped while it was starting. Its last error is: ")
     assert "no.such.Hook" in str(failure.value)
-    assert str(lab.log(other[1])) in str(failure.value)
+    assert str(lab.log(billing[1])) in str(failure.value)
     assert processes_of(lab.directory) == []
 
 
@@ -207,7 +213,11 @@ def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
     tmp_path: Path, lab_of: LabOf, release: str
 ) -> None:
     fragments = [{"parent": "beans", "xml": LATE_BEAN}]
-    lab = lab_of(orders(tmp_path, release, xml_fragments=fragments, ha="none" if release == "5.5.1" else "shared-file"))
+    lab = lab_of(
+        write_orders_inventory(
+            tmp_path, release, xml_fragments=fragments, ha="none" if release == "5.5.1" else "shared-file"
+        )
+    )
     with pytest.raises(LabError) as raised:
         lab.up()
     assert f"{A}: the broker stopped while it was starting. Its last error is: " in str(raised.value)
@@ -215,11 +225,13 @@ def test_up_refuses_broker_with_late_bean_that_fails_crash_loop_late_bean(
     assert "run the command again" in str(raised.value)
     assert processes_of(lab.directory) == []
     log = (lab.directory / "hosts" / A / "activemq/data/activemq.log").read_text()
-    assert "JMS Message Broker" in log or ") started |" in log, "the broker never served: not the case that is meant"
+    assert "JMS Message Broker" in log or ") started |" in log, (
+        "the broker did not serve before it stopped, so the test does not prove its case"
+    )
 
 
-def test_a_port_that_somebody_has_is_told_before_anything_starts(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_of(orders(tmp_path))
+def test_lab_up_names_occupied_port_before_any_broker_starts(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = lab_of(write_orders_inventory(tmp_path))
     lab.prepare()
     address = lab.addresses(B, "stomp")[0]
     with socket.create_server(address), pytest.raises(LabError) as failure:
@@ -229,71 +241,73 @@ def test_a_port_that_somebody_has_is_told_before_anything_starts(tmp_path: Path,
     assert processes_of(lab.directory) == []
 
 
-def command(*words: str | Path) -> list[str]:
+def lab_command(*words: str | Path) -> list[str]:
     return [sys.executable, "-m", "activemq_fleet", "lab", *map(str, words)]
 
 
 @in_every_situation
-def test_brokers_outlive_the_command_that_started_them(tmp_path: Path, lab_of: LabOf) -> None:
-    inventory = orders(tmp_path)
+def test_brokers_survive_end_of_command_that_started_them(tmp_path: Path, lab_of: LabOf) -> None:
+    inventory = write_orders_inventory(tmp_path)
     lab = lab_of(inventory)
-    named = ("-i", inventory, "--dir", lab.directory)
-    subprocess.run(command("up", *named), check=True, timeout=300)
-    told = subprocess.run(command("status", *named, "--format", "json"), check=True, capture_output=True, timeout=120)
-    assert [host["state"] for host in json.loads(told.stdout)] == ["active", "standby"]
-    subprocess.run(command("kill", "orders-mq01-a", *named), check=True, timeout=120)
+    arguments = ("-i", inventory, "--dir", lab.directory)
+    subprocess.run(lab_command("up", *arguments), check=True, timeout=300)
+    completed = subprocess.run(
+        lab_command("status", *arguments, "--format", "json"), check=True, capture_output=True, timeout=120
+    )
+    assert [host["state"] for host in json.loads(completed.stdout)] == ["active", "standby"]
+    subprocess.run(lab_command("kill", "orders-mq01-a", *arguments), check=True, timeout=120)
     assert lab.wait_active("orders-mq01") == B
-    subprocess.run(command("down", *named), check=True, timeout=120)
+    subprocess.run(lab_command("down", *arguments), check=True, timeout=120)
     assert processes_of(lab.directory) == []
 
 
-def starting(lab: Lab, inventory: Path) -> subprocess.Popen[bytes]:
-    """A command that brings a lab up, and has started a broker."""
-    started = subprocess.Popen(command("up", "-i", inventory, "--dir", lab.directory))
+def begin_lab_up(lab: Lab, inventory: Path) -> subprocess.Popen[bytes]:
+    """Run ``lab up`` and return its process after it has started a broker."""
+    process = subprocess.Popen(lab_command("up", "-i", inventory, "--dir", lab.directory))
     try:
-        until(lambda: processes_of(lab.directory), PATIENCE, "a broker is started", pause=0.05)
+        until(lambda: processes_of(lab.directory), PATIENCE, "a broker process runs", pause=0.05)
     except BaseException:
-        started.kill()
+        process.kill()
         raise
-    return started
+    return process
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *further(signal.SIGTERM)])
-def test_an_interrupted_up_leaves_nothing_running(tmp_path: Path, lab_of: LabOf, number: signal.Signals) -> None:
-    inventory = orders(tmp_path)
+def test_interrupted_lab_up_leaves_no_process(tmp_path: Path, lab_of: LabOf, number: signal.Signals) -> None:
+    inventory = write_orders_inventory(tmp_path)
     lab = lab_of(inventory)
-    started = starting(lab, inventory)
-    os.kill(started.pid, number)
-    assert started.wait(120) == 130
+    process = begin_lab_up(lab, inventory)
+    os.kill(process.pid, number)
+    assert process.wait(120) == 130
     assert processes_of(lab.directory) == []
 
 
-def test_what_a_killed_up_left_running_is_taken_down(tmp_path: Path, lab_of: LabOf) -> None:
-    inventory = orders(tmp_path)
+def test_lab_down_stops_brokers_of_killed_lab_up(tmp_path: Path, lab_of: LabOf) -> None:
+    inventory = write_orders_inventory(tmp_path)
     lab = lab_of(inventory)
-    started = starting(lab, inventory)
-    started.kill()
-    started.wait(120)
+    process = begin_lab_up(lab, inventory)
+    process.kill()
+    process.wait(120)
     assert lab.down() >= 1
     assert processes_of(lab.directory) == []
 
 
-def test_a_lab_in_the_foreground_ends_with_its_command(tmp_path: Path, lab_of: LabOf) -> None:
-    inventory = orders(tmp_path)
+def test_foreground_lab_stops_with_its_command(tmp_path: Path, lab_of: LabOf) -> None:
+    inventory = write_orders_inventory(tmp_path)
     lab = lab_of(inventory)
-    started = subprocess.Popen(
-        command("up", "-i", inventory, "--dir", lab.directory, "--foreground"), stderr=subprocess.PIPE, text=True
+    process = subprocess.Popen(
+        lab_command("up", "-i", inventory, "--dir", lab.directory, "--foreground"), stderr=subprocess.PIPE, text=True
     )
-    assert started.stderr is not None
-    assert any("Ctrl-C" in line for line in started.stderr)
+    assert process.stderr is not None
+    assert any("Ctrl-C" in line for line in process.stderr)
     assert len(processes_of(lab.directory)) == 2
-    os.kill(started.pid, signal.SIGINT)
-    assert started.wait(120) == 130
+    os.kill(process.pid, signal.SIGINT)
+    assert process.wait(120) == 130
     assert processes_of(lab.directory) == []
 
 
-def test_leaving_a_lab_takes_it_down_whatever_happened(tmp_path: Path) -> None:
-    lab = Lab.open(orders(tmp_path), tmp_path / "lab")
+def test_lab_context_stops_brokers_after_exception(tmp_path: Path) -> None:
+    lab = Lab.open(write_orders_inventory(tmp_path), tmp_path / "lab")
 
     def fail() -> None:
         with lab:

@@ -1,4 +1,4 @@
-"""The lab as users' own tests take it: a pair of real brokers from a fleet, by name, and nothing left at the end."""
+"""Use of the lab in tests of users: a pair of real brokers from a fleet, by name, and no remaining process."""
 
 from __future__ import annotations
 

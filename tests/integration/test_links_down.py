@@ -1,4 +1,4 @@
-"""Labs whose brokers ask for certificates: links that are let in and links that are not, and a drill. Real TLS."""
+"""Labs whose brokers require certificates, with real TLS: accepted links, rejected links, and a drill."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def activemq_fleet(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def tls(tmp_path: Path) -> dict[str, Any]:
-    """``activemq_tls`` of brokers that ask for a certificate: one key for all of them, which all trust."""
+    """Return ``activemq_tls`` of brokers that require a certificate: they all use and trust the same key."""
     key, trust, certificate = tmp_path / "key.p12", tmp_path / "trust.p12", tmp_path / "broker.der"
 
     def keytool(*words: str, store: Path) -> None:
-        own = ("-alias", "broker", "-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
-        subprocess.run(["keytool", *words, *own], check=True, capture_output=True)
+        options = ("-alias", "broker", "-storetype", "PKCS12", "-keystore", str(store), "-storepass", PASSWORD)
+        subprocess.run(["keytool", *words, *options], check=True, capture_output=True)
 
     names = ",".join(f"dns:{host}" for host in (*NORTH, *SOUTH))
     keytool("-genkeypair", "-keyalg", "RSA", "-dname", "CN=broker", "-ext", f"SAN={names}", store=key)
@@ -44,37 +44,42 @@ def tls(tmp_path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[Path]:
-    """The lab's directory; none of its processes is left."""
+    """Yield the lab's directory; afterwards, stop the lab and check that no process remains."""
     yield tmp_path / "lab"
     activemq_fleet("lab", "down", "-i", str(tmp_path / "hosts.yml"), "--dir", str(tmp_path / "lab"))
     assert not processes_of(tmp_path / "lab")
 
 
-def inventory(directory: Path, tls_of: dict[str, dict[str, Any]]) -> Path:
-    """Two pairs, of which north links to south; ``tls_of`` a pair's first label."""
+def write_linked_inventory(directory: Path, tls_by_pair: dict[str, dict[str, Any]]) -> Path:
+    """Write two pairs with a link from north to south; ``tls_by_pair`` has variables by the first label of a pair."""
     common = {
         "activemq_release": "5.18.3",
         "activemq_network_username": "net",
         "activemq_network_password": "a secret",
         "activemq_links": [{"from": "north", "to": "south"}],
     }
-    hosts = {host: tls_of.get(host.partition("-")[0], {}) for host in (*NORTH, *SOUTH)}
+    hosts = {host: tls_by_pair.get(host.partition("-")[0], {}) for host in (*NORTH, *SOUTH)}
     path = directory / "hosts.yml"
     path.write_text(json.dumps({"all": {"vars": common, "hosts": hosts}}))
     return path
 
 
 @in_every_situation
-def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
+def test_lab_up_fails_with_reason_of_broker_that_rejects_link(
     tmp_path: Path, tls: dict[str, Any], directory: Path
 ) -> None:
-    trusting = [f"-Djavax.net.ssl.trustStore={tls['truststore']}", f"-Djavax.net.ssl.trustStorePassword={PASSWORD}"]
-    hosts = inventory(tmp_path, {"south": {"activemq_tls": tls}, "north": {"activemq_java_options": trusting}})
+    trust_options = [
+        f"-Djavax.net.ssl.trustStore={tls['truststore']}",
+        f"-Djavax.net.ssl.trustStorePassword={PASSWORD}",
+    ]
+    hosts = write_linked_inventory(
+        tmp_path, {"south": {"activemq_tls": tls}, "north": {"activemq_java_options": trust_options}}
+    )
 
-    checked = activemq_fleet("check", "-i", str(hosts))
-    assert checked.returncode == 1
-    assert re.search(r"error N045 \S+ link north-mq01-to-south-mq01 cannot connect", checked.stdout)
-    assert "N046" not in checked.stdout  # it has a trust store
+    completed = activemq_fleet("check", "-i", str(hosts))
+    assert completed.returncode == 1
+    assert re.search(r"error N045 \S+ link north-mq01-to-south-mq01 cannot connect", completed.stdout)
+    assert "N046" not in completed.stdout  # north has a trust store
 
     up = activemq_fleet("lab", "up", "-i", str(hosts), "--dir", str(directory))
     assert up.returncode == 1
@@ -84,8 +89,8 @@ def test_a_link_that_is_not_let_in_fails_lab_up_with_the_brokers_own_reason(
 
 
 @in_every_situation
-def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str, Any], directory: Path) -> None:
-    hosts = inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
+def test_link_with_certificate_is_established(tmp_path: Path, tls: dict[str, Any], directory: Path) -> None:
+    hosts = write_linked_inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
     assert "N045" not in activemq_fleet("check", "-i", str(hosts)).stdout
 
     up = activemq_fleet("lab", "up", "-i", str(hosts), "--dir", str(directory), "--format", "json")
@@ -95,23 +100,24 @@ def test_the_same_link_with_a_certificate_comes_up(tmp_path: Path, tls: dict[str
 
 
 @in_every_situation
-def test_a_pair_that_asks_for_certificates_is_drilled_with_those_of_an_agent(
+def test_drill_of_pair_that_requires_certificates_uses_those_of_agent(
     tmp_path: Path, tls: dict[str, Any], directory: Path
 ) -> None:
     """The certificates name the hosts, and the lab's brokers listen on loopback addresses."""
     key, certificate, _ = pkcs12.load_key_and_certificates(Path(tls["keystore"]).read_bytes(), PASSWORD.encode())
     assert key
     assert certificate
-    shown, trusted = tmp_path / "key.pem", tmp_path / "broker.pem"
-    shown.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    shown.chmod(0o600)
-    trusted.write_bytes(certificate.public_bytes(Encoding.PEM))
-    hosts = inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
+    key_file, certificate_file = tmp_path / "key.pem", tmp_path / "broker.pem"
+    key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    key_file.chmod(0o600)
+    certificate_file.write_bytes(certificate.public_bytes(Encoding.PEM))
+    hosts = write_linked_inventory(tmp_path, {name: {"activemq_tls": tls} for name in ("north", "south")})
     content = json.loads(hosts.read_text())
     agent = {
         "activemq_agent_username": "till", "activemq_agent_password": "of-the-till",
-        "activemq_agent_topics": ["till/#"], "activemq_agent_group": "south", "activemq_agent_tls_ca": str(trusted),
-        "activemq_agent_tls_certificate": str(trusted), "activemq_agent_tls_key": str(shown),
+        "activemq_agent_topics": ["till/#"], "activemq_agent_group": "south",
+        "activemq_agent_tls_ca": str(certificate_file), "activemq_agent_tls_certificate": str(certificate_file),
+        "activemq_agent_tls_key": str(key_file),
     }  # fmt: skip
     content["all"]["children"] = {"activemq_agents": {"hosts": {"till-1.example.com": agent}}}
     hosts.write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""HAProxy before real brokers: only the active node gets clients, and one that hangs gets none."""
+"""HAProxy in front of real brokers: only the active node receives clients, and a hung node receives none."""
 
 from __future__ import annotations
 
@@ -36,72 +36,79 @@ CONNECTORS = [
 TRIES = 50
 
 
-def text_of(words: str) -> bytes:
-    return struct.pack(">H", len(words)) + words.encode()
+def mqtt_string(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
 
 
-def connect(address: Address, who: Credentials, client_id: str) -> socket.socket:
-    """An MQTT session; fails unless CONNACK says 0."""
-    body = text_of("MQTT") + bytes((4, 0xC2, 0, 0)) + b"".join(map(text_of, (client_id, who.username, who.password)))
+def open_mqtt_session(address: Address, credentials: Credentials, client_id: str) -> socket.socket:
+    """Open an MQTT session; fail unless CONNACK has the return code 0."""
+    body = (
+        mqtt_string("MQTT")
+        + bytes((4, 0xC2, 0, 0))
+        + b"".join(map(mqtt_string, (client_id, credentials.username, credentials.password)))
+    )
     client = socket.create_connection(address, timeout=PATIENCE)
     client.sendall(b"\x10" + bytes((len(body),)) + body)
     assert client.recv(4) == b"\x20\x02\x00\x00"
     return client
 
 
-def ends(client: socket.socket) -> bool:
-    """Whether the other side closes the connection; a silent one fails with TimeoutError."""
+def is_closed(client: socket.socket) -> bool:
+    """Return whether the peer closes the connection; raise TimeoutError if it sends nothing."""
     with suppress(ConnectionError):
         while client.recv(4096):
             pass
     return True
 
 
-def login(lab: Lab, host: str = A) -> Credentials:
-    found = lab.credentials(host)
-    assert found
-    return found
+def credentials_of(lab: Lab, host: str = A) -> Credentials:
+    credentials = lab.credentials(host)
+    assert credentials
+    return credentials
 
 
 @pytest.fixture(scope="module")
 def orders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, HAProxy]]:
-    """A pair behind HAProxy, which has looked at both nodes. The last test that takes it kills a node."""
-    place = tmp_path_factory.mktemp("orders")
-    inventory = write_balanced_inventory(place / "inventory", (A, B), release="6.3.1", connectors=CONNECTORS, **NETWORK)
-    with Lab.open(inventory, place / "lab") as lab:
+    """Start a pair and HAProxy, and wait until it has checked both nodes; the last test with this pair kills a node."""
+    directory = tmp_path_factory.mktemp("orders")
+    inventory = write_balanced_inventory(
+        directory / "inventory", (A, B), release="6.3.1", connectors=CONNECTORS, **NETWORK
+    )
+    with Lab.open(inventory, directory / "lab") as lab:
         lab.up()
-        with HAProxy(lab, place / "haproxy") as proxy:
+        with HAProxy(lab, directory / "haproxy") as proxy:
             proxy.wait_for(up={NODE_A}, down={NODE_B})
             yield lab, proxy
 
 
 @in_every_situation
-def test_a_look_with_a_login_leaves_no_trace_and_one_that_is_refused_will_do(
+def test_health_check_with_login_logs_nothing_and_rejected_login_suffices(
     tmp_path: Path, orders: tuple[Lab, HAProxy]
 ) -> None:
     lab, proxy = orders
     assert len(proxy.servers()) == 2 * len(CONNECTORS)
-    stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
+    stomp_round_trip(proxy.at("stomp"), credentials_of(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
     assert "is invalid" not in lab.log(A).read_text()
 
-    # A second one, without a login; its ports are the first one's too, which the kernel allows.
-    with HAProxy(lab, tmp_path / "stranger", login=False) as other:
-        other.wait_for(up={NODE_A}, down={NODE_B})
-    wait(lambda: "is invalid" in lab.log(A).read_text(), lambda: "the broker's log shows no refusal")
+    # A second HAProxy, without a login. It uses the same ports, which the kernel allows.
+    with HAProxy(lab, tmp_path / "without-login", login=False) as proxy_without_login:
+        proxy_without_login.wait_for(up={NODE_A}, down={NODE_B})
+    wait(lambda: "is invalid" in lab.log(A).read_text(), lambda: "the broker's log reports no rejected login")
 
 
-def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[Lab, HAProxy]) -> None:
+def test_clients_connect_to_active_node_and_leave_hung_node(orders: tuple[Lab, HAProxy]) -> None:
     lab, proxy = orders
-    who, mqtt = login(lab), proxy.at("mqtt")
+    credentials, mqtt = credentials_of(lab), proxy.at("mqtt")
 
     for number in range(TRIES):
-        connect(mqtt, who, f"try-{number}").close()
-    stomp_round_trip(proxy.at("stomp"), who, "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
-    assert (proxy.sessions(NODE_A) > TRIES, proxy.sessions(NODE_B)) == (True, 0)
+        open_mqtt_session(mqtt, credentials, f"try-{number}").close()
+    stomp_round_trip(proxy.at("stomp"), credentials, "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
+    assert proxy.sessions(NODE_A) > TRIES
+    assert proxy.sessions(NODE_B) == 0
 
     with (
-        MqttSubscriber([mqtt], ["events/#"], who, client_id="agent") as subscriber,
-        MqttPublisher([mqtt], who) as publisher,
+        MqttSubscriber([mqtt], ["events/#"], credentials, client_id="agent") as subscriber,
+        MqttPublisher([mqtt], credentials) as publisher,
     ):
         publisher.publish("events/1", "before")
         lab.kill(A)
@@ -110,38 +117,40 @@ def test_clients_follow_the_active_node_and_leave_one_that_hangs(orders: tuple[L
     assert lab.wait_active("orders-mq01") == B
     proxy.wait_for(up={NODE_B}, down={NODE_A})
 
-    idle = connect(mqtt, who, "idle")
+    idle = open_mqtt_session(mqtt, credentials, "idle")
     lab.pause(B)
     wait(lambda: proxy.down() == {NODE_A, NODE_B}, proxy.log_tail)
-    assert ends(idle)
+    assert is_closed(idle)
     for connector in ("mqtt", "stomp", "openwire"):
         with socket.create_connection(proxy.at(connector), timeout=PATIENCE) as client:
-            assert ends(client), f"{connector} hangs"
+            assert is_closed(client), f"the connection to {connector} is not closed"
     lab.resume(B)
     proxy.wait_for(up={NODE_B}, down={NODE_A})
-    mqtt_round_trip(mqtt, who, "round", timeout=PATIENCE)
+    mqtt_round_trip(mqtt, credentials, "round", timeout=PATIENCE)
 
 
 @in_every_situation
-def test_of_pure_groups_masters_serve_alone_and_the_other_master_when_one_dies(tmp_path: Path, lab_of: LabOf) -> None:
+def test_only_masters_of_pure_groups_serve_and_other_master_after_kill(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = (*pair("orders"), *pair("orders", 2))
     lab = lab_of(write_balanced_inventory(tmp_path / "inventory", hosts, release="5.5.1", ha="pure", **NETWORK))
     lab.up()
-    other = "orders-mq02-a"
+    other_master = "orders-mq02-a"
     with HAProxy(lab, tmp_path / "haproxy") as proxy:
-        proxy.wait_for(up={NODE_A, other}, down=set())
-        stomp_round_trip(proxy.at("stomp"), login(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid)
+        proxy.wait_for(up={NODE_A, other_master}, down=set())
+        stomp_round_trip(
+            proxy.at("stomp"), credentials_of(lab), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid
+        )
         lab.kill(A)
         lab.wait_state(B, "active")
-        proxy.wait_for(up={other}, down={NODE_A})
+        proxy.wait_for(up={other_master}, down={NODE_A})
         stomp_round_trip(
-            proxy.at("stomp"), login(lab, hosts[2]), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid
+            proxy.at("stomp"), credentials_of(lab, hosts[2]), "/topic/round", timeout=PATIENCE, listener_uid=proxy.uid
         )
-        assert {server for _backend, server in proxy.servers()} == {NODE_A, other}
+        assert {server for _backend, server in proxy.servers()} == {NODE_A, other_master}
 
 
 @in_every_situation
-def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf) -> None:
+def test_mqtt_client_is_always_connected_to_same_pair(tmp_path: Path, lab_of: LabOf) -> None:
     hosts = [pair("orders", number)[0] for number in (1, 2)]
     variables: dict[str, Any] = {"release": "6.3.1", "ha": "none", "topology": "none"}
     lab = lab_of(write_balanced_inventory(tmp_path / "inventory", hosts, **variables, **NETWORK))
@@ -150,21 +159,22 @@ def test_an_mqtt_client_meets_the_same_pair_again(tmp_path: Path, lab_of: LabOf)
     with HAProxy(lab, tmp_path / "haproxy") as proxy:
         proxy.wait_for(up=names, down=set())
 
-        def met_by(client_id: str) -> str:
-            before = {name: proxy.sessions(name) for name in names}
-            connect(proxy.at("mqtt"), login(lab), client_id).close()
-            wait(lambda: sum(map(proxy.sessions, names)) > sum(before.values()), proxy.log_tail)
-            return next(name for name in names if proxy.sessions(name) > before[name])
+        def connected_server(client_id: str) -> str:
+            sessions = {name: proxy.sessions(name) for name in names}
+            open_mqtt_session(proxy.at("mqtt"), credentials_of(lab), client_id).close()
+            wait(lambda: sum(map(proxy.sessions, names)) > sum(sessions.values()), proxy.log_tail)
+            return next(name for name in names if proxy.sessions(name) > sessions[name])
 
-        met = {client: {met_by(client) for _ in range(3)} for client in (f"kiosk-{n}" for n in range(8))}
-        assert {len(found) for found in met.values()} == {1}
-        assert set().union(*met.values()) == names
+        clients = [f"kiosk-{number}" for number in range(8)]
+        servers = {client: {connected_server(client) for _ in range(3)} for client in clients}
+        assert {len(names_of_client) for names_of_client in servers.values()} == {1}
+        assert set().union(*servers.values()) == names
 
-        # A session lives in one store: without it there is nothing to serve that client with.
-        lost = next(iter(met["kiosk-0"]))
+        # A session exists in only one store: without this store, no broker can serve its client.
+        lost = next(iter(servers["kiosk-0"]))
         lab.kill(lost)
         wait(lambda: proxy.down() == {lost}, proxy.log_tail)
         with pytest.raises((LabError, OSError, AssertionError)):
-            connect(proxy.at("mqtt"), login(lab), "kiosk-0")
-        kept = next(client for client, found in met.items() if found != {lost})
-        connect(proxy.at("mqtt"), login(lab), kept).close()
+            open_mqtt_session(proxy.at("mqtt"), credentials_of(lab), "kiosk-0")
+        unaffected = next(client for client in clients if servers[client] != {lost})
+        open_mqtt_session(proxy.at("mqtt"), credentials_of(lab), unaffected).close()

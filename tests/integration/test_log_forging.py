@@ -1,4 +1,4 @@
-"""Clients without a login write whole records into a broker's log, and nobody is led astray by them."""
+"""Clients without a login write complete records into a broker's log, and no command and no watchdog is deceived."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ACCOUNTS = (
 ENCODED, PLAIN = ("6.3.1", *further("5.18.3")), further("5.5.1", "5.16.7")
 
 
-def planted(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:
-    """A broker with OpenWire, STOMP and, where the release has it, MQTT; its files lie as they are installed."""
+def plant_broker(ground: Ground, release: str, *children: str, number: int = 1, name: str = "forged") -> Planted:
+    """Return a broker with OpenWire, STOMP and, if the release supports it, MQTT, in the layout of an installation."""
     address = ground.address(number)
     text = document(name, address, *children)
     if release != "5.5.1":
@@ -55,7 +55,7 @@ def planted(ground: Ground, release: str, *children: str, number: int = 1, name:
     return broker
 
 
-def forge(ground: Ground, release: str, names: list[str]) -> None:
+def forge_records(ground: Ground, release: str, names: list[str]) -> None:
     address = ground.address(1)
     if release != "5.5.1":
         forge_over_mqtt((address, MQTT), names)
@@ -63,21 +63,21 @@ def forge(ground: Ground, release: str, names: list[str]) -> None:
     forge_over_openwire((address, OPENWIRE), names)
 
 
-def judged(broker: Planted) -> str:
+def broker_state_of(broker: Planted) -> str:
     return str(state.gather_broker_state(str(broker.data.parent), None)["state"])
 
 
-def dog_of(broker: Planted) -> watchdog.Watchdog:
-    words = ["--base", str(broker.data.parent), "--unit", "x.service", "--ha", "shared-file", "kill"]
-    return watchdog.Watchdog(watchdog._options(words), None)
+def watchdog_of(broker: Planted) -> watchdog.Watchdog:
+    arguments = ["--base", str(broker.data.parent), "--unit", "x.service", "--ha", "shared-file", "kill"]
+    return watchdog.Watchdog(watchdog._options(arguments), None)
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_no_name_of_a_client_begins_a_record(ground: Ground, release: str) -> None:
-    broker = planted(ground, release, ACCOUNTS)
+def test_name_of_client_does_not_begin_log_record(ground: Ground, release: str) -> None:
+    broker = plant_broker(ground, release, ACCOUNTS)
     assert broker.boot().fate == "started", broker.output
-    forge(ground, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
+    forge_records(ground, release, [forged_name(message, end) for message in FORGED for end in LINE_ENDS[:3]])
     forge_over_mqtt((ground.address(1), MQTT), [forged_name(FORGED[0], end) for end in LINE_ENDS[3:]])
     assert broker.wait_for_output("/forged"), broker.output
     assert broker.wait_for_output(r"\n"), broker.output
@@ -105,13 +105,13 @@ RELOADED = (
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(ground: Ground, release: str) -> None:
-    """A client without a login names itself as records of the plugin that reloads, and then with 47,000 letters."""
-    broker = planted(ground, release, ACCOUNTS)
+def test_rejected_logins_forge_no_applied_change_and_cost_no_search_time(ground: Ground, release: str) -> None:
+    """A client without a login uses records of the reloading plugin as its name, and then 47,000 letters."""
+    broker = plant_broker(ground, release, ACCOUNTS)
     assert broker.boot().fate == "started", broker.output
     log = broker.data / "activemq.log"
     status = log.stat()
-    since = runtime_configuration.LogEndPosition(str(log), status.st_ino, status.st_size)
+    log_end = runtime_configuration.LogEndPosition(str(log), status.st_ino, status.st_size)
     plugin = "org.apache.activemq.plugin.RuntimeConfigurationBroker"
     for end in LINE_ENDS:
         records = [f"x | INFO  | {text} | {plugin} | main" for text in RELOADED]
@@ -119,7 +119,7 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
     forge_over_mqtt((ground.address(1), MQTT), ["a" * 47_000])
     assert broker.wait_for_output("a" * 40_000), broker.output
 
-    lines = runtime_configuration._read(since)
+    lines = runtime_configuration._read(log_end)
     assert sum(RELOADED[2] in line for line in lines) >= len(LINE_ENDS), "the forged names are not in the log"
     assert (
         runtime_configuration.logged_outcome_of_live_change(lines, runtime_configuration.LiveChange(1, True, 1.0))
@@ -127,31 +127,31 @@ def test_refused_logins_neither_report_an_applied_change_nor_cost_root_time(grou
     )
     (longest, *_) = sorted((broker.data / "console.log").read_text().split("\n"), key=len, reverse=True)
     assert len(longest) > 40_000
-    short = count_searched(lambda: broker_log.find_error_in_output([longest[:5_000]]))
-    assert count_searched(lambda: broker_log.find_error_in_output([longest])) == short
+    short = count_searched_characters(lambda: broker_log.find_error_in_output([longest[:5_000]]))
+    assert count_searched_characters(lambda: broker_log.find_error_in_output([longest])) == short
 
 
-def count_searched(act: Callable[[], object]) -> int:
-    """How many characters the pattern for errors is given to search while ``act`` runs."""
+def count_searched_characters(act: Callable[[], object]) -> int:
+    """Return the number of characters that the pattern for errors searches while ``act`` runs."""
     searched: list[int] = []
     pattern = broker_log._NAMES_ERROR
 
-    class Counting:
+    class CountingPattern:
         def search(self, text: str) -> object:
             searched.append(len(text))
             return pattern.search(text[:1000])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(broker_log, "_NAMES_ERROR", Counting())
+        patch.setattr(broker_log, "_NAMES_ERROR", CountingPattern())
         act()
     return sum(searched)
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ENCODED)
-def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -> None:
+def test_text_of_exception_does_not_begin_log_record(ground: Ground, release: str) -> None:
     value = forged_name(FORGED[2]).replace("\n", "&#10;")
-    text = document("refused", ground.address(1), beans=f'<bean class="{value}"/>')  # no such class
+    text = document("refused", ground.address(1), beans=f'<bean class="{value}"/>')  # a class that does not exist
     broker = ground.plant("refused", release, text)
     assert broker.boot().fate == "refused", broker.output
 
@@ -165,44 +165,44 @@ def test_no_text_of_an_exception_begins_a_record(ground: Ground, release: str) -
 
 @in_every_situation
 @pytest.mark.parametrize("release", [*PLAIN, *ENCODED])
-def test_a_forged_log_deceives_neither_judge_nor_watchdog(ground: Ground, release: str, tmp_path: Path) -> None:
+def test_forged_log_deceives_neither_broker_state_nor_watchdog(ground: Ground, release: str, tmp_path: Path) -> None:
     store = f'<persistenceAdapter><kahaDB directory="{tmp_path}/kahadb"/></persistenceAdapter>'
-    broker = planted(ground, release, store)
-    guarded = planted(ground, release, ACCOUNTS, store, name="second", number=2)
+    broker = plant_broker(ground, release, store)
+    standby = plant_broker(ground, release, ACCOUNTS, store, name="second", number=2)
     assert broker.boot().fate == "started", broker.output
-    guarded.launch()
-    assert guarded.wait_for_phase("waiting"), guarded.output
+    standby.launch()
+    assert standby.wait_for_phase("waiting"), standby.output
     for message in FORGED:
-        forge(ground, release, [forged_name(message)])
+        forge_records(ground, release, [forged_name(message)])
         assert broker.wait_for_output(message), broker.output
-        assert judged(broker) == "active", message
-    assert judged(guarded) == "standby"
+        assert broker_state_of(broker) == "active", message
+    assert broker_state_of(standby) == "standby"
 
     process = find_broker_process(str(broker.data.parent))
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
-    dog = dog_of(broker)
+    broker_watchdog = watchdog_of(broker)
     for _ in range(3):
-        dog.check_broker()
+        broker_watchdog.check_broker()
     assert until(lambda: broker.settle(0.1).exit_code == -signal.SIGKILL, 60)
-    assert until(lambda: judged(guarded) == "active", 60)
+    assert until(lambda: broker_state_of(standby) == "active", 60)
 
 
 @in_every_situation
 @pytest.mark.parametrize("release", ["5.16.7"])
-def test_a_forged_log_does_not_deceive_lab_status(tmp_path: Path, lab_of: LabOf, release: str) -> None:
+def test_forged_log_does_not_deceive_lab_status(tmp_path: Path, lab_of: LabOf, release: str) -> None:
     hosts = pair("orders")
     network = {"network_username": "network", "network_password": "s3cret-network"}
     lab = lab_of(write_inventory(tmp_path / "inventory", hosts, release=release, **network))
     lab.up()
     for message in FORGED:
-        forge_over_stomp(stomp_of(lab, hosts[0]), [forged_name(message)])
-        assert until(lambda said=message: said in lab_log(lab, hosts[0]), 30)  # type: ignore[misc]
+        forge_over_stomp(stomp_address(lab, hosts[0]), [forged_name(message)])
+        assert until(lambda text=message: text in lab_log(lab, hosts[0]), 30)  # type: ignore[misc]
         assert states(lab) == ["active", "standby"], message
 
 
-def stomp_of(lab: Lab, host: str) -> tuple[str, int]:
-    status = next(one for one in lab.status() if one.host == host)
+def stomp_address(lab: Lab, host: str) -> tuple[str, int]:
+    status = next(status for status in lab.status() if status.host == host)
     return status.address, status.ports["stomp"]
 
 

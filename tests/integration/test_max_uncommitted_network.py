@@ -1,4 +1,4 @@
-"""A broker that refuses every message, and accepts every client: nothing calls it active."""
+"""A broker that accepts every client and rejects every message: no command reports it as active."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ NULL_TRANSACTION = 'Cannot invoke "org.apache.activemq.transaction.Transaction.s
 
 
 @in_every_situation
-def test_max_uncommitted_network_is_unhealthy_with_the_reason_of_the_broker(ground: Ground) -> None:
+def test_max_uncommitted_network_is_unhealthy_with_reason_of_broker(ground: Ground) -> None:
     broker = ground.plant(
         "uncommitted", "6.1.8", document("uncommitted", ground.address(1), maxUncommittedCount="5000")
     )
     assert broker.boot().fate == "started", broker.output
-    dog = watched_broker(broker)
+    watchdog = watched_broker(broker)
 
     state = gather_broker_state(str(broker.data.parent), None)
     for _ in range(3):
-        dog.check_broker()
+        watchdog.check_broker()
 
     assert state["state"] == "unhealthy", state
     assert NULL_TRANSACTION in state["how"]
-    assert dog._count.kind == "odd"
+    assert watchdog._count.kind == "odd"
     assert broker.settle(0.1).exit_code is None
 
 
@@ -64,11 +64,13 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     password = probe_password_of(lab.fleet.broker(HOST).settings)
     assert isinstance(password, SecretStr)
     login = Login("activemq-probe", password.get_secret_value())
-    # What does not become ready is stopped at the end, so it is probed while it is waited for.
+    # The lab stops a broker that does not become ready, so the test probes the broker while the lab waits.
     with ThreadPoolExecutor(max_workers=1) as pool:
         start = pool.submit(lab.up, timeout=60)
         answers = {
-            protocol: poll_until_true(partial(probed, protocol, lab.addresses(HOST, protocol)[0], login), PATIENCE)
+            protocol: poll_until_true(
+                partial(probe_if_greeted, protocol, lab.addresses(HOST, protocol)[0], login), PATIENCE
+            )
             for protocol in ("stomp", "mqtt")
         }
         with pytest.raises(LabError, match="unhealthy") as refusal:
@@ -80,7 +82,7 @@ def test_lab_of_max_uncommitted_network_does_not_come_up(lab_of: LabOf, tmp_path
     assert [(answer.answered, answer.returned) for answer in answers.values() if answer] == [(False, False)] * 2
 
 
-def probed(protocol: str, address: Address, login: Login) -> ProbeAnswer | None:
-    """Return the outcome of a probe of a broker that greets; None of one that does not yet."""
+def probe_if_greeted(protocol: str, address: Address, login: Login) -> ProbeAnswer | None:
+    """Return the outcome of a probe if the broker sends a greeting; return None if it does not do so yet."""
     answer = probe_connector(protocol, address, login)
     return answer if answer.greeted else None

@@ -1,4 +1,4 @@
-"""Metrics over HTTPS with a real keystore, on real brokers of an old line and two new ones."""
+"""Metrics over HTTPS with a real keystore, on real brokers of three release lines."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ RELEASES = {"5.5.1": "old-mq01-a", "5.18.3": "mid-mq01-a", "6.3.1": "new-mq01-a"
 
 
 @further
-def test_prometheus_scrapes_over_tls_and_nobody_else_gets_in(tmp_path: Path, lab_of: LabOf) -> None:
-    lab = lab_with_key(lab_of, tmp_path)
-    seen = 'count(up{job="activemq-brokers"} == 1) == 3'
-    until(lambda: lab.monitoring.query_prometheus(seen), 60, lambda: str(lab.monitoring.query_prometheus("up")))
+def test_metrics_over_tls_are_scraped_and_require_login_and_ca(tmp_path: Path, lab_of: LabOf) -> None:
+    lab = start_lab_with_metrics_tls(lab_of, tmp_path)
+    all_up = 'count(up{job="activemq-brokers"} == 1) == 3'
+    until(
+        lambda: lab.monitoring.query_prometheus(all_up),
+        60,
+        lambda: f"Prometheus scrapes all brokers: {lab.monitoring.query_prometheus('up')}",
+    )
     trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
     login = {"Authorization": "Basic " + b64encode(f"{LOGIN}:{SECRET}".encode()).decode()}
     for broker in lab.fleet.brokers:
-        where = f"{broker.settings.metrics_bind}:{broker.ports['metrics']}/metrics"
-        assert "activemq_broker_messages" in fetch(f"https://{where}", login, trusted)
+        address = f"{broker.settings.metrics_bind}:{broker.ports['metrics']}/metrics"
+        assert "activemq_broker_messages" in fetch(f"https://{address}", login, trusted)
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            fetch(f"https://{where}", {}, trusted)
+            fetch(f"https://{address}", {}, trusted)
         wrong = {"Authorization": "Basic " + b64encode(f"{LOGIN}:wrong".encode()).decode()}
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            fetch(f"https://{where}", wrong, trusted)
+            fetch(f"https://{address}", wrong, trusted)
         with pytest.raises(OSError, match=r"CERTIFICATE_VERIFY_FAILED"):
-            fetch(f"https://{where}", login, ssl.create_default_context())
-        with pytest.raises(OSError):  # noqa: PT011 -- how a broken connection is told differs
-            fetch(f"http://{where}", login, None)
+            fetch(f"https://{address}", login, ssl.create_default_context())
+        with pytest.raises(OSError):  # noqa: PT011 -- the error of a broken connection varies
+            fetch(f"http://{address}", login, None)
 
 
-def lab_with_key(lab_of: LabOf, directory: Path) -> Lab:
-    """Return a lab that is up, whose brokers have metrics over TLS by one key for all their addresses."""
+def start_lab_with_metrics_tls(lab_of: LabOf, directory: Path) -> Lab:
+    """Start a lab whose brokers have metrics over TLS, with the same key for all their addresses."""
     key, ca_file = directory / "metrics.p12", directory / "ca.pem"
-    key.touch()  # a lab keeps TLS where the keystore is on this machine
+    key.touch()  # a lab keeps the TLS settings if the keystore is on this machine
     inventory = write_inventory(
         directory / "inventory",
         [f"{name}.example.com" for name in RELEASES.values()],
@@ -62,14 +66,14 @@ def lab_with_key(lab_of: LabOf, directory: Path) -> Lab:
     lab.prepare(prometheus=True)
     addresses = [broker.settings.metrics_bind for broker in lab.fleet.brokers]
     make_key(key, days=30, names=[f"ip:{address}" for address in addresses])
-    told = ["keytool", "-exportcert", "-rfc", "-alias", "broker", "-keystore", str(key), "-storepass", "changeit"]
-    ca_file.write_bytes(subprocess.run(told, check=True, capture_output=True).stdout)
+    command = ["keytool", "-exportcert", "-rfc", "-alias", "broker", "-keystore", str(key), "-storepass", "changeit"]
+    ca_file.write_bytes(subprocess.run(command, check=True, capture_output=True).stdout)
     lab.up(prometheus=True)
     return lab
 
 
 def fetch(url: str, headers: dict[str, str], context: ssl.SSLContext | None) -> str:
-    """Return what a URL has. Raises OSError (HTTPError is one)."""
+    """Return the content of a URL; raise OSError, such as HTTPError, on failure."""
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 -- an address of the lab
-    with urllib.request.urlopen(request, timeout=20, context=context) as answer:  # noqa: S310
-        return str(answer.read().decode())
+    with urllib.request.urlopen(request, timeout=20, context=context) as response:  # noqa: S310
+        return str(response.read().decode())

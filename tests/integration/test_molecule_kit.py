@@ -1,4 +1,4 @@
-"""The Molecule scenario that users copy as ``docs/molecule.md`` shows, with real brokers."""
+"""The Molecule scenario that users copy as described in ``docs/molecule.md``, with real brokers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def project(tmp_path: Path) -> Path:
 
 @in_every_situation
 @pytest.mark.timeout(1200)
-def test_copied_scenario_kills_a_broker_and_loses_no_message(project: Path) -> None:
+def test_copied_scenario_kills_broker_and_loses_no_message(project: Path) -> None:
     test = molecule(project, "test")
     output = re.sub(r"\s*\n\s*│\s*", " ", test.stdout + test.stderr)
     assert test.returncode == 0, output[-6000:]
@@ -64,7 +64,7 @@ def test_copied_scenario_kills_a_broker_and_loses_no_message(project: Path) -> N
 
 
 @pytest.mark.timeout(600)
-def test_copied_scenario_stops_at_a_wrong_variable(project: Path) -> None:
+def test_create_of_copied_scenario_fails_at_invalid_variable(project: Path) -> None:
     inventory = project / "inventory" / "hosts.yml"
     inventory.write_text(INVENTORY.replace("activemq_fence: guard", "activemq_fence: sheep"))
     create = molecule(project, "create")

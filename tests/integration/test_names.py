@@ -1,6 +1,6 @@
-"""A drill of a lab, the audit of its logs and its picture, with hosts that are named by other conventions.
+"""A drill of a lab, the audit of its logs and its diagram, with other naming conventions of hosts.
 
-A minute for each convention: ``CONVENTIONS=all``, as in ``make test-full``. ``tests/hosts/test_drill.py`` has one.
+``CONVENTIONS=all``, as in ``make test-full``, takes a minute per convention. ``tests/hosts/test_drill.py`` tests one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ SETTINGS = {"release": "6.3.1", "network_username": "network", "network_password
 RATE = 40.0
 
 
-@pytest.mark.skipif(not EVERY_CONVENTION, reason="a minute for each convention: CONVENTIONS=all")
+@pytest.mark.skipif(
+    not EVERY_CONVENTION, reason="CONVENTIONS=all is not set: set it to test all conventions, a minute each"
+)
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda one: one.name)
-def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention, tmp_path: Path) -> None:
+@pytest.mark.parametrize("convention", CONVENTIONS, ids=lambda convention: convention.name)
+def test_drill_audit_and_diagram_name_hosts_of_each_convention(convention: Convention, tmp_path: Path) -> None:
     pair, hosts = next(iter(convention.pairs.items()))
     inventory = convention.write(tmp_path / "inventory", [pair], **SETTINGS)
     directory, collected = tmp_path / "lab", tmp_path / "logs"
@@ -37,22 +39,21 @@ def test_a_pair_is_drilled_audited_and_drawn_by_its_names(convention: Convention
         collect_logs(lab, {}, collected)
     assert not processes_of(directory)
 
-    check(result, pair, hosts)
+    check_drill(result, pair, hosts)
     assert main(["audit", "--logs", str(collected), "-o", str(tmp_path / "audit"), "-i", str(inventory)]) in (0, 1)
     (takeover,) = [row for row in pq.read_table(tmp_path / "audit/incidents").to_pylist() if row["kind"] == "takeover"]
-    assert (takeover["pair"], takeover["host"]) == (pair, result.faults_under_sufficient_load[0].successor)
+    assert takeover["pair"] == pair
+    assert takeover["host"] == result.faults_under_sufficient_load[0].successor
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
-    picture = (tmp_path / "fleet.svg").read_text()
-    assert all(name in picture for name in (pair, *(host.partition(".")[0] for host in hosts)))
+    diagram = (tmp_path / "fleet.svg").read_text()
+    assert all(name in diagram for name in (pair, *(host.partition(".")[0] for host in hosts)))
 
 
-def check(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
-    """Nothing was lost, and the fault and who took over are told by their names."""
-    assert (result.verdict, result.event_count_of_all_pairs("lost"), result.event_count_of_all_pairs("duplicate")) == (
-        "clean",
-        0,
-        0,
-    ), result.reasons
+def check_drill(result: DrillResult, pair: str, hosts: tuple[str, str]) -> None:
+    """Check that the drill is clean, and that it names the pair, the killed host and its successor."""
+    assert result.verdict == "clean", result.reasons
+    assert result.event_count_of_all_pairs("lost") == 0, result.reasons
+    assert result.event_count_of_all_pairs("duplicate") == 0, result.reasons
     (fault,) = result.faults_under_sufficient_load
     assert fault.pair == pair
     assert {fault.host, fault.successor} == set(hosts)

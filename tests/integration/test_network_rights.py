@@ -1,4 +1,4 @@
-"""What the account of bridges may do at a real broker with ACLs: what its links carry, and nothing else."""
+"""Permissions of the account of bridges at a real broker with ACLs: only the destinations of its links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NETWORK = Credentials("network", "s3cret-network")
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("release", further("6.3.1", "5.5.1", "5.18.3"))
-def test_the_account_of_a_link_may_send_what_the_link_carries_and_nothing_else(
+def test_account_of_link_has_permissions_for_destinations_of_link_only(
     lab_of: LabOf, tmp_path: Path, release: str
 ) -> None:
     lab = lab_of(

@@ -1,7 +1,7 @@
-"""Power cuts under an agent's store: what was accepted is there, though everything that was not synced is lost.
+"""Power cuts of an agent's store: all accepted events survive, although all unsynced data is lost.
 
-The store lies on a file system in an image. What the image holds while the process stands still is what a power cut
-leaves: the kernel keeps what nobody has synced, for minutes. AGENT_KILLS sets how many.
+The store is on a file system in an image. A copy of the image while the process is frozen is the state after a power
+cut: the kernel keeps unsynced data in memory for minutes. AGENT_KILLS sets the number of power cuts.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ MAKE, OPTIONS = FILE_SYSTEMS["ext4"]
 pytestmark = [
     pytest.mark.timeout(120 + 20 * CUTS),
     pytest.mark.skipif(
-        os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="mounts a file system of its own"
+        os.geteuid() != 0 or not os.path.exists("/dev/loop-control"),
+        reason="the test requires root and loop devices to mount a file system",
     ),
 ]
 
 
 @contextmanager
-def frozen_under_load(state: Path, said: Path, synchronous: str, seconds: float) -> Iterator[set[str]]:
-    """Run a process that accepts events, and stop it so long after its first; yields the ids that it was given."""
+def frozen_under_load(state: Path, output_file: Path, synchronous: str, seconds: float) -> Iterator[set[str]]:
+    """Run a process that accepts events, freeze it ``seconds`` after its first event, and yield the accepted IDs."""
 
     def accepted() -> list[str]:
-        return [line.split()[1] for line in said.read_text().splitlines() if line.startswith("accepted ")]
+        return [line.split()[1] for line in output_file.read_text().splitlines() if line.startswith("accepted ")]
 
-    with said.open("wb") as output:
+    with output_file.open("wb") as output:
         process = subprocess.Popen(store_load_command(state, synchronous, 0), env=agent_environment(), stdout=output)
     try:
         wait_until(accepted, "the first event is accepted")
@@ -57,21 +58,21 @@ def frozen_under_load(state: Path, said: Path, synchronous: str, seconds: float)
 
 
 def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
-    """Cut the power again and again; return how many events were accepted, and how many were gone afterwards."""
-    chance = random.Random(1)
-    image, left = directory / "image", directory / "left"
+    """Cut the power CUTS times; return the number of accepted events and of lost ones."""
+    rng = random.Random(1)
+    image, copy = directory / "image", directory / "copy"
     with image.open("wb") as file:
         file.truncate(200_000_000)
     subprocess.run([*MAKE, str(image)], check=True)
-    promised, lost, kept = 0, 0, set[str]()
+    promised, lost, stored = 0, 0, set[str]()
     for _ in range(CUTS):
         with (
             mounted_file_system(image, directory / "before", OPTIONS) as root,
-            frozen_under_load(root / "state", directory / "said", synchronous, chance.uniform(0.05, 0.5)) as returned,
+            frozen_under_load(root / "state", directory / "output", synchronous, rng.uniform(0.05, 0.5)) as returned,
         ):
             promised += len(returned)
-            shutil.copyfile(image, left)
-        left.replace(image)
+            shutil.copyfile(image, copy)
+        copy.replace(image)
         with (
             mounted_file_system(image, directory / "after", OPTIONS) as root,
             Store.open(root / "state", agent="a1", sweep=None) as store,
@@ -79,21 +80,21 @@ def lost_after_cuts(directory: Path, synchronous: str) -> tuple[int, int]:
             assert store.damage is None
             while records := store.oldest_journal_records(10**6):
                 lines = [json.loads(record.line) for record in records]
-                kept |= {line["event_id"] for line in lines if line["kind"] == "accepted"}
+                stored |= {line["event_id"] for line in lines if line["kind"] == "accepted"}
                 store.delete_exported_journal_records(records[-1].position)
-        lost += len(returned - kept)  # a lost one's id may be another event's after the next start
+        lost += len(returned - stored)  # after the next start, another event may get the ID of a lost event
     return promised, lost
 
 
-def test_nothing_that_was_accepted_is_lost_by_a_power_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_power_cuts_lose_no_accepted_event(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     promised, lost = lost_after_cuts(tmp_path, "FULL")
     with capsys.disabled():
-        print(f"\n{CUTS} power cuts under load: {promised} ids returned, {lost} lost")
+        print(f"\n{CUTS} power cuts under load: {promised} IDs returned, {lost} lost")
     assert promised > 10 * CUTS
     assert lost == 0
 
 
 @in_every_situation
-def test_the_same_cuts_lose_events_with_a_weaker_setting(tmp_path: Path) -> None:
+def test_power_cuts_lose_events_with_synchronous_normal(tmp_path: Path) -> None:
     promised, lost = lost_after_cuts(tmp_path, "NORMAL")
     assert 0 < lost <= promised
