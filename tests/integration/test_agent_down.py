@@ -84,13 +84,17 @@ def measure_strain(agent: Agent, seconds: float) -> Strain:
     def processor_seconds() -> float:
         return sum(sum(process.cpu_times()[:2]) for process in processes)
 
-    before, began, used, published = resident_bytes(), time.monotonic(), processor_seconds(), 0
+    bytes_at_start, started_at, seconds_at_start, published = resident_bytes(), time.monotonic(), processor_seconds(), 0
     with agent.client() as client:
-        while time.monotonic() - began < seconds:
+        while time.monotonic() - started_at < seconds:
             client.publish("events/OrderEvent", "{}")
             published += 1
             time.sleep(1)
-    return Strain(resident_bytes() - before, (processor_seconds() - used) / (time.monotonic() - began), published)
+    return Strain(
+        resident_bytes() - bytes_at_start,
+        (processor_seconds() - seconds_at_start) / (time.monotonic() - started_at),
+        published,
+    )
 
 
 @pytest.mark.skipif(not SECONDS, reason="DOWN_SECONDS is not set: set the seconds for which the brokers are stopped")

@@ -81,9 +81,9 @@ def acknowledged_and_unsynced(lines: list[str]) -> tuple[set[str], set[str]]:
             if "store.db-wal>" in rest:
                 syncing[thread] = set(written)
             if "unfinished" not in rest:
-                done = syncing.pop(thread, set())
+                covered = syncing.pop(thread, set())
                 if rest.rstrip().endswith("= 0"):
-                    synced |= done
+                    synced |= covered
         elif "store.db-wal>" in rest:
             written |= set(_PAYLOAD.findall(rest)) - synced
         elif reply := _REPLY.search(rest):
@@ -141,9 +141,9 @@ def test_kill_9_of_agent_loses_no_accepted_event(tmp_path: Path, capsys: pytest.
     jseq = seq = 0
     epoch = ""
     for _ in range(KILLS):
-        began = time.monotonic()
+        started_at = time.monotonic()
         returned, handled = kill_under_load(tmp_path, rng.uniform(0.02, 0.3))
-        rates.append(len(returned) / (time.monotonic() - began))
+        rates.append(len(returned) / (time.monotonic() - started_at))
         with Store.open(tmp_path, agent="a1", sweep=None) as store:
             epoch = epoch or store.epoch
             assert returned

@@ -165,11 +165,11 @@ def test_handler_runs_again_only_with_higher_attempt_and_before_handled_record(r
     assert repeated_handler_runs(run), "the run proves nothing: no kill hit a running handler"
     assert repeated_handler_runs(run) <= KILLS * len(FILTERS)
     assert all(attempts == sorted(set(attempts)) for attempts in run.runs.values())
-    done: set[str] = set()
+    handled: set[str] = set()
     for record in run.handled:
-        assert record["event_id"] not in done, "a handler ran, or was recorded, after the event had been handled"
+        assert record["event_id"] not in handled, "a handler ran, or was recorded, after the event had been handled"
         if record["kind"] == "handled":
-            done.add(record["event_id"])
+            handled.add(record["event_id"])
 
 
 FULL = "Persistent store is Full"
