@@ -1,4 +1,4 @@
-"""Complete a snippet in a rule's docstring to a whole activemq.xml, and check it with the rule."""
+"""Completion of a snippet in a rule's docstring to an activemq.xml, and its check with the rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 from activemq_fleet.schema import BEANS, CORE
 
-# Where a snippet's element belongs, as a path below <broker>; what is not listed is a child of <broker>.
+# The parent of a snippet's element, as a path below <broker>. Other elements are children of <broker>.
 _HOMES = {
     "networkConnector": "networkConnectors",
     "multicastNetworkConnector": "networkConnectors",
@@ -64,7 +64,7 @@ _SKELETON = f"""<?xml version="1.0" encoding="UTF-8"?>
   </broker>
 </beans>
 """
-# Stands for & while a snippet is parsed, so that a bare one comes out as it went in.
+# Replaces & while a snippet is parsed, so that the parser does not change an unescaped &.
 _AMPERSAND = "\ue001"
 
 
@@ -79,10 +79,10 @@ def rule_findings(rule: str, snippet: str, release: str = "5.18.3") -> list[Find
 
 
 def complete(snippet: str, release: Release) -> bytes:
-    """A document that a broker of the release reads: the snippet, and what every broker needs.
+    """Return a document that a broker of the release reads: the snippet, and the elements that every broker requires.
 
-    A snippet is a whole ``<beans>`` or ``<configuration>``; or a ``<broker>`` whose attributes and children, in their
-    order, replace the skeleton's; or elements, each of which is put where it belongs.
+    A snippet is a complete ``<beans>`` or ``<configuration>``; or a ``<broker>`` whose attributes and children, in
+    their order, replace those of the skeleton; or elements, each of which is inserted below its parent.
     """
     if re.search(r"<(?:beans|configuration)[\s>]", snippet):
         return snippet.encode()
@@ -111,24 +111,24 @@ def _elements(snippet: str) -> list[etree._Element]:
 
 
 def _merge(broker: etree._Element, given: etree._Element) -> None:
-    """The given children in their order, the skeleton's others at their alphabetical places."""
+    """Insert the given children in their order, and the other children of the skeleton at their alphabetical places."""
     broker.attrib.update(given.attrib)
     children = list(given.iterchildren(etree.Element))
     names = {child.tag for child in children}
-    for own in [child for child in broker if child.tag not in names]:
-        at = next((i for i, child in enumerate(children) if str(child.tag) > str(own.tag)), len(children))
-        children.insert(at, own)
+    for kept in [child for child in broker if child.tag not in names]:
+        at = next((i for i, child in enumerate(children) if str(child.tag) > str(kept.tag)), len(children))
+        children.insert(at, kept)
     for child in list(broker):
         broker.remove(child)
     broker.extend(children)
 
 
 def _put(broker: etree._Element, element: etree._Element, name: str) -> None:
-    """A list takes one more; a store, a limit or a plugin replaces the skeleton's of its kind."""
+    """Add an element to its list, or replace the store, limit or plugin of its kind in the skeleton."""
     parent = broker
     for step in _HOMES.get(name, "").split("/") if name in _HOMES else ():
-        found = parent.find(f"{{{CORE}}}{step}")
-        parent = _insert(parent, etree.Element(f"{{{CORE}}}{step}")) if found is None else found
+        child = parent.find(f"{{{CORE}}}{step}")
+        parent = _insert(parent, etree.Element(f"{{{CORE}}}{step}")) if child is None else child
     if parent is broker:
         for same in broker.findall(str(element.tag)):
             broker.remove(same)

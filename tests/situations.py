@@ -1,4 +1,4 @@
-"""Situations of an operation or a release beside the one in which ``make test`` shows it."""
+"""Situations of an operation or a release in addition to the situation that ``make test`` covers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import pytest
 
 EVERY_SITUATION = os.environ.get("SITUATIONS") == "all"
 
-in_every_situation = pytest.mark.skipif(not EVERY_SITUATION, reason="one situation of several: SITUATIONS=all")
-"""Marks a test whose operation another test of ``make test`` shows in its usual situation."""
+in_every_situation = pytest.mark.skipif(
+    not EVERY_SITUATION,
+    reason="another test covers the usual situation of this operation: set SITUATIONS=all to run this test",
+)
+"""Marks a test whose operation another test of ``make test`` covers in its usual situation."""
 
 fact_of_activemq = pytest.mark.skipif(
-    not EVERY_SITUATION, reason="a fact about ActiveMQ, not about this code: SITUATIONS=all"
+    not EVERY_SITUATION,
+    reason="the test checks a fact about ActiveMQ that this code cannot change: set SITUATIONS=all to run it",
 )
-"""Marks a test of what a release does, on which a rule or a default is based: no change of this project alters it."""
+"""Marks a test of a release's behavior on which a rule or a default is based. No change of this project alters it."""
 
 
 def further(*values: Any) -> list[Any]:

@@ -1,7 +1,7 @@
-"""STOMP clients of the tests: one message there and back, many of them sent, a queue emptied.
+"""STOMP clients of the tests: a round trip of one message, a sender of many messages, and a consumer of a queue.
 
-A message counts as accepted when a broker has sent its RECEIPT. It is then sent no more; one that was not accepted
-is sent again, to the next broker, and may so arrive twice.
+A message counts as accepted when a broker has sent its RECEIPT. It is then not sent again. A message that was not
+accepted is sent to the next broker, so it can arrive twice.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def stomp_round_trip(
     timeout: float = 5.0,
     listener_uid: int | None = None,
 ) -> None:
-    """Send one message to a topic and get it back: a broker that does this works.
+    """Complete a round trip of one message on a topic; a broker that completes it is healthy.
 
-    Raises StompTimeout for one that takes the connection and says nothing, StompError for one
-    that refuses, OSError where nobody listens.
+    Raises StompTimeout if the broker accepts the connection and does not answer, StompError if the broker refuses,
+    and OSError if no process listens.
     """
     body = uuid.uuid4().hex
     with StompConnection(address, credentials, timeout=timeout, listener_uid=listener_uid) as connection:
@@ -38,7 +38,7 @@ def stomp_round_trip(
         while (message := connection.receive(deadline - time.monotonic())) is not None:
             if message.body == body:
                 return
-    raise LabError(f"{join_host_port(*address)} took a message and did not give it back in {timeout:g} s")
+    raise LabError(f"{join_host_port(*address)} accepted a message, but did not return it in {timeout:g} s")
 
 
 def stomp_send(
@@ -49,12 +49,12 @@ def stomp_send(
     *,
     timeout: float = 60.0,
 ) -> list[str]:
-    """Send persistent messages one after the other; returns all bodies, each receipted.
+    """Send persistent messages in sequence; return all bodies, each confirmed by a receipt.
 
-    ``destination`` is ``/queue/NAME`` or ``/topic/NAME``; ``timeout`` is for each message.
-    Raises LabError when no broker of the list takes one in time.
+    ``destination`` is ``/queue/NAME`` or ``/topic/NAME``; ``timeout`` applies to each message.
+    Raises LabError if no broker of the list accepts a message in time.
     """
-    # Where there is nobody else to send to, a broker that is slow to answer need not get a second copy.
+    # With a single broker, a longer timeout avoids a second copy of a message when the broker answers slowly.
     patience = timeout / 2 if len(addresses) == 1 else ANSWER_TIMEOUT
     with StompPublisher(addresses, credentials, answer_timeout=patience) as publisher:
         sent = []
@@ -73,17 +73,17 @@ def stomp_drain(
     idle: float = 3.0,
     timeout: float = 60.0,
 ) -> list[str]:
-    """Consume a queue; returns the bodies in the order of arrival, those that came twice included.
+    """Consume a queue; return the bodies in the order of arrival, including duplicates.
 
-    Ends when ``expected`` different ones have come, or none for ``idle`` seconds (only without
-    ``expected``), or after ``timeout`` seconds. Fails over to the next address.
+    Returns when ``expected`` different bodies have arrived, or after ``timeout`` seconds. Without ``expected``, returns
+    also when no body has arrived for ``idle`` seconds. Fails over to the next address.
     """
-    got: list[str] = []
+    bodies: list[str] = []
     deadline = time.monotonic() + timeout
     for address in itertools.cycle(addresses):
         remaining = deadline - time.monotonic()
         if remaining <= 0:
-            return got
+            return bodies
         with (
             suppress(OSError, LabError),
             StompConnection(address, credentials, timeout=min(5, remaining)) as connection,
@@ -92,10 +92,10 @@ def stomp_drain(
             while (remaining := deadline - time.monotonic()) > 0:
                 message = connection.receive(min(remaining, idle) if expected is None else remaining)
                 if message is None:
-                    return got
-                got.append(message.body)
+                    return bodies
+                bodies.append(message.body)
                 connection.acknowledge(message)
-                if expected is not None and len(set(got)) >= expected:
-                    return got
+                if expected is not None and len(set(bodies)) >= expected:
+                    return bodies
         time.sleep(RETRY_PAUSE)
-    return got
+    return bodies

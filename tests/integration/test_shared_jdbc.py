@@ -27,9 +27,9 @@ from tests.integration.waiting import PATIENCE, until
 from tests.situations import further, in_every_situation
 from tests.stomp_clients import stomp_drain
 from tests.support.jdbc_pairs import (
-    AWAY,
     FAKETIME,
     LEASE,
+    OUTAGE,
     PAIR,
     RATE,
     A,
@@ -98,7 +98,7 @@ def kill_database(database: LabDatabase) -> None:
 
 def stop_database_for_a_while(database: LabDatabase) -> None:
     database.stop()
-    time.sleep(AWAY)
+    time.sleep(OUTAGE)
     database.start()
 
 
@@ -108,7 +108,7 @@ def freeze_database(database: LabDatabase) -> None:
     processes = [server, *server.children(recursive=True)]
     for process in processes:
         process.suspend()
-    time.sleep(AWAY)
+    time.sleep(OUTAGE)
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.resume()
@@ -117,13 +117,13 @@ def freeze_database(database: LabDatabase) -> None:
 def refuse_connections(database: LabDatabase) -> None:
     database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT 0")
     database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
-    time.sleep(AWAY)
+    time.sleep(OUTAGE)
     database.query_as_text("ALTER ROLE activemq CONNECTION LIMIT -1")
 
 
 def end_sessions_repeatedly(database: LabDatabase) -> None:
     """End the sessions again and again, as a firewall that forgets connections does."""
-    for _ in range(int(AWAY)):
+    for _ in range(int(OUTAGE)):
         database.query_as_text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'activemq'")
         time.sleep(1)
 
@@ -194,7 +194,7 @@ def test_pair_loses_no_message_when_disk_of_database_is_full(
                 while True:
                     file.write(bytes(1 << 20))
                     file.flush()
-            time.sleep(AWAY)
+            time.sleep(OUTAGE)
             filler.unlink()
             database.start()  # a database without room for its recovery has stopped
         lab.stop(A)

@@ -1,9 +1,9 @@
-"""A process that keeps the agent's store busy until it is killed, and says what it was promised.
+"""A process that writes to the agent's store until it is killed, and prints the confirmed operations.
 
     python agent_store_load.py DIRECTORY SYNCHRONOUS COUNT
 
-Lines on stdout, each written at once after the call returned: ``accepted ID PAYLOAD`` and ``handled ID``.
-COUNT 0 goes on for ever; otherwise only events are accepted, that many.
+It writes lines to stdout immediately after each call returns: ``accepted ID PAYLOAD`` and ``handled ID``.
+With COUNT 0 it runs indefinitely; otherwise it only accepts COUNT events.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def accept(store: Store, caller: int, count: int) -> None:
 
 
 def send(store: Store) -> None:
-    """As a publisher does: in order, each event acknowledged once."""
+    """Send events as a publisher does: in their order, and acknowledge each event once."""
     after = 0
     while True:
         events = store.outgoing_events(20, after)
         if events:
             after = events[-1].seq
-            wire = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]
-            store.queue_journal_records_for_sent_events(wire).result()
-            store.queue_removal_of_acknowledged_events(wire[::2], is_delivery_proved=True).result()
+            sent_events = [SentEvent(event.seq, 1, event.seq % 65535, "b") for event in events]
+            store.queue_journal_records_for_sent_events(sent_events).result()
+            store.queue_removal_of_acknowledged_events(sent_events[::2], is_delivery_proved=True).result()
 
 
 def handle(store: Store) -> None:
-    """As a subscriber does, with ids that no earlier run has used."""
+    """Handle messages as a subscriber does, with ids that no earlier run has used."""
     run = os.getpid()
     for number in itertools.count():
         outcome = store.queue_message_for_inbox(
@@ -55,9 +55,9 @@ def handle(store: Store) -> None:
 
 def main(directory: str, synchronous: str, count: str) -> None:
     with Store.open(Path(directory), agent="a1", synchronous=synchronous) as store:
-        each = int(count) // CALLERS
-        threads = [Thread(target=accept, args=(store, caller, each)) for caller in range(CALLERS)]
-        if not each:
+        count_per_caller = int(count) // CALLERS
+        threads = [Thread(target=accept, args=(store, caller, count_per_caller)) for caller in range(CALLERS)]
+        if not count_per_caller:
             threads += [Thread(target=send, args=(store,)), Thread(target=handle, args=(store,))]
         for thread in threads:
             thread.start()

@@ -1,4 +1,4 @@
-"""The process that fills an agent's store in tests of durability."""
+"""Command and environment of the process that fills an agent's store in tests of durability."""
 
 from __future__ import annotations
 

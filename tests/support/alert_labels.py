@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus (scripts/setup.sh --prometheus)"
+    shutil.which("promtool") is None,
+    reason="promtool is missing: install it with apt-get install prometheus, or scripts/setup.sh --prometheus",
 )
 
 

@@ -21,7 +21,7 @@ def usage_evidence(**more: Any) -> dict[str, Any]:
 
 
 def broker_evidence(fleet: Fleet, host: str, **more: Any) -> dict[str, Any]:
-    """What a host says of a broker that is well: the preferred master is active, its peer stands by."""
+    """Return the evidence of a healthy broker's host: the preferred master is active, and its peer is the standby."""
     planned = render_broker(fleet.broker(host), reveal=False)
     is_active = fleet.broker(host).role == "master"
     return {

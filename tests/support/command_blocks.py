@@ -1,9 +1,10 @@
-"""The command blocks of a documentation page, run as a reader would run them, with their output compared.
+"""Execution of the command blocks of a documentation page, and comparison of their output.
 
 A ``console`` block lists commands after ``$ ``, each followed by its output. An ``sh`` block is one script without
-output. A fenced block with ``title="FILE"`` is a file that the reader writes. In an expected output ``...`` stands
-for any number of lines, ``PID``, ``TIME`` and ``N`` for a process id, a duration and a number. A loopback address,
-and a number with a point or comma, match any other one. The number of spaces does not matter.
+output. A fenced block with ``title="FILE"`` is a file that the reader writes. In an expected output ``...`` matches
+any number of lines, and ``PID``, ``TIME`` and ``N`` match a process id, a duration and a number. A loopback address
+matches any loopback address, and a number with a point or comma matches any such number. The number of spaces does not
+matter.
 The comment ``<!-- not executed: REASON -->`` excludes the block below it. The comment ``<!-- exit code: N -->`` is the
 exit code of the last command of the block below it.
 """
@@ -172,7 +173,7 @@ def run_command(
     command: Command, directory: Path, environment: Mapping[str, str], shell: Sequence[str] = SHELL
 ) -> None:
     """Run one command, and compare its exit code and its standard output with those of the page."""
-    done = subprocess.run(
+    process = subprocess.run(
         [*shell, command.line],
         cwd=directory,
         env=dict(environment),
@@ -181,14 +182,15 @@ def run_command(
         text=True,
         check=False,
     )
-    assert done.returncode == command.exit_code, (
-        f"{command.line}: exit {done.returncode} instead of {command.exit_code}\n{done.stdout}{done.stderr}"
+    assert process.returncode == command.exit_code, (
+        f"{command.line}: the exit code is {process.returncode} instead of {command.exit_code}\n"
+        f"{process.stdout}{process.stderr}"
     )
     if command.output is not None:
-        printed = [" ".join(line.split()) for line in done.stdout.splitlines() if line.strip()]
+        printed = [" ".join(line.split()) for line in process.stdout.splitlines() if line.strip()]
         shown = "\n".join(command.output)
         assert matches(printed, command.output), (
-            f"{command.line} printed\n{done.stdout}{done.stderr}and the page shows\n{shown}"
+            f"{command.line} printed\n{process.stdout}{process.stderr}but the page shows\n{shown}"
         )
 
 

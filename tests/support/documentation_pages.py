@@ -1,4 +1,4 @@
-"""The pages of the documentation, and the test that executes the command blocks and samples of each."""
+"""The pages of the documentation, and the tests that execute their command blocks and samples."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ON_SPARK = "pipeline/test_page_commands.py"
 
 
 def write_nothing(directory: Path) -> None:
-    """The page writes all of its files."""
+    """Write no files, because the page writes all of its files."""
 
 
 def write_inventory(directory: Path) -> None:
-    """Write the inventory of the how-to pages: what ``init`` writes for one pair."""
+    """Write the inventory of the how-to pages, which ``init`` writes for one pair."""
     hosts = ["orders-mq01-a.example.com", "orders-mq01-b.example.com"]
     assert main(["init", *hosts, "--release", "6.3.1", "-o", str(directory / "inventory")]) == 0
     with (directory / "inventory/group_vars/all.yml").open("a") as variables:

@@ -1,4 +1,4 @@
-"""The facts of a broker for tests that name only those that matter to them."""
+"""Facts of a broker for tests that set only the facts relevant to them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _FACTS: dict[str, Any] = {
 
 
 def facts_of_broker(host: str, release: str = "6.3.1", *, ha: str = DEFAULT_PROFILE, **facts: Any) -> BrokerFacts:
-    """The facts of a broker on ``host``: those given, and defaults."""
+    """Return the facts of a broker on ``host``: the given facts, and defaults for all others."""
     profile = PROFILES[ha]
     derived = {
         "replicates": profile.replicates,

@@ -15,6 +15,7 @@ FILE_SYSTEMS = {
 
 @contextmanager
 def mounted_file_system(image: Path, directory: Path, options: str) -> Iterator[Path]:
+    """Mount the file system of an image on a directory inside the block."""
     directory.mkdir(exist_ok=True)
     subprocess.run(["mount", "-o", f"loop,{options}", str(image), str(directory)], check=True)
     try:

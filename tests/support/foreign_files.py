@@ -19,12 +19,12 @@ ALONE = "o-mq1-a"
 
 
 def adopted_variables(adoption: AdoptedInventory, path: str = "group_vars/all.yml") -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(adoption.files[path])
-    return {name.removeprefix("activemq_"): value for name, value in read.items()}
+    variables: dict[str, Any] = yaml.safe_load(adoption.files[path])
+    return {name.removeprefix("activemq_"): value for name, value in variables.items()}
 
 
 def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> AdoptedInventory:
-    """The adoption, seen to list exactly what the inventory on disk renders differently."""
+    """Adopt files, and assert that the adoption lists exactly the differences that its inventory renders."""
     adoption = write_and_adopt(tmp_path / "files", files, release)
     rendered = render_adopted_inventory(tmp_path, adoption)
     for host, original in files.items():
@@ -35,8 +35,8 @@ def adopt_and_compare(tmp_path: Path, files: dict[str, bytes], release: str) -> 
 
 
 def connectors_xml(*uris: str) -> str:
-    items = "".join(f'<transportConnector name="c{n}" uri="{uri}"/>' for n, uri in enumerate(uris))
-    return f"<transportConnectors>{items}</transportConnectors>"
+    connectors = "".join(f'<transportConnector name="c{n}" uri="{uri}"/>' for n, uri in enumerate(uris))
+    return f"<transportConnectors>{connectors}</transportConnectors>"
 
 
 def bridge_xml(name: str, uri: str, **attributes: str) -> str:

@@ -17,8 +17,8 @@ from tests.hosts.playbooks import Controller, PlaybookError
 DRILL_RATE = 40
 
 
-# The machines' names are not known outside of them.
-# A busy machine is given longer to come to the rate.
+# The names of the machines cannot be resolved outside of them.
+# A busy machine requires more time to reach the rate.
 DRILL_VARIABLES = {
     "activemq_address": "{{ ansible_host }}",
     "activemq_drill_rate": DRILL_RATE,
@@ -28,14 +28,14 @@ DRILL_VARIABLES = {
 
 @pytest.fixture(autouse=True)
 def short_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a drill that was cut short has not removed yet goes with the test; paths of sockets are short."""
+    """Set a temporary directory that keeps socket paths short, and remove the files of an interrupted drill."""
     with tempfile.TemporaryDirectory(prefix="drill-", ignore_cleanup_errors=True) as directory:
         monkeypatch.setenv("TMPDIR", directory)
         yield
 
 
 def start_drill(controller: Controller, **variables: object) -> subprocess.Popen[str]:
-    """The playbook, from within the machines' network, as a controller that reaches the brokers."""
+    """Start the playbook in the network of the machines, from which a controller reaches the brokers."""
     return controller.start("drill", "-e", json.dumps(DRILL_VARIABLES | variables), inside=True)
 
 
@@ -49,6 +49,6 @@ def run_drill(controller: Controller, report: Path, **variables: object) -> tupl
     if result is not None:
         assert result.event_count_of_all_pairs("lost") == result.event_count_of_all_pairs("duplicate") == 0, output
     if process.returncode or result is None:
-        # Too little load, or a broker that was too late: of events it says nothing.
+        # The load was too small, or a broker was too late. This error does not concern events.
         raise PlaybookError("\n".join([output, *map(look, controller.rack.machines)]))
     return output, result

@@ -1,4 +1,4 @@
-"""The files of a release, built and installed as on a machine that has no checkout."""
+"""The files of a release, built and installed as on a machine without a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that a test interrupts: it leaves files that show its begin and its orderly end."""
+"""A call that a test interrupts. Its files show that it began and that it ended in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[None]:
+def _record_begin_and_end(path: Path) -> Iterator[None]:
     path.with_suffix(".open").touch()
     try:
         yield
@@ -18,6 +18,6 @@ def _opened(path: Path) -> Iterator[None]:
 
 
 def wait_for_interruption(path: Path) -> None:
-    """Wait for a signal inside a ``with`` block, whose end takes a while, as the stop of brokers does."""
-    with _opened(path):
+    """Wait for a signal inside a ``with`` block that creates files when it begins and ends."""
+    with _record_begin_and_end(path):
         time.sleep(600)

@@ -34,15 +34,15 @@ RATE = 40.0
 LEASE = 4.0
 
 
-AWAY = 12.0
-"""Seconds for which the database or a node is away: three times a lease."""
+OUTAGE = 12.0
+"""Seconds for which the database or a node is unreachable: three times the lease."""
 
 
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 class Load:
-    """The account of a load, and the most nodes that were active at once while it ran."""
+    """The event counts of a load, and the largest number of nodes that were active at the same time."""
 
     account: PairEventCounts
     most_active = 0
@@ -50,13 +50,13 @@ class Load:
 
 @contextmanager
 def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
-    """Events flow inside the block, and again before it is left; whatever has ended is started, as systemd does."""
-    fleet, load, over = lab.client_fleet, Load(), threading.Event()
+    """Send events inside the block, start stopped nodes as systemd does, and wait at the end for further events."""
+    fleet, load, ended = lab.client_fleet, Load(), threading.Event()
     sockets = directory / "s"
     sockets.mkdir()
 
-    def watch() -> None:
-        while not over.wait(0.2):
+    def watch_nodes() -> None:
+        while not ended.wait(0.2):
             with suppress(LabError):
                 states = {status.host: status.state for status in lab.status()}
                 load.most_active = max(load.most_active, sum(state == "active" for state in states.values()))
@@ -67,14 +67,14 @@ def under_load(lab: Lab, directory: Path) -> Iterator[Load]:
     with generator:
         generator.start_load(PATIENCE)
         until(generator.has_stable_connections, PATIENCE, "events flow")
-        watcher = threading.Thread(target=watch)
+        watcher = threading.Thread(target=watch_nodes)
         watcher.start()
         try:
             yield load
             since = time.time()
             until(lambda: generator.last_handled_time() > since + 1, 2 * PATIENCE, "events flow again")
         finally:
-            over.set()
+            ended.set()
             watcher.join()
         generator.finish_load()
     protocol = "MQTT" if supports_mqtt_agents(fleet.pairs_by_name[PAIR]) else "STOMP"
@@ -88,7 +88,7 @@ def assert_no_event_lost(load: Load) -> None:
 
 
 def assert_disconnected_node_steps_down(lab: Lab, database: tuple[str, int], directory: Path) -> None:
-    """Cut node A off from the database, and join it again, under load."""
+    """Disconnect node A from the database and connect it again, under load; assert that node B takes over."""
     lab.stop(A)
     lab.stop(B)
     with Relay(database) as relay:
@@ -99,19 +99,19 @@ def assert_disconnected_node_steps_down(lab: Lab, database: tuple[str, int], dir
             relay.cut()
             began = time.monotonic()
             lab.wait_state(B, "active", PATIENCE)
-            served = time.monotonic() - began
-            until(lambda: lab.state(A) != "active", PATIENCE, "the node that is cut off serves no more")
-            closed = time.monotonic() - began
-            time.sleep(AWAY)
+            takeover_seconds = time.monotonic() - began
+            until(lambda: lab.state(A) != "active", PATIENCE, "the disconnected node is not active")
+            stop_seconds = time.monotonic() - began
+            time.sleep(OUTAGE)
             relay.heal()
-            until(lambda: lab.state(A) == "standby", PATIENCE, "it stands by again")
+            until(lambda: lab.state(A) == "standby", PATIENCE, "the node is the standby again")
             assert lab.state(B) == "active"
-    print(f"{B} served after {served:.1f} s, {A} did not any more after {closed:.1f} s: {load.account}")
+    print(f"{B} was active after {takeover_seconds:.1f} s, {A} was inactive after {stop_seconds:.1f} s: {load.account}")
     assert_no_event_lost(load)
 
 
 def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> None:
-    """Let a node that does not run reach its database through a relay."""
+    """Configure a stopped node to connect to its database through a relay."""
     file = lab.directory / "hosts" / host / "activemq/current/conf/activemq.xml"
     address, port = database
     text = file.read_text()
@@ -120,31 +120,31 @@ def use_relay(lab: Lab, host: str, database: tuple[str, int], relay: Relay) -> N
 
 
 def shift_clock_of_standby(directory: Path, monkeypatch: pytest.MonkeyPatch, shift: str) -> None:
-    """Let node B of a lab that starts from now on see another time."""
+    """Shift the clock of node B in each lab that starts after this call."""
     home = directory / "java"
     write_shifted_java(home, artifacts.java_executable(17), shift, B)
     monkeypatch.setenv("JAVA_HOME", str(home))
 
 
 def assert_lease_holds(lab: Lab) -> None:
-    """Node A stays active while it lives, and node B takes over when it is dead."""
+    """Assert that node A stays active while it runs, and that node B takes over after node A is killed."""
     assert lab.wait_active(PAIR) == A
-    who = lab.credentials(PAIR)
-    sent = stomp_send(lab.addresses(A, "stomp"), "/queue/T", ["before"], who)
+    credentials = lab.credentials(PAIR)
+    sent = stomp_send(lab.addresses(A, "stomp"), "/queue/T", ["before"], credentials)
     deadline = time.monotonic() + 4 * LEASE
     while time.monotonic() < deadline:
         assert (lab.state(A), lab.state(B)) == ("active", "standby")
         time.sleep(0.5)
     lab.kill(A)
     lab.wait_state(B, "active", PATIENCE)
-    sent += stomp_send(lab.addresses(B, "stomp"), "/queue/T", ["after"], who)
-    assert stomp_drain(lab.addresses(B, "stomp"), "/queue/T", who, expected=2) == sent
+    sent += stomp_send(lab.addresses(B, "stomp"), "/queue/T", ["after"], credentials)
+    assert stomp_drain(lab.addresses(B, "stomp"), "/queue/T", credentials, expected=2) == sent
 
 
 def write_shifted_java(home: Path, java: Path, shift: str, host: str) -> None:
-    """A Java whose clock is shifted on one host: its command line names the host's directory.
+    """Write a Java wrapper that shifts the clock on one host, whose directory its command line contains.
 
-    Its monotonic clock is shifted as well: with that left alone timed waits return at once, and the broker spins.
+    It also shifts the monotonic clock. Otherwise timed waits return immediately, and the broker loops.
     """
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True)

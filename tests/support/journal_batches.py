@@ -20,6 +20,6 @@ def message_field(number: int, content: bytes) -> bytes:
 
 
 def add_command(message: str) -> bytes:
-    """The record of a message of the queue ``q``."""
+    """Return the record of a message of the queue ``q``."""
     command = message_field(2, bytes([1 << 3, 0]) + message_field(2, b"q")) + message_field(3, message.encode())
     return bytes([ADD, len(command)]) + command

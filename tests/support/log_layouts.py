@@ -1,4 +1,4 @@
-"""Logs of the default layout, written in other layouts of log4j: the same records as other appenders write them."""
+"""Logs of the default layout converted to other layouts of log4j, as other appenders write the same records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def time_with_dot(record: Record) -> str:
 
 
 def time_with_offset(record: Record) -> str:
-    """A time with a zone, of a broker whose host has UTC."""
+    """Return the time of a broker whose host uses UTC, with a time zone offset."""
     local = record.time.replace(tzinfo=UTC).astimezone(SUMMER)
     return f"{local:%Y-%m-%dT%H:%M:%S},{local.microsecond // 1000:03}+02:00"
 
@@ -38,8 +38,8 @@ def epoch_milliseconds(record: Record) -> float:
     return (record.time.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(milliseconds=1)
 
 
-def text_writer(text: str) -> Callable[[Record], str]:
-    """Return a writer of records by a text with the names of a record's parts."""
+def text_writer(template: str) -> Callable[[Record], str]:
+    """Return a function that writes records by a template with the names of their parts."""
 
     def write(record: Record) -> str:
         times = {
@@ -49,18 +49,18 @@ def text_writer(text: str) -> Callable[[Record], str]:
             "offset": time_with_offset(record),
         }
         parts = {"level": record.level, "message": record.message, "logger": record.logger, "thread": record.thread}
-        return text.format(**times, **parts) + (f"\n{record.stack}" if record.stack else "")
+        return template.format(**times, **parts) + (f"\n{record.stack}" if record.stack else "")
 
     return write
 
 
 def json_writer(make: Callable[[Record], dict[str, Any]]) -> Callable[[Record], str]:
-    """Return a writer of records as JSON objects in a line each."""
+    """Return a function that writes each record as a JSON object on one line."""
     return lambda record: json.dumps({key: value for key, value in make(record).items() if value != ""})
 
 
 def json_layout(record: Record) -> dict[str, Any]:
-    """JsonLayout with compact, eventEol and stacktraceAsString."""
+    """Return a record of JsonLayout with compact, eventEol and stacktraceAsString."""
     milliseconds = int(epoch_milliseconds(record))
     return {
         "instant": {"epochSecond": milliseconds // 1000, "nanoOfSecond": milliseconds % 1000 * 1_000_000},
@@ -81,7 +81,7 @@ def json_layout_of_2_8(record: Record) -> dict[str, Any]:
 
 
 def ecs(record: Record) -> dict[str, Any]:
-    """JsonTemplateLayout with EcsLayout.json, its default."""
+    """Return a record of JsonTemplateLayout with EcsLayout.json, its default."""
     return {
         "@timestamp": utc_time(record),
         "ecs.version": "1.2.0",
@@ -94,7 +94,7 @@ def ecs(record: Record) -> dict[str, Any]:
 
 
 def logstash(record: Record) -> dict[str, Any]:
-    """JsonTemplateLayout with LogstashJsonEventLayoutV1.json, and the layout of Logstash for log4j 1."""
+    """Return a record of JsonTemplateLayout with LogstashJsonEventLayoutV1.json, as Logstash for log4j 1 writes it."""
     return {
         "@version": 1,
         "source_host": "mq01",
@@ -108,7 +108,7 @@ def logstash(record: Record) -> dict[str, Any]:
 
 
 def gelf(record: Record) -> dict[str, Any]:
-    """JsonTemplateLayout with GelfLayout.json."""
+    """Return a record of JsonTemplateLayout with GelfLayout.json."""
     return {
         "version": "1.1",
         "host": "mq01",
@@ -122,7 +122,7 @@ def gelf(record: Record) -> dict[str, Any]:
 
 
 def gcp(record: Record) -> dict[str, Any]:
-    """JsonTemplateLayout with GcpLayout.json."""
+    """Return a record of JsonTemplateLayout with GcpLayout.json."""
     return {
         "timestamp": utc_time(record),
         "severity": {"WARN": "WARNING"}.get(record.level, record.level),
@@ -152,7 +152,7 @@ WITH_THREADS = {
     "GELF": json_writer(gelf),
     "GCP": json_writer(gcp),
 }
-"""The layouts whose records hold all that the default layout has, by a name."""
+"""The layouts whose records contain all parts of the default layout, by name."""
 WITHOUT_THREADS = {
     "log4j's example": text_writer("{comma} {level:<5} {logger} - {message}"),
     "class in brackets without thread": text_writer("{iso} [{level}] [{logger}] {message}"),
@@ -160,5 +160,5 @@ WITHOUT_THREADS = {
 
 
 def log_in_layout(log: bytes, write: Callable[[Record], str]) -> bytes:
-    """Return a log of the default layout in another one."""
+    """Return a log of the default layout in another layout."""
     return "".join(f"{write(record)}\n" for record in parse_log(log.decode())).encode()

@@ -20,7 +20,7 @@ NETWORK_FAMILIES = frozenset("NM")
 def network_findings(
     *pairs: str, variables_by_host: dict[str, dict[str, Any]] | None = None, **variables: Any
 ) -> list[Finding]:
-    """Return the findings of the rules of these families.
+    """Return the findings of the network rules on a fleet of pairs.
 
     ``variables_by_host``: variables of single hosts, by their first label.
     """
@@ -37,7 +37,7 @@ def findings_of_rule(rule: str, *pairs: str, **variables: Any) -> list[Finding]:
 
 
 def link_fragment(name: str, host: str, **attributes: str) -> list[dict[str, str]]:
-    """A fragment with one link more."""
+    """Return an XML fragment with one additional network connector."""
     texts = " ".join(f'{key}="{value}"' for key, value in attributes.items())
     account = 'userName="net" password="${activemq.network.password}" decreaseNetworkConsumerPriority="true"'
     xml = f'<networkConnector name="{name}" uri="static:(tcp://{host}.example.com:61616)" {account} {texts}/>'

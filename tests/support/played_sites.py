@@ -1,4 +1,4 @@
-"""An inventory that tests play ``site`` on."""
+"""An inventory on which tests run the playbook ``site``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = "5.18.3"
 
 
-# Every element of a broker passes: what the releases' own schemas say is tested elsewhere.
+# This schema accepts every element of a broker. Other tests check the schemas of the releases.
 PERMISSIVE_SCHEMA = """\
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified"
            targetNamespace="http://activemq.apache.org/schema/core">
@@ -28,7 +28,7 @@ PERMISSIVE_SCHEMA = """\
 
 @dataclass
 class LocalSite:
-    """One inventory, the directories of its hosts, and a separate home directory for Ansible."""
+    """An inventory, the directories of its hosts, and a separate home directory for Ansible."""
 
     root: Path
 

@@ -1,7 +1,7 @@
-"""Logs that real brokers and fleets in trouble have written, in tests/data/logs, and their audit without Spark.
+"""Logs of real brokers and of fleets with problems, in tests/data/logs, and their audit without Spark.
 
 ``healthy``: a shared-file pair and a single broker of a release, linked in both directions. The active node is killed,
-its standby takes over, the killed node stands by again, is switched to by a planned stop, and all brokers are stopped.
+its standby takes over, and the killed node becomes the standby. A planned stop makes it active, and all brokers stop.
 ``cases``: fleets with one problem each. ``samples``: logs of single brokers. Stack traces are cut.
 """
 
@@ -32,7 +32,7 @@ LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 
 @dataclass
 class RecordedFindings:
-    """What an audit finds in the logs of a few hosts."""
+    """The findings of an audit of the logs of a few hosts."""
 
     incidents: list[Incident] = field(default_factory=list)
     bridges: list[LoggedBridge] = field(default_factory=list)
@@ -45,7 +45,7 @@ class RecordedFindings:
 
     @property
     def kinds(self) -> set[str]:
-        """The kinds of all incidents."""
+        """Return the kinds of all incidents."""
         return {incident.kind for incident in self.incidents}
 
 
@@ -84,7 +84,7 @@ def log_records(host: str, rows: Iterable[dict[str, Any]]) -> Iterator[LogRecord
 
 
 def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), release: str = "") -> RecordedFindings:
-    """Return what the logs of hosts show; hosts in one of ``pairs`` are the nodes of a pair."""
+    """Return the findings in the logs of hosts; hosts in one of ``pairs`` are the nodes of a pair."""
     pair_of = {host: "+".join(pair) for pair in pairs for host in pair}
     groups: dict[str, list[str]] = {}
     for host in logs:
@@ -113,7 +113,7 @@ def audit_logs(logs: dict[str, bytes], pairs: Iterable[tuple[str, ...]] = (), re
 
 
 def audit_directory(directory: Path) -> RecordedFindings:
-    """Return what the logs of the hosts below a directory show; HOST-a and HOST-b are a pair."""
+    """Return the findings in the logs of the hosts below a directory; HOST-a and HOST-b are a pair."""
     logs = {home.name: read_log(home) for home in sorted(directory.iterdir())}
     nodes = [(name, f"{name[:-1]}b") for name in logs if name.endswith("-a") and f"{name[:-1]}b" in logs]
     return audit_logs(logs, nodes)

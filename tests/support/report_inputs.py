@@ -30,7 +30,7 @@ def time_after(seconds: float) -> datetime:
 
 
 def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was killed", **more: object) -> Incident:
-    known: dict[str, object] = {
+    fields: dict[str, object] = {
         "recorded": time_after(number),
         "kind": kind,
         "host": "orders-mq01-b.example.com",
@@ -45,7 +45,7 @@ def make_incident(number: int = 1, kind: str = "takeover", text: str = "a was ki
         "rules": ("L022",),
         **more,
     }
-    return Incident(**known)  # type: ignore[arg-type]
+    return Incident(**fields)  # type: ignore[arg-type]
 
 
 def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: float = 90) -> AuditReportData:
@@ -61,8 +61,8 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     bridges.links.add_items_keeping_smallest_keys(
         LinkSummary(f"h-{text}", f"l-{text}", (text,), "out", 2, 1, 3, "down", text, 6.2)
     )
-    logged = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
-    lines.count_lines(pa.RecordBatch.from_pydict(logged))
+    log_lines = {"time": pa.array([NOON] * 3, pa.timestamp("us", "UTC")), "level": pa.array(["INFO", "WARN", "ERROR"])}
+    lines.count_lines(pa.RecordBatch.from_pydict(log_lines))
     for number in range(100):
         handled = time_after(1 + 0.002 * number)
         events.count_event(EventOutcome(f"d-{number}", "t", "delivered", "handled", time_after(1), handled, ["s"]), [])
@@ -70,11 +70,11 @@ def make_picture(text: str = "x", hosts: int = 1, incidents: int = 1, seconds: f
     events.count_event(EventOutcome(f"e-{text}", f"t-{text}", "lost", text, None, None, []), [])
     events.silences.add_items_keeping_smallest_keys(SubscriberSilence(f"s-{text}", time_after(40), 4.2))
     names = [f"h{number}-{text}" for number in range(hosts)]
-    shown = [
+    time_line_hosts = [
         TimeLineHost(name, f"p{n // 2}-{text}", (HostStateSpan(name, "active", NOON, None),))
         for n, name in enumerate(names)
     ]
-    return AuditReportData(times, incident_figures, shown, 0, bridges, lines, events)
+    return AuditReportData(times, incident_figures, time_line_hosts, 0, bridges, lines, events)
 
 
 def make_result(text: str = "x", **messages: int) -> AuditResult:

@@ -1,4 +1,4 @@
-"""Findings of one rule on a snippet."""
+"""Findings of a rule on a snippet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tests.rule_examples import complete
 
 
 def rule_findings(rule: str, snippet: str | bytes, release: str = "5.18.3", **other_files: str) -> list[Finding]:
-    """The findings of one rule on a snippet, or on a whole document given as bytes."""
-    known = Release.of(release)
-    data = complete(snippet, known) if isinstance(snippet, str) else snippet
+    """Return the findings of a rule on a snippet, or on a complete document given as bytes."""
+    known_release = Release.of(release)
+    data = complete(snippet, known_release) if isinstance(snippet, str) else snippet
     files = {name.replace("__", "."): text.encode() for name, text in other_files.items()}
-    return [finding for finding in file_findings(data, known, other_files=files) if finding.rule == rule]
+    return [finding for finding in file_findings(data, known_release, other_files=files) if finding.rule == rule]

@@ -1,4 +1,4 @@
-"""Releases whose schemas tests of settings use."""
+"""Releases whose schemas the tests of settings use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings of one security rule on a snippet and the files next to it."""
+"""Findings of a security rule on a snippet and the files next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run the command line on a terminal, as a user sees it."""
+"""Execution of the command line on a terminal."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import sys
 import termios
 from collections.abc import Mapping, Sequence
 
-_FOREIGN = ("NO_COLOR", "FORCE_COLOR", "PAGER", "LESS", "COLUMNS", "LINES", "TERM")
+_TERMINAL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "PAGER", "LESS", "COLUMNS", "LINES", "TERM")
 
 
 def run_on_terminal(
     words: Sequence[str], *, rows: int = 24, columns: int = 80, environment: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a program of Python (``-m activemq_fleet …``) prints on a terminal, its stderr included."""
+    """Return the output of a Python program (``-m activemq_fleet …``) on a terminal, including its stderr."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    inherited = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-    started = subprocess.Popen(
+    inherited = {name: value for name, value in os.environ.items() if name not in _TERMINAL_VARIABLES}
+    process = subprocess.Popen(
         [sys.executable, *words],
         stdin=child,
         stdout=child,
@@ -39,5 +39,5 @@ def run_on_terminal(
             break
         parts.append(part)
     os.close(parent)
-    started.wait()
+    process.wait()
     return b"".join(parts).decode().replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""Ranges of time that hold every event of a test."""
+"""Time ranges that contain all events of a test."""
 
 from __future__ import annotations
 

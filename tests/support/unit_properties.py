@@ -1,4 +1,4 @@
-"""Properties that systemd shows of the broker's unit."""
+"""Properties of the broker's unit that systemd reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.hosts.machines import Machine
 
 
 def unit_properties(machine: Machine, *properties: str) -> dict[str, str]:
-    """What systemd says of the unit, by property."""
+    """Return the values of properties of the broker's unit, by name."""
     text = machine.run("systemctl", "show", UNIT, *(f"--property={name}" for name in properties))
     return dict(line.split("=", 1) for line in text.splitlines())

@@ -7,7 +7,7 @@ from tests.integration.planted import Planted
 
 
 def watched_broker(broker: Planted) -> watchdog.Watchdog:
-    """A watchdog that would kill, of a broker whose files lie as the collection installs them."""
+    """Return a watchdog with the action ``kill`` for a broker whose files have the layout of the collection."""
     base = broker.data.parent
     (base / "versions/v").mkdir(parents=True)
     (base / "versions/v/conf").symlink_to("../../conf")

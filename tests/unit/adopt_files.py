@@ -1,4 +1,4 @@
-"""Files to adopt, and what two documents differ in, counted without the code that is tested."""
+"""Files to adopt, and the differences of two documents, counted without the tested code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ XmlFacts = Counter[tuple[str, str, str]]
 
 
 class Unsafe(str):
-    """A text with the tag ``!unsafe``, which Ansible never takes for a template."""
+    """A text with the tag ``!unsafe``, which Ansible never evaluates as a template."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -49,13 +49,13 @@ _Loader.add_constructor("!unsafe", _unsafe)
 
 
 def document(broker: str, beans: str = "", **attributes: str) -> bytes:
-    """A hand-written file: what stands in ``<broker>``, and beside it."""
-    said = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f'<beans xmlns="{BEANS}"><broker xmlns="{CORE}"{said}>{broker}</broker>{beans}</beans>'.encode()
+    """Return a hand-written file with the given content of ``<broker>``, and the beans next to it."""
+    attribute_text = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f'<beans xmlns="{BEANS}"><broker xmlns="{CORE}"{attribute_text}>{broker}</broker>{beans}</beans>'.encode()
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
-    """``hosts/HOST/conf/activemq.xml`` for each host."""
+    """Write ``hosts/HOST/conf/activemq.xml`` for each host, and return the directory."""
     for host, content in files.items():
         path = directory / "hosts" / host / "conf" / "activemq.xml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,14 +66,14 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> Path:
 def write_and_adopt(
     directory: Path, files: Mapping[str, bytes], release: str = "", pattern: str = DEFAULT_PATTERN
 ) -> AdoptedInventory:
-    """The adoption of these files, from disk."""
+    """Write files, and return their adoption from disk."""
     naming = Naming(pattern)
     write_files(directory, files)
     return adopt_documents(read_adopted_documents([str(directory)], [release] if release else [], naming), naming)
 
 
 def adopt_rendered_fleet(directory: Path, fleet: Fleet) -> AdoptedInventory:
-    """The adoption of everything that a fleet renders."""
+    """Return the adoption of all files that a fleet renders."""
     for name, content in render_fleet(fleet).items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def adopt_rendered_fleet(directory: Path, fleet: Fleet) -> AdoptedInventory:
 
 
 def write_inventory(directory: Path, adoption: AdoptedInventory) -> Path:
-    """The inventory on disk."""
+    """Write the adopted inventory, and return its directory."""
     for name, content in adoption.files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,84 +93,84 @@ def write_inventory(directory: Path, adoption: AdoptedInventory) -> Path:
 
 
 def render_adopted_inventory(directory: Path, adoption: AdoptedInventory) -> dict[str, bytes]:
-    """The tree that the inventory renders, read by Ansible as any other."""
+    """Return the files that the adopted inventory renders, loaded with Ansible."""
     return render_fleet(load_fleet([str(write_inventory(directory / "inventory", adoption))]))
 
 
 def fleet_of_inventory(
     hosts: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]] | None = None
 ) -> Fleet:
-    """A fleet, to be adopted from its own files."""
+    """Return the fleet of an inventory, whose files a test adopts."""
     return build_fleet(hosts, groups or {})
 
 
 def activemq_xml_by_host(fleet: Fleet) -> dict[str, bytes]:
-    """activemq.xml by host."""
+    """Return the activemq.xml of each host."""
     return {broker.host: render_activemq_xml_bytes(broker) for broker in fleet.brokers}
 
 
 def parse_without_comments(content: bytes) -> etree._Element:
-    """The document without its comments."""
+    """Return a document without its comments."""
     return etree.fromstring(content, etree.XMLParser(remove_comments=True))
 
 
 def xml_facts(root: etree._Element, above: str = "") -> XmlFacts:
-    """Every element, attribute and text of a document, with its path; order where it has a meaning."""
+    """Count the elements, attributes and texts of a document by path, name and value."""
     name = etree.QName(root).localname
     path = f"{above}/{name}" if above else name
-    found: XmlFacts = Counter({(path, "", ""): 1})
+    facts: XmlFacts = Counter({(path, "", ""): 1})
     for attribute, value in root.attrib.items():
-        found[path, etree.QName(str(attribute)).localname, " ".join(str(value).split())] += 1
+        facts[path, etree.QName(str(attribute)).localname, " ".join(str(value).split())] += 1
     pieces = [root.text, *(child.tail for child in root)]
     text = " ".join(" ".join(piece or "" for piece in pieces).split())
     if text:
-        found[path, "text()", text] += 1
+        facts[path, "text()", text] += 1
     for child in root:
         if isinstance(child.tag, str):
-            found += xml_facts(child, path)
-    return found
+            facts += xml_facts(child, path)
+    return facts
 
 
 def listed_facts(differences: Sequence[XmlDifference]) -> tuple[XmlFacts, XmlFacts]:
-    """The facts that a list gives to the original alone, and to the rendered document alone."""
+    """Return the facts that differences list for the original document only, and for the rendered document only."""
     sides: tuple[XmlFacts, XmlFacts] = Counter(), Counter()
-    for one in differences:
-        for side, said in zip(sides, (one.original, one.rendered), strict=True):
-            if said is not None and not said.startswith("in this order: "):
-                side.update(_facts_of(one.path, said))
+    for difference in differences:
+        for side, text in zip(sides, (difference.original, difference.rendered), strict=True):
+            if text is not None and not text.startswith("in this order: "):
+                side.update(_facts_of(difference.path, text))
     return sides
 
 
-def _facts_of(path: str, said: str) -> XmlFacts:
+def _facts_of(path: str, text: str) -> XmlFacts:
     plain = re.sub(r"\[(?:@\w+='[^']*'|[0-9]+)\]", "", path)
     above, _, last = plain.rpartition("/")
     if last == "text()":
-        return Counter({(above, "text()", said): 1})
+        return Counter({(above, "text()", text): 1})
     if last.startswith("@"):
-        return Counter({(above, last[1:].rpartition(":")[2], " ".join(said.split())): 1})
-    element = etree.fromstring(f'<fragment xmlns="{CORE}">{said}</fragment>')[0]
+        return Counter({(above, last[1:].rpartition(":")[2], " ".join(text.split())): 1})
+    element = etree.fromstring(f'<fragment xmlns="{CORE}">{text}</fragment>')[0]
     return xml_facts(element, above)
 
 
 def assert_listed_exactly(original: bytes, rendering: bytes, differences: Sequence[XmlDifference]) -> None:
-    """What the two documents do not have in common is what the list says, each way."""
+    """Assert that the list contains exactly the facts in which two documents differ, in both directions."""
     before, after = xml_facts(parse_without_comments(original)), xml_facts(parse_without_comments(rendering))
     lacking, added = listed_facts(differences)
     hidden = {(path, name) for path, name, value in lacking.keys() | added.keys() if _SECRET.search(value)}
     assert _net_facts(before, after, hidden) == _net_facts(lacking, added, hidden)
 
 
-def _net_facts(one: XmlFacts, other: XmlFacts, hidden: set[tuple[str, str]]) -> dict[tuple[str, str, str], int]:
-    """What one has more of than the other. Where the list hides a secret, values are not compared."""
+def _net_facts(first: XmlFacts, second: XmlFacts, hidden: set[tuple[str, str]]) -> dict[tuple[str, str, str], int]:
+    """Return the difference of two counts of facts. The values of hidden facts, such as secrets, are not compared."""
     net: dict[tuple[str, str, str], int] = {}
-    for path, name, value in one.keys() | other.keys():
+    for path, name, value in first.keys() | second.keys():
         shown = "…" if (path, name) in hidden else value
-        net[path, name, shown] = net.get((path, name, shown), 0) + one[path, name, value] - other[path, name, value]
+        net[path, name, shown] = net.get((path, name, shown), 0) + first[path, name, value] - second[path, name, value]
     return {key: count for key, count in net.items() if count}
 
 
 def render_without_ansible(adoption: AdoptedInventory) -> dict[str, bytes]:
-    """activemq.xml by host, from the files of the inventory and nothing else; quicker than Ansible."""
+    """Return the activemq.xml of each host, rendered from the files of the inventory without Ansible, to save time."""
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # noqa: S701 -- YAML, not HTML
     environment.tests["file"] = lambda _path: True
     context: dict[str, Any] = {
@@ -183,9 +183,9 @@ def render_without_ansible(adoption: AdoptedInventory) -> dict[str, bytes]:
         if isinstance(value, Unsafe):
             return str(value)
         if isinstance(value, dict):
-            return {name: templated(item) for name, item in value.items()}
+            return {name: templated(element) for name, element in value.items()}
         if isinstance(value, list):
-            return [templated(item) for item in value]
+            return [templated(element) for element in value]
         return environment.from_string(value).render(context) if isinstance(value, str) else value
 
     files = {path: yaml.load(content, _Loader) for path, content in adoption.files.items()}  # noqa: S506 -- a SafeLoader
@@ -198,7 +198,7 @@ def render_without_ansible(adoption: AdoptedInventory) -> dict[str, bytes]:
         variables: dict[str, Any] = {}
         paths = [*(f"group_vars/{name}.yml" for name in levels), f"host_vars/{host}.yml"]
         for level in (*(files.get(path, {}) for path in paths), inline or {}):
-            assert not level.keys() & variables.keys(), f"a variable of {host} stands twice"
+            assert not level.keys() & variables.keys(), f"the inventory sets a variable of {host} twice: {level}"
             variables |= {name: templated(value) for name, value in level.items()}
         hosts[host] = variables
     return activemq_xml_by_host(build_fleet(hosts, {}))

@@ -1,4 +1,4 @@
-"""Certificates of an authority of our own, made as a test needs them, and servers that show them."""
+"""A certificate authority for tests, and servers that present its certificates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY = datetime.timedelta(days=1)
 
 
 class Authority:
-    """Signs certificates. ``ca``: its own, as a PEM file."""
+    """An authority that signs certificates. ``ca`` is the PEM file with its own certificate."""
 
     def __init__(self, directory: Path, name: str = "authority") -> None:
         self._directory = directory
@@ -32,7 +32,10 @@ class Authority:
         self.ca.write_bytes(signed.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def certificate(self, host: str, *, ends: datetime.timedelta = 30 * DAY, passphrase: bytes = b"") -> Path:
-        """One PEM file with a key and the certificate for a host or address; ``ends`` from now, maybe before."""
+        """Return a PEM file with a key and the certificate for a host or address.
+
+        ``ends`` is the time from now until the certificate expires; it can be negative.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         signed = _builder(name, self._name, key, ends).add_extension(
@@ -71,16 +74,19 @@ def _general_name(host: str) -> x509.GeneralName:
 
 @contextmanager
 def server(context: ssl.SSLContext | None, *, response: bytes = b"") -> Iterator[int]:
-    """A server on loopback that shakes hands (without a context: does not), reads a little and closes. Its port."""
+    """Start a server on loopback and yield its port.
+
+    It performs the TLS handshake if a context is given, reads up to 1000 bytes, sends ``response`` and closes.
+    """
     listener = _listener()
 
     def serve() -> None:
         with suppress(OSError):
             while True:
-                accepted, _ = listener.accept()
-                accepted.settimeout(60)
-                with suppress(OSError), accepted:
-                    peer = context.wrap_socket(accepted, server_side=True) if context else accepted
+                client, _ = listener.accept()
+                client.settimeout(60)
+                with suppress(OSError), client:
+                    peer = context.wrap_socket(client, server_side=True) if context else client
                     with peer:
                         peer.recv(1000)
                         peer.sendall(response)
@@ -96,15 +102,15 @@ def server(context: ssl.SSLContext | None, *, response: bytes = b"") -> Iterator
 
 
 def _listener() -> socket.socket:
-    """On a port below the ephemeral ones: a poll of one of those may connect to itself."""
+    """Listen on a port below the ephemeral ports: a client that polls an ephemeral port can connect to itself."""
     for port in range(21_000, 22_000):
         with suppress(OSError):
             return socket.create_server(("127.0.0.1", port))
-    raise AssertionError("no free port")
+    raise AssertionError("no port from 21000 to 21999 is free: stop one of the processes that listen on them")
 
 
 def server_context(pem: Path, **versions: ssl.TLSVersion) -> ssl.SSLContext:
-    """The context of a server that shows a certificate."""
+    """Return the TLS context of a server that presents a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem)
     for name, version in versions.items():

@@ -15,22 +15,23 @@ from .service_runs import RunningAgent
 
 @pytest.fixture
 def start_agent(tmp_path: Path) -> Iterator[Callable[..., RunningAgent]]:
-    made: list[RunningAgent] = []
+    """Yield a function that starts an agent in a thread, and stop all of these agents at the end."""
+    agents: list[RunningAgent] = []
 
-    def make(**fields: Any) -> RunningAgent:
-        directory = tmp_path / str(len(made))
+    def start(**fields: Any) -> RunningAgent:
+        directory = tmp_path / str(len(agents))
         directory.mkdir()
-        made.append(RunningAgent(directory, **fields))
-        return made[-1].start()
+        agents.append(RunningAgent(directory, **fields))
+        return agents[-1].start()
 
-    yield make
-    for one in made:
-        one.stop()
-        one.systemd.close()
+    yield start
+    for agent in agents:
+        agent.stop()
+        agent.systemd.close()
 
 
 @pytest.fixture
 def guarded() -> Iterator[Path]:
-    """A directory in which handlers may lie."""
+    """Yield a directory in which the agent permits handlers."""
     with directory_for_handlers() as directory:
         yield directory

@@ -1,7 +1,7 @@
 """A broker that attacks its clients: ``python -m tests.unit.agent.hostile_broker ATTACK`` prints its port and serves.
 
-Each attack is a function that gets a connection whose CONNECT has been read. Whoever reads what agents send is a
-thread of its own where the attack wants answers to canaries.
+Each attack is a function that receives a connection whose CONNECT has been read. If an attack requires answers to
+canaries, a separate thread reads the packets of the agent.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def message(topic: bytes, payload: bytes, qos: int = 0, mid: int = 1) -> bytes:
 
 
 def send_repeatedly(peer: socket.socket, data: bytes) -> None:
-    """Send the same again and again, and read nothing."""
+    """Send the same bytes repeatedly, and read nothing."""
     block = memoryview(data * max(1, (1 << 18) // len(data)))
     while True:
         peer.sendall(block)
 
 
 def answer_packets(peer: socket.socket, lock: threading.Lock) -> None:
-    """Answer as a broker does: SUBACK, PUBACK, and every message back to its sender."""
+    """Answer as a broker does: send SUBACK and PUBACK, and send each message back to its sender."""
     with suppress(OSError, EOFError):
         while True:
             first, body = read_packet(peer)
@@ -62,7 +62,7 @@ def answer_packets(peer: socket.socket, lock: threading.Lock) -> None:
 
 
 def answer_in_background(peer: socket.socket) -> Iterator[threading.Lock]:
-    """While the connection's canaries are answered: the lock under which the attack sends."""
+    """Answer the canaries of a connection in a thread, and yield repeatedly the lock under which the attack sends."""
     lock = threading.Lock()
     threading.Thread(target=answer_packets, args=(peer, lock), daemon=True).start()
     time.sleep(0.3)
@@ -179,7 +179,7 @@ def malformed_packets(peer: socket.socket) -> None:
 
 
 @attack
-def one_byte_per_second(peer: socket.socket) -> None:
+def connack_byte_by_byte(peer: socket.socket) -> None:
     for byte in CONNACK + message(b"a/Slow", b"x" * 500_000):
         peer.sendall(bytes([byte]))
         time.sleep(0.9)
@@ -196,23 +196,23 @@ def second_connack_after_answered_canaries(peer: socket.socket) -> None:
 
 @attack
 def everything(peer: socket.socket) -> None:
-    """Another attack for each connection; never one that looks like a busy broker, which an agent does not leave."""
+    """Run a random attack on each connection, except those of a busy broker, which an agent does not leave."""
     busy = {"everything", "flood_from_a_broker_that_answers_canaries"}
-    random.choice([one for name, one in ATTACKS.items() if name not in busy])(peer)
+    random.choice([function for name, function in ATTACKS.items() if name not in busy])(peer)
 
 
 def serve(name: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
 
-    def talk(peer: socket.socket) -> None:
+    def attack_client(peer: socket.socket) -> None:
         with suppress(OSError, EOFError), peer:
             read_packet(peer)
             ATTACKS[name](peer)
 
     while True:
         peer, _ = listener.accept()
-        threading.Thread(target=talk, args=(peer,), daemon=True).start()
+        threading.Thread(target=attack_client, args=(peer,), daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A broker without a network, and a clock that tests move, for the tests of publisher and subscriber."""
+"""A broker without a network, and a clock that tests set, for the tests of publisher and subscriber."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from activemq_fleet.agent_topics import CANARY
 
 
 class HasStore(Protocol):
-    """What stands on a store of its own."""
+    """An object with a separate store."""
 
     store: Store
 
@@ -33,20 +33,20 @@ B = TypeVar("B", bound=HasStore)
 
 
 def provide_benches(kind: Callable[..., B], directory: Path) -> Iterator[Callable[..., B]]:
-    """For a fixture: makes benches, each in a directory of its own, and closes their stores at the end."""
-    made: list[B] = []
+    """Yield a function that creates benches in separate directories, and close their stores at the end."""
+    created: list[B] = []
 
     def make(**options: Any) -> B:
-        made.append(kind(directory / str(len(made)), **options))
-        return made[-1]
+        created.append(kind(directory / str(len(created)), **options))
+        return created[-1]
 
     yield make
-    for bench in made:
+    for bench in created:
         bench.store.close()
 
 
 class Clock:
-    """Seconds, moved by hand."""
+    """A clock in seconds that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -56,7 +56,7 @@ class Clock:
 
 
 class RecordingLog:
-    """A log that keeps what it is told."""
+    """A log that keeps its records."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, dict[str, Any]]] = []
@@ -72,7 +72,7 @@ class RecordingLog:
 
 @dataclass
 class Conn(Session):
-    """One connection to the fake broker, which the link holds as its session; nothing of a real one is used."""
+    """A connection to the fake broker, which the agent uses as its session. It uses no code of a real session."""
 
     broker: FakeBroker
     number: int
@@ -96,11 +96,11 @@ class Conn(Session):
 
     def subscribe(self, topic_filter: str, qos: int = 1) -> int | None:
         mid = next(self.mids)
-        refused = topic_filter in self.broker.refused_filters
-        if not refused:
+        is_refused = topic_filter in self.broker.refused_filters
+        if not is_refused:
             self.filters.append(topic_filter)
             self.qos[topic_filter] = qos
-        self.put(SubackReceived(self.number, mid, refused))
+        self.put(SubackReceived(self.number, mid, is_refused))
         return mid
 
     def unsubscribe(self, topic_filter: str) -> None:
@@ -117,30 +117,29 @@ class Conn(Session):
 
 
 class FakeBroker:
-    """Accepts everybody, acknowledges and gives canaries back, as far as it is not told otherwise."""
+    """A broker that accepts every client, acknowledges events and returns canaries, unless a test sets otherwise."""
 
     def __init__(self) -> None:
         self.conns: list[Conn] = []
         self.refused_filters: set[str] = set()
-        self.muted_topics: set[str] = set()  # topics whose messages go nowhere
+        self.muted_topics: set[str] = set()  # topics whose messages the broker does not deliver
         self.acknowledges = True
         self.accepts = True
 
     def open(self, _broker: int, conn: int, put: Callable[[Any], None]) -> Conn:
-        made = Conn(self, conn, put)
-        self.conns.append(made)
+        connection = Conn(self, conn, put)
+        self.conns.append(connection)
         if self.accepts:
             put(TransportUp(conn))
             put(ConnackReceived(conn, None, False))
         else:
             put(ConnectionEnded(conn, "no server listens"))
-        return made
+        return connection
 
     def on_publish(self, conn: Conn, mid: int, topic: str, payload: bytes) -> None:
         if CANARY in topic:
-            conn.put(
-                PubackReceived(conn.number, mid)
-            )  # before publish() has returned: the worst case is the normal one
+            # The PUBACK always arrives before publish() returns, which is the worst case.
+            conn.put(PubackReceived(conn.number, mid))
             if topic in conn.filters and topic not in self.muted_topics:
                 qos = conn.qos[topic]
                 conn.put(MessageReceived(conn.number, topic, payload, qos, 40_000 + mid if qos else 0))
@@ -149,13 +148,14 @@ class FakeBroker:
 
     @property
     def last(self) -> Conn:
+        """Return the last connection."""
         return self.conns[-1]
 
     def sent_payloads(self) -> list[str]:
-        """Payloads of every event sent, over all connections."""
+        """Return the payloads of all events that were sent on all connections."""
         return [payload.decode() for conn in self.conns for _, _, payload in conn.published]
 
 
 def config(**options: Any) -> Config:
-    """The configuration of an agent with two brokers."""
+    """Return the configuration of an agent with two brokers."""
     return Config(urls=(Endpoint("b1", 1883), Endpoint("b2", 1883)), client_id="host-1", **options)

@@ -1,4 +1,4 @@
-"""A log that tests read, and configurations in code."""
+"""A log that tests read, and configurations that tests create."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from activemq_agent.config_values import Endpoint
 
 
 class RecordedLog:
-    """Keeps what is logged: (level, event, fields)."""
+    """A log that keeps its records as (level, event, fields)."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str, dict[str, Any]]] = []
@@ -25,11 +25,11 @@ class RecordedLog:
         self.records.append(("error", event, fields))
 
     def events(self, level: str) -> list[str]:
-        return [event for one, event, _ in self.records if one == level]
+        return [event for record_level, event, _ in self.records if record_level == level]
 
 
 def make_config(directory: Path, **fields: Any) -> Config:
-    """A configuration whose state is in a directory."""
+    """Return a configuration whose state is in a directory."""
     defaults: dict[str, Any] = {
         "urls": (Endpoint("127.0.0.1", 1),), "client_id": "agent-1", "state_directory": directory,
     }  # fmt: skip

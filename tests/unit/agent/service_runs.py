@@ -1,4 +1,4 @@
-"""A whole agent in threads of the test, and what it tells systemd."""
+"""A complete agent in threads of the test, and its notifications to systemd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wait_until(done: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def accepts_connections(path: Path) -> bool:
-    """Whether somebody listens there: the file alone is there a moment earlier."""
+    """Return whether the agent accepts connections on its socket; the socket's file exists a moment earlier."""
     try:
         Client(path).close()
     except AgentError:
@@ -31,7 +31,7 @@ def accepts_connections(path: Path) -> bool:
 
 
 class RunningAgent:
-    """A service in a thread of its own, and what it told systemd."""
+    """A service in a separate thread, and its notifications to systemd."""
 
     def __init__(self, directory: Path, **fields: Any) -> None:
         self.directory = directory
@@ -52,7 +52,7 @@ class RunningAgent:
     def _run(self) -> None:
         try:
             self.code = self.service.run()
-        except Exception as error:  # noqa: BLE001 -- the test looks at it
+        except Exception as error:  # noqa: BLE001 -- the test checks it
             self.error = error
 
     def start(self) -> RunningAgent:

@@ -1,4 +1,4 @@
-"""A simulated clock, and a store on it that looks for what falls due only when asked."""
+"""A simulated clock, and a store that uses it and removes expired rows only when a test calls for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from activemq_agent.store import InboxStorageOutcome, IncomingMessage, MachineCl
 
 @dataclass
 class SimulatedClock(MachineClocks):
-    """Seconds since boot, the wall clock's error, and the boot's name, all to be set."""
+    """A clock whose seconds since boot, wall clock error and boot id tests set."""
 
     seconds: float = 1000.0
     wall_error: float = 0.0
@@ -37,7 +37,7 @@ class SimulatedClock(MachineClocks):
 
 
 def open_store(directory: Path, clock: SimulatedClock | None = None, limits: StoreLimits | None = None) -> Store:
-    # Unit tests ask what the store does, not whether the disk keeps it: tests/integration does.
+    # Unit tests check the behavior of the store. tests/integration checks that the disk keeps its content.
     return Store.open(
         directory, agent="a1", limits=limits, clock=clock or SimulatedClock(), synchronous="OFF", sweep=None
     )
@@ -49,7 +49,7 @@ def accept_all(store: Store, events: list[tuple[str, bytes]]) -> list[str]:
 
 
 def acknowledge(store: Store, *places: int, proved: bool, conn: int = 0, mid: int = 1) -> None:
-    """Record that events of the outbox were acknowledged, by their places."""
+    """Record that the events at these places of the outbox were acknowledged."""
     store.queue_removal_of_acknowledged_events([SentEvent(place, conn, mid, "b") for place in places], proved).result()
 
 
@@ -59,7 +59,7 @@ def receive(store: Store, topic: str, payload: bytes, *, conn: int = 1) -> Inbox
 
 
 def everything_pending(store: Store) -> list[IncomingMessage]:
-    """The messages of all lanes, in the order of receipt."""
+    """Return the messages of all lanes in the order of receipt."""
     return sorted(
         message for lane in store.row_and_byte_counts().lanes for message in store.pending_messages(lane, 10**6)
     )

@@ -1,4 +1,4 @@
-"""Topics of the agents' own are told from events' topics, and name who may send on them."""
+"""Internal topics of the agents, which differ from topics of events and name their sender."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from activemq_fleet.agent_topics import (
 )
 
 
-def test_topics_of_the_agents_own_are_told_from_others() -> None:
+def test_internal_topics_are_distinguished_from_topics_of_events() -> None:
     assert canary_topic("a/b", "host.example.com") == "a/b/__canary__/host_example_com"
     assert canary_topic("", "h+#/$") == "__canary__/h____"
     assert is_canary_topic("a/b/__canary__/h")
@@ -55,9 +55,7 @@ def test_topic_of_barrier_names_its_sender_except_in_older_form() -> None:
         ("a", None),
     ],
 )
-def test_a_filter_with_wildcards_has_a_topic_that_it_matches_and_everybody_drops(
-    topic_filter: str, anchor: str | None
-) -> None:
+def test_filter_with_wildcards_matches_its_canary_topic(topic_filter: str, anchor: str | None) -> None:
     topic = canary_topic_matching(topic_filter, "h")
     assert topic == anchor
     if topic is not None:

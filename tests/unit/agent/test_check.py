@@ -1,4 +1,4 @@
-"""What `check` finds out about brokers, and says in one line each."""
+"""The connection test of `check`, which prints one line per broker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .tiny_broker import TinyBroker
 
 PATIENT = ConnectionPolicy(connack_timeout=60, canary_timeout=60)
 QUICK = ConnectionPolicy(connack_timeout=3, canary_timeout=3)
-"""For a broker that says nothing; one that answers may be slow to, on a busy machine."""
+"""The policy for a broker that does not answer. A broker that answers can be slow on a busy machine."""
 
 
-def try_one(
+def connection_test_line(
     directory: Path, port: int, *, tls: bool = False, ca: Path | None = None, policy: ConnectionPolicy = PATIENT
 ) -> str:
     config = make_config(
@@ -35,26 +35,26 @@ def try_one(
     return outcome.connection_outcome_line
 
 
-def test_a_broker_that_gives_a_message_back_serves(tmp_path: Path) -> None:
+def test_connection_test_passes_if_broker_completes_round_trip(tmp_path: Path) -> None:
     with TinyBroker() as broker:
-        line = try_one(tmp_path, broker.port)
+        line = connection_test_line(tmp_path, broker.port)
     assert re.fullmatch(
         rf"127.0.0.1:{broker.port}  connection test passed  \(TCP [\d.]+ ms, CONNACK [\d.]+ ms, round trip [\d.]+ ms\)",
         line,
     )
 
 
-def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
+def test_connection_test_fails_on_port_without_listener(tmp_path: Path) -> None:
     with TinyBroker() as broker:
         pass
-    assert try_one(tmp_path, broker.port).endswith(
+    assert connection_test_line(tmp_path, broker.port).endswith(
         f"connection test failed: no process listens on 127.0.0.1:{broker.port}: start the broker, or correct mb.urls"
     )
 
 
 @some_situations(1)
 @pytest.mark.parametrize(
-    ("broker", "said"),
+    ("broker", "message"),
     [
         (TinyBroker(code=5), "rejected the login: Not authorized: check mb.username and mb.password in agent.conf"),
         (TinyBroker(code=3), "rejected the login: Server unavailable: check the broker's log activemq.log"),
@@ -70,57 +70,61 @@ def test_one_that_nobody_listens_on_does_not(tmp_path: Path) -> None:
     ],
     ids=["denied", "unavailable", "hung", "no right to read", "no right to write"],
 )
-def test_one_that_only_seems_to_work_does_not_serve(tmp_path: Path, broker: TinyBroker, said: str) -> None:
+def test_connection_test_fails_without_login_rights_or_delivery(
+    tmp_path: Path, broker: TinyBroker, message: str
+) -> None:
     with broker:
-        line = try_one(tmp_path, broker.port, policy=QUICK if "3 s" in said or "store" in said else PATIENT)
+        line = connection_test_line(
+            tmp_path, broker.port, policy=QUICK if "3 s" in message or "store" in message else PATIENT
+        )
     assert "connection test failed: " in line
-    assert line.endswith(said)
+    assert line.endswith(message)
 
 
 class TestTls:
-    def test_a_trusted_broker_serves(self, tmp_path: Path) -> None:
+    def test_connection_test_passes_with_trusted_certificate(self, tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         with TinyBroker(tls=server_context(authority.certificate("127.0.0.1"))) as broker:
-            line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
+            line = connection_test_line(tmp_path, broker.port, tls=True, ca=authority.ca)
         assert line.startswith(f"ssl://127.0.0.1:{broker.port}  connection test passed  (TLS ")
 
-    def test_the_four_refusals_have_four_messages(self, tmp_path: Path) -> None:
+    def test_each_tls_error_has_its_message(self, tmp_path: Path) -> None:
         authority, foreign = Authority(tmp_path), Authority(tmp_path, "foreign")
         certificates = {
             "not for 127.0.0.1": authority.certificate("other.example.com"),
             "has expired": authority.certificate("127.0.0.1", ends=-DAY),
             "an authority that the agent does not trust": foreign.certificate("127.0.0.1"),
         }
-        for said, certificate in certificates.items():
+        for message, certificate in certificates.items():
             with TinyBroker(tls=server_context(certificate)) as broker:
-                line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca)
-            assert said in line
+                line = connection_test_line(tmp_path, broker.port, tls=True, ca=authority.ca)
+            assert message in line
             assert "connection test failed" in line
         with TinyBroker() as broker:
-            line = try_one(tmp_path, broker.port, tls=True, ca=authority.ca, policy=QUICK)
+            line = connection_test_line(tmp_path, broker.port, tls=True, ca=authority.ca, policy=QUICK)
         assert line.endswith(
             f"the broker 127.0.0.1:{broker.port} does not answer the TLS handshake in 3 s: check the broker's "
             "process, and check that this port uses TLS"
         )
 
-    def test_a_plain_entry_for_a_tls_port_is_told_what_to_write(self, tmp_path: Path) -> None:
+    def test_plain_entry_for_tls_port_names_ssl_address_to_write(self, tmp_path: Path) -> None:
         with TinyBroker(tls=server_context(Authority(tmp_path).certificate("127.0.0.1"))) as broker:
-            line = try_one(tmp_path, broker.port)
+            line = connection_test_line(tmp_path, broker.port)
         assert line.endswith(f"has no ssl:// for this broker: write ssl://127.0.0.1:{broker.port} in mb.urls")
 
 
-class TestMemory:
-    def test_a_week_is_enough_by_default(self, tmp_path: Path) -> None:
+class TestDedupePeriod:
+    def test_default_dedupe_period_is_accepted(self, tmp_path: Path) -> None:
         check_dedupe_period(make_config(tmp_path))
 
-    def test_less_than_copies_may_take_is_refused(self, tmp_path: Path) -> None:
+    def test_dedupe_period_below_longest_delay_of_copies_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(
             ConfigError,
             match=r"the value 1 of the key dedupe.days .* up to 519300 s .*\. Set dedupe.days to at least 6\.01",
         ):
             check_dedupe_period(make_config(tmp_path, dedupe_days=1))
 
-    def test_exactly_enough_is_enough(self, tmp_path: Path) -> None:
+    def test_dedupe_period_of_exactly_longest_delay_is_accepted(self, tmp_path: Path) -> None:
         check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6400, offline_limit=80000))
         with pytest.raises(ConfigError):
             check_dedupe_period(make_config(tmp_path, dedupe_days=1, publisher_timeout=6401, offline_limit=80000))
@@ -139,21 +143,21 @@ class TestCommand:
         path.write_text(f"[agent]\nmb.urls = {urls}\nclient.id = a\nconnecting.connack.timeout = 0.5\n{extra}\n")
         return main(["--config", str(path), "check"])
 
-    def test_one_that_serves_is_enough(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        with TinyBroker(code=3) as bad, TinyBroker() as good:
-            assert self.run(tmp_path, bad.port, good.port) == 0
+    def test_check_passes_if_any_broker_passes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with TinyBroker(code=3) as denying_broker, TinyBroker() as accepting_broker:
+            assert self.run(tmp_path, denying_broker.port, accepting_broker.port) == 0
         lines = capsys.readouterr().out.splitlines()
         assert "  connection test failed: " in lines[-2]
         assert "  connection test passed  " in lines[-1]
 
-    def test_none_that_serves_is_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_check_exits_1_if_no_broker_passes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with TinyBroker(code=5) as broker:
             assert self.run(tmp_path, broker.port) == 1
         assert "mb.publisher.timeout = 900" in capsys.readouterr().out
 
-    def test_a_short_memory_is_2_before_anything_is_dialled(
+    def test_check_exits_2_for_short_dedupe_period_before_it_connects(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("dialled"))
+        monkeypatch.setattr(socket.socket, "connect", lambda *_: pytest.fail("the agent opened a connection"))
         assert self.run(tmp_path, 1, extra="dedupe.days = 1") == 2
         assert "the value 1 of the key dedupe.days" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The command line against an agent's socket: what is printed, and with which exit code."""
+"""Output and exit codes of the command line with an agent's socket."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, config: Path) -> Iterator[Store]:
-    """The store of an agent whose socket answers."""
-    with Store.open(tmp_path / "state", agent="a", limits=StoreLimits(outbox_rows=2)) as opened:
-        served = LocalRequestServer(tmp_path / "state/agent.sock", opened, lambda: STATUS, log=RecordedLog())
-        served.start()
-        yield opened
-        served.close()
+    """Yield the store of an agent whose socket answers."""
+    with Store.open(tmp_path / "state", agent="a", limits=StoreLimits(outbox_rows=2)) as opened_store:
+        request_server = LocalRequestServer(
+            tmp_path / "state/agent.sock", opened_store, lambda: STATUS, log=RecordedLog()
+        )
+        request_server.start()
+        yield opened_store
+        request_server.close()
 
 
 def run(config: Path, *words: str) -> int:
     return cli.main(["--config", str(config), *words])
 
 
-def test_publish_prints_the_id_of_what_is_in_the_outbox(
-    config: Path, store: Store, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_publish_prints_id_of_event_in_outbox(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "publish", "a/b", "hello") == 0
     (row,) = store.outgoing_events(5)
     assert capsys.readouterr().out == f"{row.event_id}\n"
@@ -50,7 +50,7 @@ def test_publish_prints_the_id_of_what_is_in_the_outbox(
 
 
 @pytest.mark.parametrize("words", [("-",), ()])
-def test_a_payload_may_come_from_standard_input(
+def test_publish_reads_payload_from_standard_input(
     config: Path, store: Store, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xffbytes\n")))
@@ -58,18 +58,20 @@ def test_a_payload_may_come_from_standard_input(
     assert store.outgoing_events(5)[0].payload == b"\xffbytes\n"
 
 
-def test_an_id_of_ones_own_is_accepted_once(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_event_with_same_id_is_accepted_once(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert [run(config, "publish", "a/b", "x", "--id", "mine") for _ in range(2)] == [0, 0]
     assert capsys.readouterr().out == "mine\nmine\n"
     assert len(store.outgoing_events(5)) == 1
 
 
-def test_a_full_outbox_is_1_and_says_so(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_publish_exits_1_if_outbox_is_full(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert [run(config, "publish", "a/b", "x") for _ in range(3)] == [0, 0, 1]
     assert capsys.readouterr().err.startswith("activemq-agent: error: the event was rejected, because the agent's ")
 
 
-def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_publish_without_running_agent_exits_1(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(config, "publish", "a/b", "x") == 1
     assert capsys.readouterr().err == (
         "activemq-agent: error: the agent is not running, because no process listens on its socket "
@@ -77,7 +79,7 @@ def test_without_an_agent_nothing_is_accepted(config: Path, tmp_path: Path, caps
     )
 
 
-def test_status_is_a_table(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_table(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "status") == 0
     assert capsys.readouterr().out.splitlines() == [
         "agent          a",
@@ -88,12 +90,12 @@ def test_status_is_a_table(config: Path, store: Store, capsys: pytest.CaptureFix
     ]
 
 
-def test_status_is_json_too(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_prints_json(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "status", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out) == STATUS
 
 
-def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requeue_requires_either_ids_or_all(config: Path, store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(config, "requeue") == 2
     assert run(config, "requeue", "--all", "x") == 2
     assert run(config, "requeue", "--all") == 0
@@ -102,9 +104,7 @@ def test_requeue_needs_ids_or_all(config: Path, store: Store, capsys: pytest.Cap
     assert "expired or unconfirmed event of the agent: unknown-1" in capsys.readouterr().err
 
 
-def test_problems_of_the_configuration_are_a_line_each(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_configuration_error_is_one_line(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text("[agent]\nmb.urls = a:0\nmb.user = x\n")
     assert run(config, "run") == 2
     assert capsys.readouterr().err.splitlines() == [
@@ -119,14 +119,14 @@ def test_problems_of_the_configuration_are_a_line_each(
 
 
 @pytest.mark.parametrize("words", [["nonsense"], ["publish"], ["status", "--format", "x"], ["--what"]])
-def test_wrong_usage_is_2_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_exits_2_with_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("activemq-agent: error: ")
     assert line.endswith("--help)")
 
 
-def test_a_bug_is_a_line_and_no_traceback(
+def test_internal_error_prints_one_line_without_traceback(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_bug_is_a_line_and_no_traceback(
     )
 
 
-def test_a_missing_library_is_told_with_what_to_install(
+def test_missing_library_error_names_package_to_install(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_path: Path) -> None:

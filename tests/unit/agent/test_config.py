@@ -1,4 +1,4 @@
-"""What a configuration says, and how its mistakes are told."""
+"""The parser of the agent's configuration, and its error messages."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def read(directory: Path, *lines: str, mode: int = 0o640, **environment: str) ->
     return read_config(path, environment)
 
 
-def problems(directory: Path, *lines: str, **other: object) -> tuple[str, ...]:
-    with pytest.raises(ConfigError) as caught:
+def configuration_errors(directory: Path, *lines: str, **other: object) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as raised:
         read(directory, *lines, **other)  # type: ignore[arg-type]
-    return tuple(problem.replace(f"{directory}/", "") for problem in caught.value.problems)
+    return tuple(problem.replace(f"{directory}/", "") for problem in raised.value.problems)
 
 
-def test_one_key_is_enough(tmp_path: Path) -> None:
+def test_configuration_requires_only_brokers(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = a:1883, b:1884")
     assert config.urls == (Endpoint("a", 1883), Endpoint("b", 1884))
     assert (config.publisher_timeout, config.publisher_window, config.policy) == (900, 100, ConnectionPolicy())
@@ -36,14 +36,14 @@ def test_one_key_is_enough(tmp_path: Path) -> None:
     assert config.agent == config.client_id
 
 
-def test_brokers_may_be_tls_and_ipv6(tmp_path: Path) -> None:
+def test_brokers_with_tls_and_ipv6_are_accepted(tmp_path: Path) -> None:
     config = read(tmp_path, "mb.urls = ssl://a:8883,[::1]:1883")
     assert config.urls == (Endpoint("a", 8883, tls=True), Endpoint("::1", 1883))
     assert format_value(config.urls) == "ssl://a:8883,[::1]:1883"
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/hosts/*/agent.conf")), ids=lambda path: path.parent.name)
-def test_what_the_fleet_renders_is_understood(path: Path, tmp_path: Path) -> None:
+def test_rendered_configuration_is_accepted(path: Path, tmp_path: Path) -> None:
     (tmp_path / "mb.password").write_text("secret\n")
     (tmp_path / "mb.password").chmod(0o640)
     text = "\n".join(
@@ -57,8 +57,8 @@ def test_what_the_fleet_renders_is_understood(path: Path, tmp_path: Path) -> Non
     assert config.password is not None
 
 
-def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) -> None:
-    """The table is what the manual is made of: it must name no key that the reader does not take."""
+def test_each_key_of_table_is_accepted_by_its_name(tmp_path: Path) -> None:
+    """The manual is generated from the table, so the parser must accept each key of the table."""
     for name in ("secret", "ca", "cert"):
         (tmp_path / name).write_text("x\n")
         (tmp_path / name).chmod(0o600)
@@ -70,12 +70,12 @@ def test_every_key_of_the_table_can_be_written_as_it_is_spelt(tmp_path: Path) ->
     }  # fmt: skip
     lines = {key.name: special.get(key.name) or format_value(key.default) for key in KEYS if key.name != "mb.password"}
     config = read(tmp_path, *(f"{name} = {text}" for name, text in lines.items()))
-    again = {key.name: format_value(key.value_in(config)).removeprefix(f"{tmp_path}/") for key in KEYS}
-    assert again == {**lines, "mb.password": "********"}
+    read_values = {key.name: format_value(key.value_in(config)).removeprefix(f"{tmp_path}/") for key in KEYS}
+    assert read_values == {**lines, "mb.password": "********"}
 
 
-def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
-    assert problems(
+def test_all_errors_are_reported_together_with_their_lines(tmp_path: Path) -> None:
+    assert configuration_errors(
         tmp_path,
         "mb.urls = a:1883,tcp://b:1883",
         "mb.publisher.timeout = soon",
@@ -306,8 +306,8 @@ def test_all_problems_are_told_at_once_with_their_lines(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
-    assert problems(tmp_path, "mb.urls = a:1", line)[0] == f"agent.conf:3: {problem}"
+def test_error_names_line_and_key(tmp_path: Path, line: str, problem: str) -> None:
+    assert configuration_errors(tmp_path, "mb.urls = a:1", line)[0] == f"agent.conf:3: {problem}"
 
 
 @pytest.mark.parametrize(
@@ -340,25 +340,25 @@ def test_a_mistake_is_named_with_line_and_key(tmp_path: Path, line: str, problem
         ),
     ],
 )
-def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
+def test_file_without_section_brokers_or_utf8_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "agent.conf"
     path.write_bytes(content)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(ConfigError) as raised:
         read_config(path, {})
-    assert caught.value.problems == (f"{tmp_path}/{problem}",)
+    assert raised.value.problems == (f"{tmp_path}/{problem}",)
 
 
-def test_a_file_that_is_missing_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+def test_missing_file_error_names_remedy(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be read \(No such file or directory\): check that the file"):
         read_config(tmp_path / "none.conf", {})
 
 
-def test_a_broken_file_exits_with_2() -> None:
+def test_configuration_error_has_exit_code_2() -> None:
     assert ConfigError("x").exit_code == 2
 
 
 class TestPasswords:
-    def test_a_file_beside_the_configuration_is_read(self, tmp_path: Path) -> None:
+    def test_password_file_next_to_configuration_is_read(self, tmp_path: Path) -> None:
         (tmp_path / "pw").write_text(" a b#;% \n")
         (tmp_path / "pw").chmod(0o640)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
@@ -366,57 +366,57 @@ class TestPasswords:
         assert config.password.text == " a b#;% "
 
     @pytest.mark.parametrize("mode", [0o644, 0o604, 0o602])
-    def test_one_that_everyone_may_read_or_write_is_refused(self, tmp_path: Path, mode: int) -> None:
+    def test_password_file_open_to_all_users_is_refused(self, tmp_path: Path, mode: int) -> None:
         (tmp_path / "pw").write_text("x\n")
         (tmp_path / "pw").chmod(mode)
-        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        (line,) = configuration_errors(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert line.startswith(
             "agent.conf:4: mb.password.file: the file pw contains a password, but every user of this host "
             "can read or change the file: run chmod"
         )
 
-    def test_a_configuration_with_a_password_must_not_be_open_either(self, tmp_path: Path) -> None:
+    def test_configuration_with_password_open_to_all_users_is_refused(self, tmp_path: Path) -> None:
         lines = ("mb.urls = a:1", "mb.username = u", "mb.password = x")
         assert (
             "the file agent.conf contains a password, but every user of this host can read or change the file"
-            in problems(tmp_path, *lines, mode=0o644)[0]
+            in configuration_errors(tmp_path, *lines, mode=0o644)[0]
         )
         assert read(tmp_path, *lines, mode=0o640).password is not None
 
     @pytest.mark.parametrize("content", ["", "\n", "a\nb\n", "a\0b"])
-    def test_a_file_with_anything_but_a_password_is_refused(self, tmp_path: Path, content: str) -> None:
+    def test_password_file_without_exactly_one_line_is_refused(self, tmp_path: Path, content: str) -> None:
         (tmp_path / "pw").write_text(content)
         (tmp_path / "pw").chmod(0o600)
-        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+        (line,) = configuration_errors(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert line.endswith(
             "the password file pw is empty, or contains more than one line: write only the password into it, on "
             "one line"
         )
 
-    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
-        (line,) = problems(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
+    def test_missing_password_file_is_named(self, tmp_path: Path) -> None:
+        (line,) = configuration_errors(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password.file = pw")
         assert line == (
             "agent.conf:4: mb.password.file: the password file pw cannot be read (No such file or directory): "
             "correct this path, or let the agent's user read the file"
         )
 
-    def test_a_credential_of_systemd_needs_no_key(self, tmp_path: Path) -> None:
+    def test_systemd_credential_requires_no_key(self, tmp_path: Path) -> None:
         (tmp_path / "mb.password").write_text("from systemd")
         (tmp_path / "mb.password").chmod(0o400)
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", CREDENTIALS_DIRECTORY=str(tmp_path))
         assert config.password is not None
         assert config.password.text == "from systemd"
 
-    def test_two_sources_are_refused(self, tmp_path: Path) -> None:
-        found = problems(
+    def test_two_sources_of_password_are_refused(self, tmp_path: Path) -> None:
+        errors = configuration_errors(
             tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = x", "mb.password.file = pw", mode=0o600
         )
-        assert found == (
+        assert errors == (
             "agent.conf:5: mb.password.file: the keys mb.password and mb.password.file of agent.conf are both "
             "set, but the agent uses only one password: remove one of these keys",
         )
 
-    def test_the_password_is_in_no_representation(self, tmp_path: Path) -> None:
+    def test_password_is_absent_from_representations_of_configuration(self, tmp_path: Path) -> None:
         config = read(tmp_path, "mb.urls = a:1", "mb.username = u", "mb.password = hidden", mode=0o600)
         assert "hidden" not in f"{config!r} {config}"
         assert "hidden" not in " ".join(format_value(key.value_in(config)) for key in KEYS)

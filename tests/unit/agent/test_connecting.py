@@ -1,4 +1,4 @@
-"""What the state machine of a connection does, case by case. Its invariants: test_connecting_machine.py."""
+"""Cases of the state machine of a connection. test_connecting_machine.py checks its invariants."""
 
 from __future__ import annotations
 
@@ -27,101 +27,101 @@ from activemq_agent.connecting import (
 from activemq_agent.connection_events import ConnackReceived, ConnectionEnded, TransportUp
 
 
-def accepted(conn: int) -> ConnackReceived:
+def accepting_connack(conn: int) -> ConnackReceived:
     return ConnackReceived(conn, None, False)
 
 
-def denied(conn: int, reason: str) -> ConnackReceived:
+def denying_connack(conn: int, reason: str) -> ConnackReceived:
     return ConnackReceived(conn, reason, True)
 
 
 class Bench:
-    """A machine with its clock, and what it wants done."""
+    """A state machine with a simulated clock."""
 
     def __init__(self, brokers: int = 2, draw: Callable[[], float] = lambda: 0.5) -> None:
         self.now = 1000.0
         self.machine = BrokerSelectionStateMachine(brokers, ConnectionPolicy(), draw)
 
-    def tell(self, event: Event) -> list[Action]:
+    def process_event(self, event: Event) -> list[Action]:
         return list(self.machine.process_event(event, self.now))
 
     def wait(self, seconds: float | None = None) -> list[Action]:
-        """Let time pass, as far as something is due or so many seconds; what is done on the way."""
+        """Advance the clock by some seconds, or to the next due time, and return the actions of this time."""
         due = self.machine.next_tick_time
         assert due is not None
         end = due if seconds is None else self.now + seconds
-        done: list[Action] = []
+        actions: list[Action] = []
         while (due := self.machine.next_tick_time) is not None and due <= end:
             self.now = max(self.now, due)
-            done += self.tell(TimePassedEvent())
+            actions += self.process_event(TimePassedEvent())
             if seconds is None:
-                return done
+                return actions
         self.now = end
-        return done
+        return actions
 
-    def up(self, broker: int = 0) -> int:
-        """A connection to a broker, the first dialled being the head of the list."""
-        done = self.tell(AgentStartedEvent())
+    def connect(self, broker: int = 0) -> int:
+        """Connect to a broker of the list, after the earlier brokers refused, and return the connection."""
+        actions = self.process_event(AgentStartedEvent())
         for _ in range(broker):
-            done = self.tell(ConnectionEnded(dialled(done)[0].conn, "refused"))
-        conn = dialled(done)[0].conn
-        self.tell(accepted(conn))
+            actions = self.process_event(ConnectionEnded(connection_attempts(actions)[0].conn, "refused"))
+        conn = connection_attempts(actions)[0].conn
+        self.process_event(accepting_connack(conn))
         return conn
 
-    def work(self, conn: int, seconds: float = 11.0) -> None:
+    def answer_canaries(self, conn: int, seconds: float = 11.0) -> None:
         """Let a connection answer every canary for a while."""
-        self.answer(conn)
+        self.answer_canary(conn)
         end = self.now + seconds
         while self.machine.next_tick_time is not None and self.machine.next_tick_time <= end:
             self.wait()
-            self.answer(conn)
+            self.answer_canary(conn)
         self.now = end
 
-    def answer(self, conn: int) -> None:
+    def answer_canary(self, conn: int) -> None:
         connection = self.machine._connection
         assert connection is not None
         assert connection.conn == conn
-        self.tell(CanaryReceived(conn, connection.number))
+        self.process_event(CanaryReceived(conn, connection.number))
 
 
-def dialled(actions: list[Action]) -> list[OpenConnection]:
+def connection_attempts(actions: list[Action]) -> list[OpenConnection]:
     return [action for action in actions if isinstance(action, OpenConnection)]
 
 
-def refuse_for(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int]]:
-    """(second since the call, broker) of every attempt while nobody listens anywhere."""
-    began, found = bench.now, []
-    done = bench.tell(ConnectionEnded(conn, "refused"))
+def attempts_while_refused(bench: Bench, seconds: float, conn: int) -> list[tuple[float, int]]:
+    """Return (seconds since the call, broker) of each attempt while no broker accepts connections."""
+    began, attempts = bench.now, []
+    actions = bench.process_event(ConnectionEnded(conn, "refused"))
     while bench.now - began < seconds:
-        attempts = dialled(done)
-        if attempts:
-            found.append((bench.now - began, attempts[0].broker))
-            done = bench.tell(ConnectionEnded(attempts[0].conn, "refused"))
+        opened = connection_attempts(actions)
+        if opened:
+            attempts.append((bench.now - began, opened[0].broker))
+            actions = bench.process_event(ConnectionEnded(opened[0].conn, "refused"))
         else:
-            done = bench.wait()
-    return found
+            actions = bench.wait()
+    return attempts
 
 
-def test_the_first_walk_dials_the_list_in_order_and_at_once() -> None:
+def test_first_round_tries_brokers_in_order_without_pause() -> None:
     bench = Bench(3)
-    assert bench.tell(AgentStartedEvent()) == [OpenConnection(0, 1)]
-    assert bench.tell(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
-    assert bench.tell(ConnectionEnded(2, "refused")) == [CloseConnection(2, "refused"), OpenConnection(2, 3)]
-    assert bench.tell(ConnectionEnded(3, "refused")) == [CloseConnection(3, "refused")]
-    assert dialled(bench.wait())[0].broker == 0
+    assert bench.process_event(AgentStartedEvent()) == [OpenConnection(0, 1)]
+    assert bench.process_event(ConnectionEnded(1, "refused")) == [CloseConnection(1, "refused"), OpenConnection(1, 2)]
+    assert bench.process_event(ConnectionEnded(2, "refused")) == [CloseConnection(2, "refused"), OpenConnection(2, 3)]
+    assert bench.process_event(ConnectionEnded(3, "refused")) == [CloseConnection(3, "refused")]
+    assert connection_attempts(bench.wait())[0].broker == 0
 
 
-def test_the_first_broker_that_accepts_wins_and_gets_a_canary_at_once() -> None:
+def test_first_accepting_broker_is_used_and_receives_canary_immediately() -> None:
     bench = Bench()
-    bench.tell(AgentStartedEvent())
-    bench.tell(ConnectionEnded(1, "refused"))
-    assert bench.tell(accepted(2)) == [ReportConnectionUpAction(1, 2), SendCanary(2, 1)]
+    bench.process_event(AgentStartedEvent())
+    bench.process_event(ConnectionEnded(1, "refused"))
+    assert bench.process_event(accepting_connack(2)) == [ReportConnectionUpAction(1, 2), SendCanary(2, 1)]
 
 
-def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
+def test_broker_without_connack_is_left_after_5_seconds() -> None:
     bench = Bench()
-    bench.tell(AgentStartedEvent())
-    bench.tell(TransportUp(1))
+    bench.process_event(AgentStartedEvent())
+    bench.process_event(TransportUp(1))
     assert bench.machine.next_tick_time == bench.now + 5
     assert bench.wait() == [
         CloseConnection(
@@ -133,17 +133,17 @@ def test_a_broker_that_says_nothing_is_left_after_five_seconds() -> None:
     ]
 
 
-def test_an_answer_after_the_attempt_was_given_up_changes_nothing() -> None:
+def test_connack_of_abandoned_attempt_changes_nothing() -> None:
     bench = Bench()
-    bench.tell(AgentStartedEvent())
+    bench.process_event(AgentStartedEvent())
     bench.wait()
-    assert bench.tell(accepted(1)) == []
+    assert bench.process_event(accepting_connack(1)) == []
 
 
-def test_refused_credentials_raise_an_alarm_and_wait_a_minute() -> None:
+def test_rejected_credentials_raise_alarm_and_pause_60_seconds() -> None:
     bench = Bench()
-    bench.tell(AgentStartedEvent())
-    assert bench.tell(denied(1, "bad password")) == [
+    bench.process_event(AgentStartedEvent())
+    assert bench.process_event(denying_connack(1, "bad password")) == [
         CloseConnection(1, "bad password"),
         ReportConnectionAlarmAction("bad password"),
     ]
@@ -152,11 +152,11 @@ def test_refused_credentials_raise_an_alarm_and_wait_a_minute() -> None:
     assert bench.wait(1) == [OpenConnection(1, 2)]
 
 
-def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_list() -> None:
+def test_loss_of_working_connection_restarts_list_without_pause() -> None:
     bench = Bench()
-    conn = bench.up(broker=1)
-    bench.work(conn)
-    assert bench.tell(ConnectionEnded(conn, "reset")) == [
+    conn = bench.connect(broker=1)
+    bench.answer_canaries(conn)
+    assert bench.process_event(ConnectionEnded(conn, "reset")) == [
         CloseConnection(conn, "reset"),
         ReportConnectionDownAction(conn, "reset"),
         OpenConnection(0, conn + 1),
@@ -164,148 +164,148 @@ def test_after_a_working_connection_the_walk_begins_at_once_at_the_head_of_the_l
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.5, 0.999])
-def test_for_thirty_seconds_rounds_are_a_fifth_to_one_second_apart(draw: float) -> None:
+def test_rounds_of_fast_phase_are_200_ms_to_1_second_apart(draw: float) -> None:
     bench = Bench(draw=lambda: draw)
-    conn = bench.up()
-    bench.work(conn)
-    bench.tell(ConnectionEnded(conn, "reset"))
-    heads = [second for second, broker in refuse_for(bench, 29, conn + 1) if broker == 0]
-    pauses = [after - before for before, after in itertools.pairwise(heads)]
+    conn = bench.connect()
+    bench.answer_canaries(conn)
+    bench.process_event(ConnectionEnded(conn, "reset"))
+    round_starts = [second for second, broker in attempts_while_refused(bench, 29, conn + 1) if broker == 0]
+    pauses = [after - before for before, after in itertools.pairwise(round_starts)]
     assert len(pauses) >= 28
     assert all(0.2 - 1e-9 <= pause <= 1.0 for pause in pauses)
 
 
 def test_attempts_after_fast_phase_are_at_most_thirty_seconds_apart() -> None:
     bench = Bench(draw=random.Random(7).random)
-    conn = bench.up()
-    bench.work(conn)
-    bench.tell(ConnectionEnded(conn, "reset"))
-    late = [(second, broker) for second, broker in refuse_for(bench, 3600, conn + 1) if second > 30]
+    conn = bench.connect()
+    bench.answer_canaries(conn)
+    bench.process_event(ConnectionEnded(conn, "reset"))
+    late = [(second, broker) for second, broker in attempts_while_refused(bench, 3600, conn + 1) if second > 30]
     pauses = [after - before for (before, _), (after, _) in itertools.pairwise(late)]
     assert all(28.5 <= pause <= 30 for pause in pauses)
     assert [broker for _, broker in late[:6]] == [0, 1, 0, 1, 0, 1]
     assert len(late) >= 119
 
 
-def test_at_the_start_pauses_grow_from_half_a_second_to_thirty() -> None:
+def test_pauses_after_start_grow_from_500_ms_to_30_seconds() -> None:
     bench = Bench(1, draw=lambda: 0.0)
-    bench.tell(AgentStartedEvent())
-    seconds = [0.0, *(second for second, _ in refuse_for(bench, 200, 1))]
+    bench.process_event(AgentStartedEvent())
+    seconds = [0.0, *(second for second, _ in attempts_while_refused(bench, 200, 1))]
     pauses = [after - before for before, after in itertools.pairwise(seconds)]
     assert pauses[:8] == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 28.5])
 
 
-def test_a_canary_goes_out_every_fifteen_seconds() -> None:
+def test_canary_is_sent_every_15_seconds() -> None:
     bench = Bench()
-    conn = bench.up()
+    conn = bench.connect()
     began, sent = bench.now, []
     for _ in range(3):
-        bench.answer(conn)
+        bench.answer_canary(conn)
         sent += [(bench.now - began, action) for action in bench.wait()]
     assert sent == [(15.0, SendCanary(conn, 2)), (30.0, SendCanary(conn, 3)), (45.0, SendCanary(conn, 4))]
 
 
-def test_two_canaries_in_a_row_that_do_not_come_back_end_the_connection() -> None:
+def test_two_consecutive_lost_canaries_close_connection() -> None:
     bench = Bench()
-    conn = bench.up()
-    bench.work(conn, 31)
-    silent_since = bench.now
-    done: list[Action] = []
-    while not any(isinstance(action, CloseConnection) for action in done):
-        done += bench.wait()
-    assert [action for action in done if isinstance(action, ReportConnectionDownAction)]
-    assert bench.now - silent_since <= 15 + 15 + 5
+    conn = bench.connect()
+    bench.answer_canaries(conn, 31)
+    unanswered_since = bench.now
+    actions: list[Action] = []
+    while not any(isinstance(action, CloseConnection) for action in actions):
+        actions += bench.wait()
+    assert [action for action in actions if isinstance(action, ReportConnectionDownAction)]
+    assert bench.now - unanswered_since <= 15 + 15 + 5
 
 
-def test_one_missed_canary_is_forgiven_when_the_next_comes_back() -> None:
+def test_single_lost_canary_keeps_connection() -> None:
     bench = Bench()
-    conn = bench.up()
+    conn = bench.connect()
     for _ in range(5):
-        assert bench.wait() == []  # the miss
+        assert bench.wait() == []  # the missed canary
         bench.wait()  # the next canary
-        bench.answer(conn)
+        bench.answer_canary(conn)
         bench.wait()
 
 
-def test_a_broker_that_went_silent_is_not_the_first_to_be_dialled_again() -> None:
+def test_unresponsive_broker_is_not_tried_first_again() -> None:
     bench = Bench(3)
-    conn = bench.up(broker=1)
-    bench.work(conn)
-    done = bench.tell(ConnectionEnded(conn, "the broker sent no PUBACK in 30 s", silent=True))
-    assert dialled(done)[0].broker == 2
+    conn = bench.connect(broker=1)
+    bench.answer_canaries(conn)
+    actions = bench.process_event(ConnectionEnded(conn, "the broker sent no PUBACK in 30 s", silent=True))
+    assert connection_attempts(actions)[0].broker == 2
 
 
-def test_a_connection_that_never_worked_does_not_start_the_fast_phase() -> None:
+def test_connection_without_answered_canary_starts_no_fast_phase() -> None:
     bench = Bench()
-    conn = bench.up()
-    done = bench.tell(ConnectionEnded(conn, "closed"))
-    assert dialled(done) == []
-    assert dialled(bench.wait())[0].broker == 1
+    conn = bench.connect()
+    actions = bench.process_event(ConnectionEnded(conn, "closed"))
+    assert connection_attempts(actions) == []
+    assert connection_attempts(bench.wait())[0].broker == 1
 
 
-def test_two_agents_that_evict_each_other_slow_down() -> None:
-    """Each connection works for a moment, and is taken away again."""
+def test_agents_that_evict_each_other_slow_down() -> None:
+    """Each connection works for 0.1 s before it is closed."""
     bench = Bench(1, draw=random.Random(3).random)
-    conn = bench.up()
-    bench.work(conn)
+    conn = bench.connect()
+    bench.answer_canaries(conn)
     began, attempts = bench.now, 0
-    done = bench.tell(ConnectionEnded(conn, "evicted"))
+    actions = bench.process_event(ConnectionEnded(conn, "evicted"))
     while bench.now - began < 600:
-        for dial in dialled(done):
+        for attempt in connection_attempts(actions):
             attempts += bench.now - began > 60
-            bench.tell(accepted(dial.conn))
-            bench.answer(dial.conn)
+            bench.process_event(accepting_connack(attempt.conn))
+            bench.answer_canary(attempt.conn)
             bench.now += 0.1
-            bench.tell(ConnectionEnded(dial.conn, "evicted"))
-        done = bench.wait()
+            bench.process_event(ConnectionEnded(attempt.conn, "evicted"))
+        actions = bench.wait()
     assert attempts <= 540 / 28.5 + 1
 
 
-def test_the_first_connection_that_is_lost_soon_is_followed_by_a_fast_phase_too() -> None:
+def test_first_connection_of_1_second_starts_fast_phase() -> None:
     bench = Bench(1)
-    conn = bench.up()
-    bench.work(conn, 1)
-    assert dialled(bench.tell(ConnectionEnded(conn, "reset")))
+    conn = bench.connect()
+    bench.answer_canaries(conn, 1)
+    assert connection_attempts(bench.process_event(ConnectionEnded(conn, "reset")))
 
 
-def test_after_one_of_those_growth_is_forgotten_only_after_five_stable_seconds() -> None:
-    def pause_after(lived: float) -> float:
+def test_pauses_reset_only_after_5_stable_seconds() -> None:
+    def pause_after(lifetime: float) -> float:
         bench = Bench(1)
-        conn = bench.up()
-        bench.work(conn, 1)
-        bench.tell(ConnectionEnded(conn, "reset"))
-        refuse_for(bench, 120, conn + 1)
-        done: list[Action] = []
-        while not dialled(done):
-            done = bench.wait()
-        conn = dialled(done)[0].conn
-        bench.tell(accepted(conn))
-        bench.work(conn, lived)
+        conn = bench.connect()
+        bench.answer_canaries(conn, 1)
+        bench.process_event(ConnectionEnded(conn, "reset"))
+        attempts_while_refused(bench, 120, conn + 1)
+        actions: list[Action] = []
+        while not connection_attempts(actions):
+            actions = bench.wait()
+        conn = connection_attempts(actions)[0].conn
+        bench.process_event(accepting_connack(conn))
+        bench.answer_canaries(conn, lifetime)
         began = bench.now
-        done = bench.tell(ConnectionEnded(conn, "reset"))
-        while not dialled(done):
-            done = bench.wait()
+        actions = bench.process_event(ConnectionEnded(conn, "reset"))
+        while not connection_attempts(actions):
+            actions = bench.wait()
         return bench.now - began
 
     assert pause_after(4) > 28
     assert pause_after(6) == 0
 
 
-def test_agents_spread_anew_after_every_fast_phase() -> None:
-    """Else those that had their place before would all come back in the same second."""
+def test_agents_spread_again_after_each_fast_phase() -> None:
+    """Agents that kept their earlier delays would all connect again in the same second."""
     pauses = set()
     for seed in range(10):
         bench = Bench(1, draw=random.Random(seed).random)
-        conn = bench.up()
+        conn = bench.connect()
         for _ in range(2):
-            bench.work(conn)
-            bench.tell(ConnectionEnded(conn, "reset"))
-            late = [second for second, _ in refuse_for(bench, 100, conn + 1) if second > 30]
-            done: list[Action] = []
-            while not dialled(done):
-                done = bench.wait()
-            conn = dialled(done)[0].conn
-            bench.tell(accepted(conn))
+            bench.answer_canaries(conn)
+            bench.process_event(ConnectionEnded(conn, "reset"))
+            late = [second for second, _ in attempts_while_refused(bench, 100, conn + 1) if second > 30]
+            actions: list[Action] = []
+            while not connection_attempts(actions):
+                actions = bench.wait()
+            conn = connection_attempts(actions)[0].conn
+            bench.process_event(accepting_connack(conn))
         pauses.add(round(late[0]))
     assert len(pauses) > 5
     assert max(pauses) - min(pauses) > 10
@@ -313,43 +313,43 @@ def test_agents_spread_anew_after_every_fast_phase() -> None:
 
 def test_frozen_broker_extends_fast_phase_by_bounded_time() -> None:
     bench = Bench(draw=random.Random(5).random)
-    conn = bench.up()
-    bench.work(conn)
+    conn = bench.connect()
+    bench.answer_canaries(conn)
     began = bench.now
-    done = bench.tell(ConnectionEnded(conn, "canaries", silent=True))
+    actions = bench.process_event(ConnectionEnded(conn, "canaries", silent=True))
     rounds: list[float] = []
     while bench.now - began < 300:
-        for dial in dialled(done):
-            if dial.broker == 0:
+        for attempt in connection_attempts(actions):
+            if attempt.broker == 0:
                 rounds.append(bench.now - began)
-                bench.tell(TransportUp(dial.conn))  # and not a word more
-                done = []
+                bench.process_event(TransportUp(attempt.conn))  # the broker sends nothing else
+                actions = []
             else:
-                done = bench.tell(ConnectionEnded(dial.conn, "refused"))
+                actions = bench.process_event(ConnectionEnded(attempt.conn, "refused"))
                 break
         else:
-            done = bench.wait()
+            actions = bench.wait()
     pauses = [after - before for before, after in itertools.pairwise(rounds) if after <= 120]
     assert len(pauses) > 15
     assert max(pauses) < 6.1
     assert len([second for second in rounds if second > 126]) < 5
 
 
-def test_a_machine_that_is_powered_off_does_not_make_the_fast_phase_longer() -> None:
+def test_refused_connections_do_not_extend_fast_phase() -> None:
     bench = Bench(1)
-    conn = bench.up()
-    bench.work(conn)
+    conn = bench.connect()
+    bench.answer_canaries(conn)
     began = bench.now
-    bench.tell(ConnectionEnded(conn, "reset"))
+    bench.process_event(ConnectionEnded(conn, "reset"))
     while bench.now - began < 40:
         bench.wait()
     assert bench.machine._fast_until == began + 30
 
 
-def test_stopping_closes_what_is_open_and_is_the_end() -> None:
+def test_stop_closes_connection_and_ignores_later_events() -> None:
     bench = Bench()
-    conn = bench.up()
-    assert bench.tell(AgentStoppingEvent()) == [
+    conn = bench.connect()
+    assert bench.process_event(AgentStoppingEvent()) == [
         CloseConnection(conn, "stopped"),
         ReportConnectionDownAction(conn, "stopped"),
     ]
@@ -358,13 +358,13 @@ def test_stopping_closes_what_is_open_and_is_the_end() -> None:
         AgentStartedEvent(),
         AgentStoppingEvent(),
         TimePassedEvent(),
-        accepted(conn),
+        accepting_connack(conn),
         ConnectionEnded(conn, "reset"),
         CanaryReceived(conn, 1),
     ]
-    assert [bench.tell(event) for event in late] == [[]] * len(late)
+    assert [bench.process_event(event) for event in late] == [[]] * len(late)
 
 
-def test_a_machine_without_brokers_is_refused() -> None:
+def test_state_machine_without_brokers_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one broker"):
         BrokerSelectionStateMachine(0, ConnectionPolicy(), random.random)

@@ -1,4 +1,4 @@
-"""Handlers: which run, in which order, how often, and what one that misbehaves can do to others."""
+"""Handlers: their selection, order and attempts, and the effects of faulty handlers on others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .store_clock import receive
 TOPICS = ("a/#", "b/#", "a/b/#")
 
 
-class Rig:
+class HandlerBench:
     """A store, its handlers, and messages for them."""
 
     def __init__(self, directory: Path, programs: Path) -> None:
@@ -56,7 +56,7 @@ class Rig:
         self.handlers.start()
         return self.handlers
 
-    def program(self, name: str, script: str, mode: int = 0o755) -> Path:
+    def write_program(self, name: str, script: str, mode: int = 0o755) -> Path:
         path = self.programs / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(mode)
@@ -67,7 +67,7 @@ class Rig:
 
     def wait_empty(self) -> None:
         self.wait_until(lambda: self.store.row_and_byte_counts().inbox_rows == 0)
-        self.store.expire_events()  # the writer's next turn: what it counted is committed now
+        self.store.expire_events()  # waits for the writer's next transaction, which commits its counts
 
     def journal(self, kind: str) -> list[dict[str, Any]]:
         records = [json.loads(record.line) for record in self.store.oldest_journal_records(1000)]
@@ -75,19 +75,19 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, guarded: Path) -> Iterator[Rig]:
-    made = Rig(tmp_path, guarded / "handlers.d")
-    yield made
-    if made.handlers:
-        made.handlers.close(5.0)
-    made.store.close()
+def bench(tmp_path: Path, guarded: Path) -> Iterator[HandlerBench]:
+    handler_bench = HandlerBench(tmp_path, guarded / "handlers.d")
+    yield handler_bench
+    if handler_bench.handlers:
+        handler_bench.handlers.close(5.0)
+    handler_bench.store.close()
 
 
-def test_an_executable_gets_the_event_as_json_and_its_attempt(rig: Rig, tmp_path: Path) -> None:
-    rig.program("Started", f'cat > {tmp_path}/seen; echo "$ATTEMPT $EVENT_ID $TOPIC" > {tmp_path}/env')
-    rig.receive("a/x/Started", b'{"eventId": "e1", "n": 1}')
-    rig.start()
-    rig.wait_empty()
+def test_executable_receives_event_as_json_and_number_of_attempt(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("Started", f'cat > {tmp_path}/seen; echo "$ATTEMPT $EVENT_ID $TOPIC" > {tmp_path}/env')
+    bench.receive("a/x/Started", b'{"eventId": "e1", "n": 1}')
+    bench.start()
+    bench.wait_empty()
     seen = json.loads((tmp_path / "seen").read_text())
     assert seen == {
         "event_id": "e1", "rx_id": seen["rx_id"], "topic": "a/x/Started",
@@ -96,123 +96,123 @@ def test_an_executable_gets_the_event_as_json_and_its_attempt(rig: Rig, tmp_path
     assert (tmp_path / "env").read_text() == "1 e1 a/x/Started\n"
 
 
-def test_bytes_that_are_no_text_come_in_base64(rig: Rig, tmp_path: Path) -> None:
-    rig.program("E", f"cat > {tmp_path}/seen")
-    rig.receive("a/E", b"\xff\x00")
-    rig.start()
-    rig.wait_empty()
+def test_binary_payload_is_passed_in_base64(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("E", f"cat > {tmp_path}/seen")
+    bench.receive("a/E", b"\xff\x00")
+    bench.start()
+    bench.wait_empty()
     assert json.loads((tmp_path / "seen").read_text())["payload_base64"] == "/wA="
 
 
-def test_a_python_handler_gets_the_event(rig: Rig) -> None:
+def test_python_handler_receives_event(bench: HandlerBench) -> None:
     seen: list[HandlerEvent] = []
-    rig.receive("a/E", b'{"eventId": "e1"}')
-    rig.start({"E": [seen.append]})
-    rig.wait_empty()
-    assert [(one.event_id, one.topic, one.payload, one.attempt) for one in seen] == [
+    bench.receive("a/E", b'{"eventId": "e1"}')
+    bench.start({"E": [seen.append]})
+    bench.wait_empty()
+    assert [(event.event_id, event.topic, event.payload, event.attempt) for event in seen] == [
         ("e1", "a/E", b'{"eventId": "e1"}', 1)
     ]
 
 
-def test_an_event_without_a_handler_is_handled_and_counted(rig: Rig) -> None:
-    rig.receive("a/Nobody", b'{"eventId": "e1"}')
-    handlers = rig.start()
-    rig.wait_empty()
-    rig.wait_until(lambda: (handlers.without_handler, handlers.handled) == (1, 0))
-    assert [record["event_id"] for record in rig.journal("handled")] == ["e1"]
-    assert rig.journal("handling") == []
+def test_event_without_handler_is_handled_and_counted(bench: HandlerBench) -> None:
+    bench.receive("a/Nobody", b'{"eventId": "e1"}')
+    handlers = bench.start()
+    bench.wait_empty()
+    bench.wait_until(lambda: (handlers.without_handler, handlers.handled) == (1, 0))
+    assert [record["event_id"] for record in bench.journal("handled")] == ["e1"]
+    assert bench.journal("handling") == []
 
 
-def test_events_with_and_without_a_handler_are_handled_in_the_order_of_receipt(rig: Rig) -> None:
+def test_events_with_and_without_handler_are_handled_in_order_of_receipt(bench: HandlerBench) -> None:
     seen: list[bytes] = []
     for number in range(130):
-        rig.receive("a/E" if number % 5 == 0 else "a/Nobody", b'{"eventId": "%d"}' % number)
-    handlers = rig.start({"E": [lambda event: seen.append(event.payload)]})
-    rig.wait_until(lambda: (handlers.without_handler, handlers.handled) == (104, 26))
-    rig.wait_empty()
+        bench.receive("a/E" if number % 5 == 0 else "a/Nobody", b'{"eventId": "%d"}' % number)
+    handlers = bench.start({"E": [lambda event: seen.append(event.payload)]})
+    bench.wait_until(lambda: (handlers.without_handler, handlers.handled) == (104, 26))
+    bench.wait_empty()
     assert seen == [b'{"eventId": "%d"}' % number for number in range(0, 130, 5)]
-    assert [record["event_id"] for record in rig.journal("handled")] == [str(number) for number in range(130)]
+    assert [record["event_id"] for record in bench.journal("handled")] == [str(number) for number in range(130)]
 
 
-def test_events_of_a_filter_run_in_the_order_of_receipt(rig: Rig) -> None:
+def test_events_of_filter_are_handled_in_order_of_receipt(bench: HandlerBench) -> None:
     seen: list[bytes] = []
     for number in range(130):
-        rig.receive(f"a/{number % 7}/E", b"%d" % number)
-    rig.start({"E": [lambda event: seen.append(event.payload)]})
-    rig.wait_empty()
+        bench.receive(f"a/{number % 7}/E", b"%d" % number)
+    bench.start({"E": [lambda event: seen.append(event.payload)]})
+    bench.wait_empty()
     assert seen == [b"%d" % number for number in range(130)]
 
 
-def test_filters_that_overlap_handle_nothing_twice(rig: Rig) -> None:
+def test_overlapping_filters_handle_each_event_once(bench: HandlerBench) -> None:
     seen: list[bytes] = []
     for number in range(60):
-        rig.receive("a/b/E" if number % 2 else "a/c/E", b"%d" % number)
-    rig.store.close()
-    rig.store = rig.open(topics=("a/b/#", "a/#"))
-    rig.start({"E": [lambda event: seen.append(event.payload)]}, topics=("a/b/#", "a/#"))
-    rig.wait_empty()
+        bench.receive("a/b/E" if number % 2 else "a/c/E", b"%d" % number)
+    bench.store.close()
+    bench.store = bench.open(topics=("a/b/#", "a/#"))
+    bench.start({"E": [lambda event: seen.append(event.payload)]}, topics=("a/b/#", "a/#"))
+    bench.wait_empty()
     assert sorted(map(int, seen)) == list(range(60))
 
 
-def test_messages_of_a_topic_that_the_configuration_has_no_more_are_handled(rig: Rig) -> None:
+def test_messages_of_removed_topic_are_handled(bench: HandlerBench) -> None:
     seen: list[str] = []
-    rig.receive("b/x/E")
-    rig.receive("b/y/E")
-    rig.store.close()
-    rig.store = rig.open(topics=("a/#",))
-    rig.start({"E": [lambda event: seen.append(event.topic)]}, topics=("a/#",))
-    rig.wait_empty()
+    bench.receive("b/x/E")
+    bench.receive("b/y/E")
+    bench.store.close()
+    bench.store = bench.open(topics=("a/#",))
+    bench.start({"E": [lambda event: seen.append(event.topic)]}, topics=("a/#",))
+    bench.wait_empty()
     assert sorted(seen) == ["b/x/E", "b/y/E"]
 
 
-def test_a_slow_handler_stalls_only_its_own_filter(rig: Rig) -> None:
+def test_slow_handler_blocks_only_its_filter(bench: HandlerBench) -> None:
     release, seen = threading.Event(), threading.Event()
-    rig.start({"Slow": [lambda _: release.wait(100)], "Quick": [lambda _: seen.set()]})
-    rig.receive("a/Slow")
-    rig.receive("b/Quick")
+    bench.start({"Slow": [lambda _: release.wait(100)], "Quick": [lambda _: seen.set()]})
+    bench.receive("a/Slow")
+    bench.receive("b/Quick")
     assert seen.wait(60)
     assert not release.is_set()
-    assert rig.store.row_and_byte_counts().inbox_rows >= 1
+    assert bench.store.row_and_byte_counts().inbox_rows >= 1
     release.set()
-    rig.wait_empty()
+    bench.wait_empty()
 
 
-def test_one_that_fails_is_run_again_and_then_goes_into_quarantine(rig: Rig) -> None:
+def test_event_of_failing_handler_is_quarantined_after_last_attempt(bench: HandlerBench) -> None:
     attempts: list[int] = []
 
     def fail(event: HandlerEvent) -> None:
         attempts.append(event.attempt)
         raise ValueError("no good")
 
-    rig.receive("a/E", b'{"eventId": "bad"}')
-    rig.receive("a/F", b'{"eventId": "behind"}')
-    rig.start({"E": [fail]}, handler_attempts=3)
-    rig.wait_empty()
+    bench.receive("a/E", b'{"eventId": "bad"}')
+    bench.receive("a/F", b'{"eventId": "behind"}')
+    bench.start({"E": [fail]}, handler_attempts=3)
+    bench.wait_empty()
     assert attempts == [1, 2, 3]
-    (record,) = rig.journal("quarantined")
+    (record,) = bench.journal("quarantined")
     assert (record["event_id"], record["reason"]) == ("bad", "ValueError: no good")
-    assert [one["event_id"] for one in rig.journal("handled")] == ["behind"]
-    assert rig.store.row_and_byte_counts().quarantined == 1
+    assert [record["event_id"] for record in bench.journal("handled")] == ["behind"]
+    assert bench.store.row_and_byte_counts().quarantined == 1
 
 
-def test_one_that_recovers_is_handled(rig: Rig, tmp_path: Path) -> None:
-    rig.program("E", f'echo x >> {tmp_path}/runs; test "$ATTEMPT" = 3')
-    rig.receive("a/E")
-    handlers = rig.start()
-    rig.wait_empty()
+def test_event_is_handled_if_later_attempt_succeeds(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("E", f'echo x >> {tmp_path}/runs; test "$ATTEMPT" = 3')
+    bench.receive("a/E")
+    handlers = bench.start()
+    bench.wait_empty()
     assert (tmp_path / "runs").read_text() == "x\n" * 3
-    rig.wait_until(lambda: (handlers.handled, handlers.failures) == (1, 2))
-    assert "E ended with code 1" in str(rig.log.records)
+    bench.wait_until(lambda: (handlers.handled, handlers.failures) == (1, 2))
+    assert "E ended with code 1" in str(bench.log.records)
 
 
-def test_one_that_takes_too_long_is_killed_with_all_it_started(rig: Rig, tmp_path: Path) -> None:
-    rig.program("E", f"sleep 300 & echo $! > {tmp_path}/child; wait")
-    rig.receive("a/E")
-    rig.start(handler_timeout=4.0, handler_attempts=1)
-    rig.wait_empty()
-    assert rig.journal("quarantined")[0]["reason"].startswith("the handler E did not end in 4 s and was killed")
+def test_handler_above_timeout_is_killed_with_its_children(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("E", f"sleep 300 & echo $! > {tmp_path}/child; wait")
+    bench.receive("a/E")
+    bench.start(handler_timeout=4.0, handler_attempts=1)
+    bench.wait_empty()
+    assert bench.journal("quarantined")[0]["reason"].startswith("the handler E did not end in 4 s and was killed")
     child = int((tmp_path / "child").read_text())
-    rig.wait_until(lambda: not _is_alive(child))
+    bench.wait_until(lambda: not _is_alive(child))
 
 
 def _is_alive(pid: int) -> bool:
@@ -222,200 +222,202 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_an_event_recorded_as_handled_never_runs_again(rig: Rig) -> None:
+def test_handled_event_is_not_handled_again_after_restart(bench: HandlerBench) -> None:
     seen: list[str | None] = []
     handler: dict[str, list[Callable[[HandlerEvent], object]]] = {"E": [lambda event: seen.append(event.event_id)]}
-    rig.receive("a/E", b'{"eventId": "once"}')
-    handlers = rig.start(handler)
-    rig.wait_empty()
+    bench.receive("a/E", b'{"eventId": "once"}')
+    handlers = bench.start(handler)
+    bench.wait_empty()
     handlers.close(5.0)
-    rig.store.close()
-    rig.store = rig.open()
-    assert receive(rig.store, "a/E", b'{"eventId": "once"}', conn=2).duplicate
-    rig.start(handler)
-    rig.receive("a/E", b'{"eventId": "next"}')
-    rig.wait_empty()
+    bench.store.close()
+    bench.store = bench.open()
+    assert receive(bench.store, "a/E", b'{"eventId": "once"}', conn=2).duplicate
+    bench.start(handler)
+    bench.receive("a/E", b'{"eventId": "next"}')
+    bench.wait_empty()
     assert seen == ["once", "next"]
 
 
-def test_a_run_that_ended_with_the_agent_runs_again_with_its_attempt(rig: Rig) -> None:
-    rx = rig.receive("a/E")
-    assert rig.store.begin_handling_attempt(rx) == 1
+def test_interrupted_attempt_is_counted_and_event_is_handled_again(bench: HandlerBench) -> None:
+    rx = bench.receive("a/E")
+    assert bench.store.begin_handling_attempt(rx) == 1
     seen: list[int] = []
-    rig.start({"E": [lambda event: seen.append(event.attempt)]})
-    rig.wait_empty()
+    bench.start({"E": [lambda event: seen.append(event.attempt)]})
+    bench.wait_empty()
     assert seen == [2]
 
 
-def test_one_that_ends_the_agent_every_time_goes_into_quarantine_unrun(rig: Rig) -> None:
-    rx = rig.receive("a/E")
+def test_event_that_stopped_agent_6_times_is_quarantined_without_attempt(bench: HandlerBench) -> None:
+    rx = bench.receive("a/E")
     for _ in range(6):
-        rig.store.begin_handling_attempt(rx)
-    rig.start({"E": [lambda _: pytest.fail("ran")]})
-    rig.wait_empty()
-    assert rig.journal("quarantined")[0]["reason"].startswith(
+        bench.store.begin_handling_attempt(rx)
+    bench.start({"E": [lambda _: pytest.fail("the agent ran the handler")]})
+    bench.wait_empty()
+    assert bench.journal("quarantined")[0]["reason"].startswith(
         "the agent stopped or crashed 6 times while it ran the handlers of a "
     )
 
 
-def test_statements_of_a_handler_take_effect_with_the_record_or_not_at_all(rig: Rig, tmp_path: Path) -> None:
+def test_statements_of_handler_and_its_record_are_atomic(bench: HandlerBench, tmp_path: Path) -> None:
     def count(event: HandlerEvent) -> None:
         event.execute("CREATE TABLE IF NOT EXISTS x_count (n INTEGER)")
         event.execute("INSERT INTO x_count VALUES (?)", (event.attempt,))
         if event.attempt == 1:
             raise ValueError("after its statements")
 
-    rig.receive("a/E")
-    rig.start({"E": [count]})
-    rig.wait_empty()
-    (found,) = (tmp_path / "state").glob("*.db")
-    with sqlite3.connect(f"file:{found}?mode=ro", uri=True) as db:
+    bench.receive("a/E")
+    bench.start({"E": [count]})
+    bench.wait_empty()
+    (database,) = (tmp_path / "state").glob("*.db")
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as db:
         assert db.execute("SELECT n FROM x_count").fetchall() == [(2,)]
 
 
-def test_stopping_kills_what_does_not_end_and_keeps_the_event(rig: Rig, tmp_path: Path) -> None:
-    rig.program("E", f"touch {tmp_path}/began; sleep {PATIENCE:.0f}")
-    rig.receive("a/E")
-    handlers = rig.start()
-    rig.wait_until(lambda: (tmp_path / "began").exists())
+def test_stop_kills_running_handler_and_keeps_event(bench: HandlerBench, tmp_path: Path) -> None:
+    bench.write_program("E", f"touch {tmp_path}/began; sleep {PATIENCE:.0f}")
+    bench.receive("a/E")
+    handlers = bench.start()
+    bench.wait_until(lambda: (tmp_path / "began").exists())
     within(PATIENCE / 2, lambda: handlers.close(0.2))
-    assert rig.store.row_and_byte_counts().inbox_rows == 1
+    assert bench.store.row_and_byte_counts().inbox_rows == 1
     assert handlers.failures == 0
 
 
-def test_a_python_handler_past_its_time_stops_the_tick(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_handler_above_timeout_stops_loop_time(bench: HandlerBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("activemq_agent.handling.SLACK", 0.0)
     release = threading.Event()
-    rig.receive("a/E")
-    handlers = rig.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
-    rig.wait_until(lambda: handlers.overdue_filters == ("a/#",))
-    first = handlers.slowest_worker_loop_start
+    bench.receive("a/E")
+    handlers = bench.start({"E": [lambda _: release.wait(100)]}, handler_timeout=1.0)
+    bench.wait_until(lambda: handlers.overdue_filters == ("a/#",))
+    earlier_loop_start = handlers.slowest_worker_loop_start
     time.sleep(0.1)
-    assert handlers.slowest_worker_loop_start == first
+    assert handlers.slowest_worker_loop_start == earlier_loop_start
     release.set()
-    rig.wait_empty()
-    rig.wait_until(lambda: handlers.slowest_worker_loop_start > first)
+    bench.wait_empty()
+    bench.wait_until(lambda: handlers.slowest_worker_loop_start > earlier_loop_start)
 
 
-def test_a_handler_within_its_time_does_not(rig: Rig) -> None:
+def test_python_handler_within_timeout_does_not_stop_loop_time(bench: HandlerBench) -> None:
     release, began = threading.Event(), threading.Event()
-    rig.receive("a/E")
+    bench.receive("a/E")
 
     def handle(_: HandlerEvent) -> None:
         began.set()
         release.wait(100)
 
-    handlers = rig.start({"E": [handle]})
+    handlers = bench.start({"E": [handle]})
     assert began.wait(60)
-    rig.wait_until(lambda: handlers.slowest_worker_loop_start > time.monotonic() - 0.5)
-    first = handlers.slowest_worker_loop_start
-    rig.wait_until(lambda: handlers.slowest_worker_loop_start > first)
+    bench.wait_until(lambda: handlers.slowest_worker_loop_start > time.monotonic() - 0.5)
+    earlier_loop_start = handlers.slowest_worker_loop_start
+    bench.wait_until(lambda: handlers.slowest_worker_loop_start > earlier_loop_start)
     release.set()
 
 
 class TestPrograms:
     @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "-x", "a b", "ä", "x" * 200, "a\0b"])
-    def test_names_that_are_no_plain_file_names_have_none(self, rig: Rig, name: str) -> None:
-        assert find_event_program(rig.programs, name) is None
+    def test_invalid_file_name_has_no_program(self, bench: HandlerBench, name: str) -> None:
+        assert find_event_program(bench.programs, name) is None
 
-    def test_one_that_is_not_there_is_none(self, rig: Rig) -> None:
-        assert find_event_program(rig.programs, "E") is None
-        assert find_event_program(rig.directory / "nothing", "E") is None
+    def test_missing_program_is_none(self, bench: HandlerBench) -> None:
+        assert find_event_program(bench.programs, "E") is None
+        assert find_event_program(bench.directory / "nothing", "E") is None
         assert find_event_program(None, "E") is None
 
     @pytest.mark.parametrize(
-        ("mode", "said"),
+        ("mode", "message"),
         [(0o757, "other users can write to it"), (0o775, "other users can write to it"), (0o644, "chmod \\+x")],
     )
-    def test_one_that_may_not_be_run_is_an_error(self, rig: Rig, mode: int, said: str) -> None:
-        rig.program("E", "true", mode)
-        with pytest.raises(AgentError, match=said):
-            find_event_program(rig.programs, "E")
+    def test_program_with_unsafe_mode_is_error(self, bench: HandlerBench, mode: int, message: str) -> None:
+        bench.write_program("E", "true", mode)
+        with pytest.raises(AgentError, match=message):
+            find_event_program(bench.programs, "E")
 
-    def test_a_handler_that_is_no_regular_file_is_an_error(self, rig: Rig) -> None:
-        (rig.programs / "E").mkdir(mode=0o755)
+    def test_program_that_is_directory_is_error(self, bench: HandlerBench) -> None:
+        (bench.programs / "E").mkdir(mode=0o755)
         with pytest.raises(AgentError, match="is not a regular file, so the agent cannot execute it"):
-            find_event_program(rig.programs, "E")
+            find_event_program(bench.programs, "E")
 
-    def test_neither_may_its_directory_be_open(self, rig: Rig) -> None:
-        rig.program("E", "true")
-        rig.programs.chmod(0o777)
+    def test_program_in_world_writable_directory_is_error(self, bench: HandlerBench) -> None:
+        bench.write_program("E", "true")
+        bench.programs.chmod(0o777)
         with pytest.raises(AgentError, match=r"handlers\.d is part .*, but other users can write"):
-            find_event_program(rig.programs, "E")
+            find_event_program(bench.programs, "E")
 
-    def test_nor_may_it_be_somebody_elses(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = rig.program("E", "true")
+    def test_program_of_another_user_is_error(self, bench: HandlerBench, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = bench.write_program("E", "true")
         if os.geteuid() == 0:
             os.chown(path, 12345, 12345)
         else:
             monkeypatch.setattr(os, "geteuid", lambda: 12345)
         with pytest.raises(AgentError, match="belongs to neither root nor the agent's user"):
-            find_event_program(rig.programs, "E")
+            find_event_program(bench.programs, "E")
 
-    def test_an_event_whose_executable_may_not_be_run_does_not_pass_as_handled(self, rig: Rig) -> None:
-        rig.program("E", "true", 0o757)
-        rig.receive("a/E")
-        rig.start(handler_attempts=2)
-        rig.wait_empty()
-        assert rig.journal("handled") == []
-        assert "is part of the path of a handler, but other users can write" in rig.journal("quarantined")[0]["reason"]
+    def test_event_of_unsafe_program_is_quarantined(self, bench: HandlerBench) -> None:
+        bench.write_program("E", "true", 0o757)
+        bench.receive("a/E")
+        bench.start(handler_attempts=2)
+        bench.wait_empty()
+        assert bench.journal("handled") == []
+        assert (
+            "is part of the path of a handler, but other users can write" in bench.journal("quarantined")[0]["reason"]
+        )
 
-    def test_what_systemd_means_for_the_agent_is_not_handed_on(
-        self, rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_systemd_variables_of_agent_are_not_passed_to_handler(
+        self, bench: HandlerBench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("NOTIFY_SOCKET", "/x")
         monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/x")
         monkeypatch.setenv("OTHER", "kept")
-        rig.program("E", f'echo "[$NOTIFY_SOCKET$CREDENTIALS_DIRECTORY]$OTHER" > {tmp_path}/env')
-        rig.receive("a/E")
-        rig.start()
-        rig.wait_empty()
+        bench.write_program("E", f'echo "[$NOTIFY_SOCKET$CREDENTIALS_DIRECTORY]$OTHER" > {tmp_path}/env')
+        bench.receive("a/E")
+        bench.start()
+        bench.wait_empty()
         assert (tmp_path / "env").read_text() == "[]kept\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="a second account is needed, which only root can become")
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="the test runs a process as another user, which requires root: run it as root"
+)
 class TestAnotherAccount:
-    """Nobody but root and the agent's user can have something run as the agent: each attack is tried as user 65534."""
+    """Attempts of user 65534 to make the agent execute a program, which only root and the agent's user may do."""
 
     @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
     @pytest.mark.parametrize("depth", [0, 1, 2])
-    def test_a_handler_below_a_directory_that_others_may_write_is_not_run(
-        self, guarded: Path, mode: int, depth: int
-    ) -> None:
+    def test_handler_below_directory_writable_by_others_is_error(self, guarded: Path, mode: int, depth: int) -> None:
         directory = guarded / "a" / "b" / "handlers.d"
         directory.mkdir(parents=True)
         open_to_all = (directory, *directory.parents)[depth]
         open_to_all.chmod(mode)
         write_program(directory / "E")
         if mode != 0o775:
-            as_nobody(lambda: (open_to_all / "planted").write_text("it can be written"))
+            run_as_other_user(lambda: (open_to_all / "planted").write_text("other users can write this file"))
         with pytest.raises(AgentError, match=f"{open_to_all.name} is part .*, but other users can write"):
             find_event_program(directory, "E")
         assert str(open_to_all) in str(handler_problems(directory))
 
-    def test_a_link_of_somebody_elses_is_not_followed(self, guarded: Path, tmp_path: Path) -> None:
+    def test_link_in_directory_of_another_user_is_error(self, guarded: Path, tmp_path: Path) -> None:
         (guarded / "open").mkdir()
         os.chown(guarded / "open", 65534, 65534)
         write_program(guarded / "E")
-        as_nobody(lambda: (guarded / "open" / "handlers.d").symlink_to(guarded))
+        run_as_other_user(lambda: (guarded / "open" / "handlers.d").symlink_to(guarded))
         with pytest.raises(AgentError, match="belongs to neither root nor"):
             find_event_program(guarded / "open" / "handlers.d", "E")
 
-    def test_a_link_into_a_directory_of_somebody_elses_is_not_followed(self, guarded: Path) -> None:
-        (guarded / "theirs").mkdir()
+    def test_link_into_directory_of_another_user_is_error(self, guarded: Path) -> None:
+        (guarded / "of-other-user").mkdir()
         os.chown(guarded / "theirs", 65534, 65534)
         (guarded / "handlers.d").mkdir()
-        write_program(guarded / "theirs" / "E")
-        (guarded / "handlers.d" / "E").symlink_to("../theirs/E")
-        with pytest.raises(AgentError, match=r"theirs is part of .*, but belongs to neither root nor"):
+        write_program(guarded / "of-other-user" / "E")
+        (guarded / "handlers.d" / "E").symlink_to("../of-other-user/E")
+        with pytest.raises(AgentError, match=r"of-other-user is part of .*, but belongs to neither root nor"):
             find_event_program(guarded / "handlers.d", "E")
 
-    def test_below_tmp_nothing_is_run(self, tmp_path: Path) -> None:
+    def test_handler_below_tmp_is_error(self, tmp_path: Path) -> None:
         write_program(tmp_path / "E")
         with pytest.raises(AgentError, match="is part of the path of a handler, but other users can write"):
             find_event_program(tmp_path, "E")
 
-    def test_what_links_of_root_lead_to_is_run(self, guarded: Path) -> None:
+    def test_links_of_root_are_followed(self, guarded: Path) -> None:
         (guarded / "real").mkdir()
         write_program(guarded / "real" / "hello.sh")
         (guarded / "handlers.d").symlink_to("real")
@@ -423,12 +425,12 @@ class TestAnotherAccount:
         assert find_event_program(guarded / "handlers.d", "E") == guarded / "real" / "hello.sh"
         assert handler_problems(guarded / "handlers.d") == []
 
-    def test_a_loop_of_links_is_an_error(self, guarded: Path) -> None:
+    def test_loop_of_links_is_error(self, guarded: Path) -> None:
         (guarded / "E").symlink_to("E")
         with pytest.raises(AgentError, match=r"more than .* symbolic links: remove the loop of links at"):
             find_event_program(guarded, "E")
 
-    def test_a_link_that_another_user_owns_is_an_error(self, guarded: Path) -> None:
+    def test_link_owned_by_another_user_is_error(self, guarded: Path) -> None:
         write_program(guarded / "real")
         (guarded / "E").symlink_to("real")
         os.chown(guarded / "E", 65534, 65534, follow_symlinks=False)
@@ -443,16 +445,16 @@ def write_program(path: Path) -> None:
     path.chmod(0o755)
 
 
-def as_nobody(act: Callable[[], object]) -> None:
-    """Do something as user 65534, in a child that has given up root."""
+def run_as_other_user(action: Callable[[], object]) -> None:
+    """Run an action as user 65534, in a child process without the rights of root."""
     child = os.fork()
     if not child:
         try:
             os.setgroups([])
             os.setgid(65534)
             os.setuid(65534)
-            act()
-        except BaseException:  # noqa: BLE001 -- the test is told by the code
+            action()
+        except BaseException:  # noqa: BLE001 -- the exit code reports the failure to the test
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0

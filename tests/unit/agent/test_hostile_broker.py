@@ -1,4 +1,4 @@
-"""An agent whose first broker attacks it: it lives, stays small, and handles what another broker of its list sends."""
+"""An agent whose first broker attacks it: it runs on, limits its memory, and handles events of its other broker."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 
 
 @contextmanager
-def hostile(attack: str) -> Iterator[int]:
-    """A hostile broker as a process of its own; yields its port."""
+def hostile_broker(attack: str) -> Iterator[int]:
+    """Start a hostile broker as a separate process, and yield its port."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.unit.agent.hostile_broker", attack],
         stdout=subprocess.PIPE, cwd=REPOSITORY, text=True,
@@ -40,14 +40,14 @@ def hostile(attack: str) -> Iterator[int]:
 
 
 def memory_of(pid: int) -> int:
-    """The most bytes that a process has had in memory at once."""
+    """Return the peak of the resident memory of a process in bytes."""
     line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10
 
 
 @contextmanager
 def agent(directory: Path, handlers: Path, *ports: int) -> Iterator[subprocess.Popen[bytes]]:
-    """An agent as a process of its own, which tries its brokers in a hurry and takes few canaries for an answer."""
+    """Start an agent as a separate process, with short timeouts of connections and canaries, and yield the process."""
     for name in ("After", "Handled"):
         program = handlers / name
         program.write_text(f"#!/bin/sh\ncat >> {directory}/seen-{name}\n")
@@ -81,33 +81,35 @@ def subscriber_is_at(directory: Path, port: int) -> bool:
         return False
 
 
-def is_handled(good: TinyBroker, seen: Path) -> bool:
-    """Send an event, again and again: whoever is connected gets it; returns whether one was handled."""
-    good.send("a/After", b'{"eventId": "last"}')
+def is_handled(correct_broker: TinyBroker, seen: Path) -> bool:
+    """Send an event to each connected client, and return whether the agent has handled it."""
+    correct_broker.send("a/After", b'{"eventId": "last"}')
     time.sleep(0.5)
     return seen.exists() and '"last"' in seen.read_text()
 
 
 @pytest.mark.timeout(600 + 3 * SECONDS)
 @pytest.mark.parametrize("attack", sorted(set(ATTACKS) - {"everything"}) if SECONDS > 30 else ["everything"])
-def test_a_hostile_broker_neither_ends_nor_fills_an_agent_nor_keeps_it_from_another(
-    tmp_path: Path, guarded: Path, attack: str
-) -> None:
-    with hostile(attack) as bad, TinyBroker() as good, agent(tmp_path, guarded, bad, good.port) as process:
-        end, seen = time.monotonic() + SECONDS, 0
+def test_agent_survives_hostile_broker_and_uses_other_broker(tmp_path: Path, guarded: Path, attack: str) -> None:
+    with (
+        hostile_broker(attack) as hostile_port,
+        TinyBroker() as correct_broker,
+        agent(tmp_path, guarded, hostile_port, correct_broker.port) as process,
+    ):
+        end, visits = time.monotonic() + SECONDS, 0
         while time.monotonic() < end:
-            if subscriber_is_at(tmp_path, good.port):
-                good.send("a/After", b'{"eventId": "%d"}' % seen)
-                seen += 1
+            if subscriber_is_at(tmp_path, correct_broker.port):
+                correct_broker.send("a/After", b'{"eventId": "%d"}' % visits)
+                visits += 1
                 time.sleep(1)
-                good.hang_up()  # the walk begins at the hostile one again
+                correct_broker.hang_up()  # the agent tries the hostile broker first again
             time.sleep(0.2)
             assert process.poll() is None, (tmp_path / "agent.log").read_text()[-2000:]
         assert memory_of(process.pid) < MOST_MEMORY
-        if attack != "flood_from_a_broker_that_answers_canaries":  # which is a busy broker, as far as anybody can see
-            wait_until(lambda: is_handled(good, tmp_path / "seen-After"), 180)
+        if attack != "flood_from_a_broker_that_answers_canaries":  # the agent keeps this broker
+            wait_until(lambda: is_handled(correct_broker, tmp_path / "seen-After"), 180)
             publish("a/Own", b"{}", socket=tmp_path / "state/agent.sock")
-            wait_until(lambda: any(topic == "a/Own" for topic, _ in good.published), 180)
-        print(f"{attack}: {memory_of(process.pid) >> 20} MiB, {seen} times at the other broker")
+            wait_until(lambda: any(topic == "a/Own" for topic, _ in correct_broker.published), 180)
+        print(f"{attack}: {memory_of(process.pid) >> 20} MiB, {visits} connections to the other broker")
         assert "a main thread of the agent failed" not in (tmp_path / "agent.log").read_text()
         assert "a worker thread of the agent failed" not in (tmp_path / "agent.log").read_text()

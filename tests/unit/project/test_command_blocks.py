@@ -108,12 +108,12 @@ def test_output_that_differs_does_not_match(printed: list[str], shown: list[str]
 
 
 def test_command_that_fails_names_its_exit_code(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="false: exit 1 instead of 0"):
+    with pytest.raises(AssertionError, match="false: the exit code is 1 instead of 0"):
         run_command(Command("false", None), tmp_path, os.environ)
 
 
 def test_output_that_differs_from_the_page_is_shown(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="printed\nb\nand the page shows\na"):
+    with pytest.raises(AssertionError, match="printed\nb\nbut the page shows\na"):
         run_command(Command("echo b", ("a",)), tmp_path, os.environ)
 
 
