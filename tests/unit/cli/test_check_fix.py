@@ -1,4 +1,4 @@
-"""``check --fix`` and ``--diff``: what is written, what is printed, and which files are left alone."""
+"""``check --fix`` and ``--diff``: written files, printed output, and files that stay unchanged."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def content_of(directory: Path) -> dict[str, bytes]:
+def contents_of(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
@@ -54,8 +54,8 @@ def test_check_marks_fixable_findings_and_counts_them(file: Path, capsys: pytest
     assert file.read_bytes() == WRONG
 
 
-def test_diff_shows_the_changes_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = content_of(file.parent)
+def test_diff_shows_changes_and_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = contents_of(file.parent)
     assert main([*CHECK, "activemq.xml", "--diff"]) == 1
     output = capsys.readouterr()
     assert output.out == (
@@ -71,39 +71,35 @@ def test_diff_shows_the_changes_and_writes_nothing(file: Path, capsys: pytest.Ca
         " </beans>\n"
     )
     assert output.err == "--fix would repair 2 findings in 1 file\n"
-    assert content_of(file.parent) == before
+    assert contents_of(file.parent) == before
 
 
-def test_diff_of_a_file_without_fixable_findings_exits_with_zero(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_diff_of_file_without_fixable_findings_exits_with_zero(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(RIGHT)
     assert main([*CHECK, "activemq.xml", "--diff"]) == 0
     output = capsys.readouterr()
     assert (output.out, output.err) == ("", "--fix would repair 0 findings in 0 files\n")
 
 
-def test_fix_writes_the_repairs_shows_them_and_keeps_the_previous_file(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fix_writes_repairs_shows_them_and_keeps_previous_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.chmod(0o640)
     assert main([*CHECK, "activemq.xml", "--fix"]) == 0
     output = capsys.readouterr()
     assert "-<plugin/>\n" in output.out
     assert output.out.endswith("1 file: 0 errors, 0 warnings, 0 info\n")
     assert output.err == "activemq.xml: 2 findings repaired; the previous content is in activemq.xml.orig\n"
-    assert content_of(file.parent) == {"activemq.xml": RIGHT, "activemq.xml.orig": WRONG}
+    assert contents_of(file.parent) == {"activemq.xml": RIGHT, "activemq.xml.orig": WRONG}
     modes = {stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
     assert modes == {0o640}
 
 
-def test_fix_keeps_the_copies_of_earlier_repairs(file: Path) -> None:
+def test_fix_keeps_copies_of_earlier_repairs(file: Path) -> None:
     earlier = file.with_name("activemq.xml.orig")
     earlier.write_bytes(b"an earlier file")
     for _ in range(2):
         file.write_bytes(WRONG)
         assert main([*CHECK, "activemq.xml", "--fix"]) == 0
-    assert content_of(file.parent) == {
+    assert contents_of(file.parent) == {
         "activemq.xml": RIGHT,
         "activemq.xml.orig": b"an earlier file",
         "activemq.xml.orig.2": WRONG,
@@ -112,15 +108,15 @@ def test_fix_keeps_the_copies_of_earlier_repairs(file: Path) -> None:
 
 def test_fix_without_backup_keeps_no_copy(file: Path) -> None:
     assert main([*CHECK, "activemq.xml", "--fix", "--no-backup"]) == 0
-    assert content_of(file.parent) == {"activemq.xml": RIGHT}
+    assert contents_of(file.parent) == {"activemq.xml": RIGHT}
 
 
 def test_second_fix_changes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix"]) == 0
-    before = content_of(file.parent)
+    before = contents_of(file.parent)
     capsys.readouterr()
     assert main([*CHECK, "activemq.xml", "--fix"]) == 0
-    assert content_of(file.parent) == before
+    assert contents_of(file.parent) == before
     assert capsys.readouterr().err == ""
 
 
@@ -131,7 +127,7 @@ def test_fix_reports_what_remains_and_fails(file: Path, capsys: pytest.CaptureFi
     assert "1 file: 1 error, 0 warnings, 0 info" in capsys.readouterr().out
 
 
-def test_fix_that_would_cause_an_error_is_reported_and_not_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_that_would_cause_error_is_reported_and_not_made(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = WRONG.replace(b'"true"', b'"perhaps"')
     file.write_bytes(content)
     assert main([*CHECK, "activemq.xml", "--fix"]) == 1
@@ -144,7 +140,7 @@ def test_fix_that_would_cause_an_error_is_reported_and_not_made(file: Path, caps
     ) in output.err
 
 
-def test_fix_prints_only_the_report_to_stdout_for_programs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_prints_only_report_to_stdout_for_programs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--fix", "--format", "json"]) == 0
     output = capsys.readouterr()
     assert json.loads(output.out)["findings"] == []
@@ -152,7 +148,7 @@ def test_fix_prints_only_the_report_to_stdout_for_programs(file: Path, capsys: p
     assert file.read_bytes() == RIGHT
 
 
-def test_sarif_has_the_edits_of_fixable_findings(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_has_edits_of_fixable_findings(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CHECK, "activemq.xml", "--format", "sarif"]) == 1
     results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
     text = WRONG.decode()
@@ -166,7 +162,7 @@ def test_sarif_has_the_edits_of_fixable_findings(file: Path, capsys: pytest.Capt
     assert len(results) == 2
 
 
-def test_sarif_names_the_same_file_for_finding_and_repair_below_a_repository(
+def test_sarif_names_same_file_for_finding_and_repair_below_repository(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = file.parent / "conf"
@@ -183,7 +179,7 @@ def test_sarif_names_the_same_file_for_finding_and_repair_below_a_repository(
 
 def test_fix_repairs_only_selected_rules(file: Path) -> None:
     assert main(["check", "--release", "5.18.3", "--select", "N", "--file", "activemq.xml", "--fix"]) == 0
-    assert content_of(file.parent) == {"activemq.xml": WRONG}
+    assert contents_of(file.parent) == {"activemq.xml": WRONG}
 
 
 def test_fix_leaves_suppressed_findings(file: Path) -> None:
@@ -194,7 +190,7 @@ def test_fix_leaves_suppressed_findings(file: Path) -> None:
     assert file.read_bytes() == content.replace(b"persistant", b"persistent")
 
 
-def test_fix_replaces_the_target_of_a_link_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_replaces_target_of_link_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = file.rename(file.with_name("real.xml"))
     file.symlink_to("real.xml")
     assert main([*CHECK, "activemq.xml", "--file", "real.xml", "--fix"]) == 0
@@ -203,7 +199,7 @@ def test_fix_replaces_the_target_of_a_link_once(file: Path, capsys: pytest.Captu
     assert capsys.readouterr().out.count("+<plugins/>") == 1
 
 
-def test_fix_repairs_all_files_of_a_directory(tmp_path: Path) -> None:
+def test_fix_repairs_all_files_of_directory(tmp_path: Path) -> None:
     paths = [tmp_path / host / "activemq.xml" for host in ("a", "b")]
     for path in paths:
         path.parent.mkdir()
@@ -212,27 +208,27 @@ def test_fix_repairs_all_files_of_a_directory(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in paths] == [RIGHT, RIGHT]
 
 
-def test_fix_refuses_a_read_only_file_and_repairs_the_others(
+def test_fix_refuses_read_only_file_and_repairs_others(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = tmp_path / "other.xml"
-    other.write_bytes(WRONG)
+    other_file = tmp_path / "other.xml"
+    other_file.write_bytes(WRONG)
     file.chmod(0o440)
     assert main([*CHECK, "activemq.xml", "--file", "other.xml", "--fix"]) == 2
-    assert (file.read_bytes(), other.read_bytes()) == (WRONG, RIGHT)
+    assert (file.read_bytes(), other_file.read_bytes()) == (WRONG, RIGHT)
     assert (
         f"error: activemq.xml: the file is read-only, so it was not repaired: run chmod u+w {file} first\n"
     ) in capsys.readouterr().err
 
 
-def test_fix_refuses_a_file_with_several_hard_links(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_refuses_file_with_several_hard_links(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.link(file, file.with_name("second.xml"))
     assert main([*CHECK, "activemq.xml", "--fix"]) == 2
     assert file.read_bytes() == WRONG
     assert "its other hard links would keep the old content" in capsys.readouterr().err
 
 
-def test_fix_refuses_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_refuses_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reader, writer = os.pipe()
     os.write(writer, WRONG)
     os.close(writer)
@@ -241,11 +237,11 @@ def test_fix_refuses_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     finally:
         os.close(reader)
     assert "it is not a regular file: name a file, or use --diff" in capsys.readouterr().err
-    assert content_of(tmp_path) == {}
+    assert contents_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize("option", ["--fix", "--diff"])
-def test_fix_of_an_inventory_is_refused_with_what_to_do(
+def test_fix_of_inventory_is_refused_with_remedy(
     option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "hosts.yml").write_text("all: {hosts: {orders-mq01-a: {activemq_release: 5.18.3}}}\n")

@@ -1,4 +1,4 @@
-"""The command line names both versions where Ansible finds another version of the collection than the library's."""
+"""Warnings about a collection of Ansible whose version differs from the version of the library."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def install_collection(directory: Path, version: str, *, is_checkout: bool = Fal
     return collection
 
 
-def run(directory: Path, words: list[str], **environment: str) -> tuple[str, str]:
+def run_command(directory: Path, words: list[str], **environment: str) -> tuple[str, str]:
     (directory / "hosts.yml").write_text(INVENTORY)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", *words],
         cwd=directory,
         env={**os.environ, **environment},
@@ -43,13 +43,13 @@ def run(directory: Path, words: list[str], **environment: str) -> tuple[str, str
         text=True,
         check=False,
     )
-    return done.stdout, done.stderr
+    return process.stdout, process.stderr
 
 
 @pytest.mark.parametrize("words", [COMMANDS[0], *further(*COMMANDS[1:])], ids=lambda words: words[0])
-def test_collection_of_another_version_is_one_warning_with_both(tmp_path: Path, words: list[str]) -> None:
+def test_collection_of_another_version_is_warning_with_both_versions(tmp_path: Path, words: list[str]) -> None:
     collection = install_collection(tmp_path / "collections", "0.0.9")
-    out, err = run(tmp_path, words, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"))
+    out, err = run_command(tmp_path, words, ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"))
     (warning,) = [line for line in err.splitlines() if "version" in line]
     assert warning.startswith(f"warning: the collection activemq.fleet has version 0.0.9 ({collection}), but the ")
     assert f"library activemq-fleet has version {__version__} (" in warning
@@ -58,17 +58,17 @@ def test_collection_of_another_version_is_one_warning_with_both(tmp_path: Path, 
         json.loads(out)
 
 
-def test_collection_of_another_version_in_ansible_cfg_is_a_warning(
+def test_collection_of_another_version_in_ansible_cfg_is_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ANSIBLE_COLLECTIONS_PATH", raising=False)
     install_collection(tmp_path / "elsewhere", "9.0.0")
     (tmp_path / "ansible.cfg").write_text("[defaults]\ncollections_path = ./elsewhere\n")
-    assert "has version 9.0.0" in run(tmp_path, COMMANDS[0], ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))[1]
+    assert "has version 9.0.0" in run_command(tmp_path, COMMANDS[0], ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))[1]
 
 
 @pytest.mark.parametrize("content", [None, "{", "{}", "[]", '{"collection_info": 1}'])
-def test_collection_without_a_version_is_no_warning(tmp_path: Path, content: str | None) -> None:
+def test_collection_without_version_gives_no_warning(tmp_path: Path, content: str | None) -> None:
     collection = install_collection(tmp_path, "0.0.9")
     (collection / "MANIFEST.json").unlink()
     if content is not None:
@@ -76,12 +76,12 @@ def test_collection_without_a_version_is_no_warning(tmp_path: Path, content: str
     assert collection_version_warnings([str(tmp_path)]) == ()
 
 
-def test_checkout_of_another_version_is_a_warning(tmp_path: Path) -> None:
+def test_checkout_of_another_version_is_warning(tmp_path: Path) -> None:
     install_collection(tmp_path, "0.0.9", is_checkout=True)
     assert "has version 0.0.9" in collection_version_warnings([str(tmp_path)])[0]
 
 
-def test_first_collection_of_the_search_path_counts(tmp_path: Path) -> None:
+def test_first_collection_of_search_path_is_used(tmp_path: Path) -> None:
     install_collection(tmp_path / "first", __version__)
     install_collection(tmp_path / "second", "0.0.9")
     paths = [str(tmp_path / name) for name in ("empty", "first", "second")]

@@ -1,4 +1,4 @@
-"""What a project configures: the inventory by Ansible's settings, check by activemq-fleet.toml or pyproject.toml."""
+"""Settings of a project: the inventory of ansible.cfg, and activemq-fleet.toml or pyproject.toml for ``check``."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LINK = '<networkConnectors><networkConnector uri="masterslave:(tcp://a:61616)"/>
 HOSTS = "all: {hosts: {orders-mq01-a: , orders-mq01-b: }, vars: {activemq_release: 6.3.1}}\n"
 
 
-class SilentSchema:
+class AcceptingSchema:
     def find_problems(self, document: bytes) -> tuple[SchemaProblem, ...]:
         return ()
 
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory of a project, which is the working directory."""
-    monkeypatch.setattr(shared, "load_schema", lambda release, **options: SilentSchema())
+    """Create the directory of a project, and make it the working directory."""
+    monkeypatch.setattr(shared, "load_schema", lambda release, **options: AcceptingSchema())
     for name in ("ANSIBLE_INVENTORY", "ANSIBLE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     directory = tmp_path / "project"
@@ -35,22 +35,23 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def findings(capsys: pytest.CaptureFixture[str], *words: str, code: int = 1) -> list[dict[str, Any]]:
+def unwaived_findings(capsys: pytest.CaptureFixture[str], *words: str, code: int = 1) -> list[dict[str, Any]]:
+    """Return the findings of ``check`` that are not waived."""
     assert main(["check", "--format", "json", "--file", "conf/activemq.xml", *words]) == code
-    content: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return [finding for finding in content["findings"] if finding["waived"] is None]
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return [finding for finding in report["findings"] if finding["waived"] is None]
 
 
-def rules(reported: list[dict[str, Any]]) -> set[str]:
-    return {finding["rule"] for finding in reported}
+def rule_ids_of(findings: list[dict[str, Any]]) -> set[str]:
+    return {finding["rule"] for finding in findings}
 
 
-@pytest.mark.parametrize("where", ["environment", "ansible.cfg"])
-def test_inventory_is_the_one_that_ansible_is_configured_to_read(
-    where: str, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("source", ["environment", "ansible.cfg"])
+def test_commands_read_inventory_configured_for_ansible(
+    source: str, project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "hosts.yml").write_text(HOSTS)
-    if where == "environment":
+    if source == "environment":
         monkeypatch.setenv("ANSIBLE_INVENTORY", "hosts.yml")
     else:
         (project / "ansible.cfg").write_text("[defaults]\ninventory = hosts.yml\n")
@@ -59,7 +60,7 @@ def test_inventory_is_the_one_that_ansible_is_configured_to_read(
     assert "orders-mq01-b" in capsys.readouterr().out
 
 
-def test_inventory_option_wins_over_the_configured_one(
+def test_inventory_option_overrides_configured_inventory(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "hosts.yml").write_text(HOSTS)
@@ -71,9 +72,7 @@ def test_inventory_option_wins_over_the_configured_one(
 
 
 @pytest.mark.parametrize("words", [["explain", "a"], ["render", "-o", "out"], ["graph", "-o", "f.svg"], ["lab", "up"]])
-def test_command_without_any_inventory_says_how_to_name_one(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_without_inventory_explains_how_to_set_it(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert (
         "Missing option '-i': set an inventory with -i, with the environment variable ANSIBLE_INVENTORY"
@@ -81,11 +80,11 @@ def test_command_without_any_inventory_says_how_to_name_one(
     )
 
 
-def test_check_of_files_ignores_the_configured_inventory(
+def test_check_of_files_ignores_configured_inventory(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANSIBLE_INVENTORY", "/nowhere")
-    assert "N001" in rules(findings(capsys, "--release", "5.18.3"))
+    assert "N001" in rule_ids_of(unwaived_findings(capsys, "--release", "5.18.3"))
 
 
 FILES = {
@@ -95,31 +94,29 @@ FILES = {
 
 
 @pytest.mark.parametrize(("name", "head"), FILES.items(), ids=FILES)
-@pytest.mark.parametrize("place", ["here", "above"])
-def test_settings_of_the_project_hold_without_options(
+@pytest.mark.parametrize("place", ["project", "parent"])
+def test_settings_of_project_apply_without_options(
     name: str, head: str, place: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    directory = project if place == "here" else project.parent
+    directory = project if place == "project" else project.parent
     (directory / name).write_text(f'{head}select = ["N"]\nignore = ["N019"]\nreleases = {{"conf/*.xml" = "5.18.3"}}\n')
-    rule_ids = rules(findings(capsys))
+    rule_ids = rule_ids_of(unwaived_findings(capsys))
     assert "N001" in rule_ids
     assert {rule[0] for rule in rule_ids} == {"N"}
     assert "N019" not in rule_ids
 
 
-def test_option_replaces_the_setting_of_its_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_overrides_setting_of_same_name(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "activemq-fleet.toml").write_text('select = ["L"]\nreleases = {"*.xml" = "5.5.1"}\n')
-    assert rules(findings(capsys, "--select", "N001", "--release", "5.18.3")) == {"N001"}
+    assert rule_ids_of(unwaived_findings(capsys, "--select", "N001", "--release", "5.18.3")) == {"N001"}
 
 
-def test_no_config_reads_no_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_config_option_ignores_settings_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "activemq-fleet.toml").write_text("nonsense =\n")
-    assert "N001" in rules(findings(capsys, "--no-config", "--release", "5.18.3"))
+    assert "N001" in rule_ids_of(unwaived_findings(capsys, "--no-config", "--release", "5.18.3"))
 
 
-def test_baseline_of_the_project_is_used_and_can_be_written_anew(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_baseline_of_project_is_used_and_can_be_rewritten(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "activemq-fleet.toml").write_text('select = ["N001"]\nbaseline = "known.json"\n')
     words = ["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]
     for _ in range(2):
@@ -142,7 +139,7 @@ def test_baseline_of_the_project_is_used_and_can_be_written_anew(
         ("select = ['Q']", "activemq-fleet.toml:1: select Q: no rule has an id that begins with Q"),
     ],
 )
-def test_wrong_setting_is_one_error_that_names_the_file(
+def test_wrong_setting_is_single_error_that_names_file(
     content: str, reason: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "activemq-fleet.toml").write_text(content)
@@ -180,10 +177,10 @@ def test_wrong_setting_names_its_line(
     assert place in capsys.readouterr().err
 
 
-def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pyproject_without_table_is_ignored(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "pyproject.toml").write_text("[tool.other]\nselect = 1\n")
     (project.parent / "activemq-fleet.toml").write_text('select = ["N001"]\n')
-    assert rules(findings(capsys, "--release", "5.18.3")) == {"N001"}
+    assert rule_ids_of(unwaived_findings(capsys, "--release", "5.18.3")) == {"N001"}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +204,7 @@ def test_pyproject_without_the_table_is_passed_over(project: Path, capsys: pytes
         ),
     ],
 )
-def test_setting_without_effect_is_one_warning_that_names_file_and_key(
+def test_setting_without_effect_is_single_warning_that_names_file_and_key(
     content: str, warning: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "activemq-fleet.toml").write_text(f"{content}\n")
@@ -227,7 +224,7 @@ def test_setting_without_effect_is_one_warning_that_names_file_and_key(
         'ignore = ["T", "S002"]',
     ],
 )
-def test_setting_with_effect_on_any_file_of_the_project_is_no_warning(
+def test_setting_with_effect_on_any_project_file_gives_no_warning(
     content: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "other").mkdir()
@@ -237,9 +234,7 @@ def test_setting_with_effect_on_any_file_of_the_project_is_no_warning(
     assert "activemq-fleet.toml" not in capsys.readouterr().err
 
 
-def test_missing_baseline_of_the_project_is_an_error_at_its_line(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_baseline_of_project_is_error_at_its_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / "activemq-fleet.toml").write_text('select = ["N"]\nbaseline = "known.json"\n')
     assert main(["check", "--file", "conf/activemq.xml", "--release", "5.18.3"]) == 2
     error = capsys.readouterr().err

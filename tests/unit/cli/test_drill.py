@@ -1,4 +1,4 @@
-"""``lab drill``: what it prints and writes, and its exit status."""
+"""``lab drill``: printed and written output, and exit status."""
 
 from __future__ import annotations
 
@@ -19,46 +19,47 @@ CLEAN = result_of([FAULT], [ACCOUNT])
 LOSSY = result_of([FAULT], [replace(ACCOUNT, lost=3, handled=997)])
 
 
-def answer(monkeypatch: pytest.MonkeyPatch, result: DrillResult) -> list[Any]:
-    asked: list[Any] = []
+def fake_drill(monkeypatch: pytest.MonkeyPatch, result: DrillResult) -> list[Any]:
+    """Replace the drill by one with this result, and return the list of the options that it receives."""
+    received_options: list[Any] = []
 
     def drill(_lab: object, options: object, _progress: object) -> DrillResult:
-        asked.append(options)
+        received_options.append(options)
         return result
 
     monkeypatch.setattr(lab_drill, "run_drill", drill)
-    return asked
+    return received_options
 
 
-def test_a_clean_drill_ends_with_0_and_says_what_was_counted(
+def test_clean_drill_exits_with_0_and_prints_counts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    asked = answer(monkeypatch, CLEAN)
+    received_options = fake_drill(monkeypatch, CLEAN)
     report = tmp_path / "drill.html"
 
-    given = ["--kills", "7", "--what", "stop", "--target", "orders", "--rate", "60", "--seed", "3"]
-    code = main(["lab", "drill", "-i", "hosts.yml", *given, "--report", str(report)])
+    arguments = ["--kills", "7", "--what", "stop", "--target", "orders", "--rate", "60", "--seed", "3"]
+    status = main(["lab", "drill", "-i", "hosts.yml", *arguments, "--report", str(report)])
 
-    said = capsys.readouterr().out
-    assert code == 0
-    assert said.startswith(
+    output = capsys.readouterr().out
+    assert status == 0
+    assert output.startswith(
         "Nothing was lost: 1 fault, 1,000 events accepted, each event handled once. Tested release: 6.3.1.\n"
     )
-    assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in said
-    assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in said
+    assert "orders-mq01-b took over after 3.5 s, no event for 4.5 s" in output
+    assert "orders-mq01 (MQTT): 1,000 accepted, 1,000 acknowledged, 1,000 handled, 0 lost" in output
     assert (
         "\nThe counts are test events. Stuck: in transit when the drill ended. Copies dropped: events "
-        "that a broker delivered again" in said
+        "that a broker delivered again" in output
     )
     assert "<h1>Nothing was lost" in report.read_text()
-    (options,) = asked
+    (options,) = received_options
     assert (options.faults, options.what, options.target, options.rate, options.seed) == (7, "stop", "orders", 60, 3)
 
 
-def test_a_loss_ends_with_1_and_is_told_first(
+def test_drill_with_loss_exits_with_1_and_prints_loss_first(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer(monkeypatch, LOSSY)
+    fake_drill(monkeypatch, LOSSY)
 
     assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
     assert capsys.readouterr().out.startswith("3 events lost: 1 fault")
@@ -68,30 +69,30 @@ def test_result_line_names_every_tested_release_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     releases = {"orders-mq01": "6.3.1", "orders-mq02": "5.18.3", "orders-mq03": "6.3.1"}
-    answer(monkeypatch, replace(LOSSY, conditions=replace(LOSSY.conditions, releases=releases)))
+    fake_drill(monkeypatch, replace(LOSSY, conditions=replace(LOSSY.conditions, releases=releases)))
 
     assert main(["lab", "drill", "-i", "hosts.yml"]) == 1
     assert capsys.readouterr().out.partition("\n")[0].endswith(" Tested releases: 5.18.3, 6.3.1.")
 
 
-def test_json_is_the_whole_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    answer(monkeypatch, LOSSY)
+def test_json_contains_complete_result(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_drill(monkeypatch, LOSSY)
 
     assert main(["lab", "drill", "-i", "hosts.yml", "--format", "json"]) == 1
     assert DrillResult.from_dict(json.loads(capsys.readouterr().out)) == LOSSY
 
 
-def test_a_report_without_a_directory_is_refused_before_anything_is_struck(
+def test_report_in_missing_directory_is_refused_before_drill_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    asked = answer(monkeypatch, CLEAN)
+    received_options = fake_drill(monkeypatch, CLEAN)
 
     assert main(["lab", "drill", "-i", "hosts.yml", "--report", str(tmp_path / "none" / "x.html")]) == 2
     assert "the directory of the report does not exist: create it" in capsys.readouterr().err
-    assert asked == []
+    assert received_options == []
 
 
-def test_what_cannot_be_drilled_is_one_line(
+def test_lab_error_of_drill_is_printed_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(*_: object) -> DrillResult:

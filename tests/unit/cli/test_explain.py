@@ -1,4 +1,4 @@
-"""explain: what it prints, in which form, and how it ends for a host that nobody knows."""
+"""``explain``: output, formats, and the error for an unknown host."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_prints_the_page_without_colours_where_there_is_no_terminal(
+def test_explain_prints_page_without_colors_or_secrets_in_pipe(
     inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("a-mq01-a.example.com: preferred master of pair a-mq01 in group a, ActiveMQ\n")
-    assert "\x1b" not in told
-    assert "s3cret" not in told
+    output = capsys.readouterr().out
+    assert output.startswith("a-mq01-a.example.com: preferred master of pair a-mq01 in group a, ActiveMQ\n")
+    assert "\x1b" not in output
+    assert "s3cret" not in output
 
 
-def test_it_is_not_wider_than_a_narrow_terminal(
+def test_explain_wraps_at_80_columns_in_narrow_terminal(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
@@ -39,24 +39,24 @@ def test_it_is_not_wider_than_a_narrow_terminal(
     assert [line for line in lines if len(line) > 80 and " " in line.strip()] == []
 
 
-def test_json_is_for_programs(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_host_and_kinds(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-b", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["host"], told["kinds"]) == ("a-mq01-b.example.com", ["broker"])
+    explanation = json.loads(capsys.readouterr().out)
+    assert (explanation["host"], explanation["kinds"]) == ("a-mq01-b.example.com", ["broker"])
 
 
-def test_with_to_it_tells_the_way_of_a_message(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_to_shows_route_of_message(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a", "--to", "a-mq01-b", "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["title"] == "a-mq01-a.example.com to a-mq01-b.example.com: reaches"
+    route = json.loads(capsys.readouterr().out)
+    assert route["title"] == "a-mq01-a.example.com to a-mq01-b.example.com: reaches"
 
 
-def test_a_destination_alone_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_destination_without_to_is_refused(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq01-a", "--destination", "orders"]) == 2
     assert "--destination requires --to" in capsys.readouterr().err
 
 
-def test_findings_of_rules_are_on_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_of_rules_are_on_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "hosts.yml"
     path.write_text(
         "all: {hosts: {a-mq01-a.example.com: , a-mq01-b.example.com: },\n"
@@ -67,11 +67,11 @@ def test_findings_of_rules_are_on_the_page(tmp_path: Path, capsys: pytest.Captur
     assert "error L020" in capsys.readouterr().out
 
 
-def test_an_unknown_host_is_one_line_with_a_suggestion(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_host_is_single_line_with_suggestion(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "-i", str(inventory), "a-mq1-a"]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         "activemq-fleet: error: host a-mq1-a is not a broker, agent or load balancer of this inventory: "
         "did you mean a-mq01-a.example.com?\n"
     )

@@ -1,4 +1,4 @@
-"""Findings in every form that they take."""
+"""Findings in every output format."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ REPORT = CheckReport(
     waivers=({"rule": "S002", "reason": "isolated, and replaced in May", "hosts": ["*"], "until": None},),
     warnings=("look out",),
 )
-NOTHING = CheckReport(hosts=("a",), findings=())
+EMPTY_REPORT = CheckReport(hosts=("a",), findings=())
 
 
-def written(form: str, report: CheckReport = REPORT) -> str:
+def formatted(form: str, report: CheckReport = REPORT) -> str:
     return report_formatter(form)(report)
 
 
 def test_text_has_errors_first_and_each_severity_grouped_by_host() -> None:
-    assert click.unstyle(written("text")) == (
+    assert click.unstyle(formatted("text")) == (
         "a\n"
         "  error V002 conf/activemq.xml:3:7: storeUsage is 100%, not 80%\n"
         "      why: the broker does not start\n"
@@ -70,16 +70,16 @@ def test_text_has_errors_first_and_each_severity_grouped_by_host() -> None:
     )
 
 
-def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
+def test_text_groups_identical_findings_of_sixty_pairs() -> None:
     names = [f"orders-mq{pair:02}-{node}" for pair in range(1, 61) for node in "ab"]
-    alike = [finding(rule="S002", severity="warning", host=name, why="public") for name in names]
-    placed = [
+    identical_findings = [finding(rule="S002", severity="warning", host=name, why="public") for name in names]
+    positioned_findings = [
         finding(rule="N001", severity="warning", host=name, file="conf/activemq.xml", line=3, column=len(name))
         for name in names
     ]
-    own = finding(rule="T006", host=names[4])
-    report = CheckReport(tuple(names), (*alike, *placed, own))
-    assert click.unstyle(written("text", report)) == (
+    unique_finding = finding(rule="T006", host=names[4])
+    report = CheckReport(tuple(names), (*identical_findings, *positioned_findings, unique_finding))
+    assert click.unstyle(formatted("text", report)) == (
         "orders-mq03-a\n"
         "  error T006 storeUsage is 100%, not 80%\n"
         "      fix: lower storeUsage\n"
@@ -93,17 +93,17 @@ def test_what_sixty_pairs_have_alike_is_one_paragraph() -> None:
         "\n"
         "120 hosts: 1 error, 2 warnings, 0 info"
     )
-    assert len(json.loads(written("json", report))["findings"]) == 241
-    assert len(json.loads(written("sarif", report))["runs"][0]["results"]) == 241
+    assert len(json.loads(formatted("json", report))["findings"]) == 241
+    assert len(json.loads(formatted("sarif", report))["runs"][0]["results"]) == 241
 
 
-def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
+def test_text_about_file_has_errors_first_below_single_heading() -> None:
     places = [("S003", "info", 1), ("S002", "warning", 2), ("V002", "error", 3), ("N001", "error", 2)]
     findings = tuple(
         finding(rule=rule, severity=severity, host="", file="activemq.xml", line=line)
         for rule, severity, line in places
     )
-    text = click.unstyle(written("text", CheckReport(("activemq.xml",), findings, is_about_files=True)))
+    text = click.unstyle(formatted("text", CheckReport(("activemq.xml",), findings, is_about_files=True)))
     assert [line.split(":")[0] for line in text.splitlines() if "fix" not in line] == [
         "activemq.xml",
         "  error N001 2",
@@ -115,25 +115,26 @@ def test_text_about_a_file_has_errors_first_below_one_heading() -> None:
     ]
 
 
-def test_a_place_that_differs_by_the_names_on_its_line_is_the_file() -> None:
-    two = [finding(host=name, file="conf/activemq.xml", line=3, column=n) for n, name in enumerate(("a", "b"), 1)]
+def test_text_shows_file_without_line_if_columns_of_hosts_differ() -> None:
+    findings = [finding(host=name, file="conf/activemq.xml", line=3, column=n) for n, name in enumerate(("a", "b"), 1)]
     assert "error T006 conf/activemq.xml: storeUsage" in click.unstyle(
-        written("text", CheckReport(("a", "b"), tuple(two)))
+        formatted("text", CheckReport(("a", "b"), tuple(findings)))
     )
 
 
-def test_json_holds_findings_and_waivers_as_fleet_json_does() -> None:
-    content = json.loads(written("json"))
+def test_json_contains_findings_and_waivers_as_in_fleet_json() -> None:
+    content = json.loads(formatted("json"))
     assert content["findings"] == [
-        found.to_dict() | {"hosts": [found.host], "fixable": False, "variable": None} for found in REPORT.findings
+        reported.to_dict() | {"hosts": [reported.host], "fixable": False, "variable": None}
+        for reported in REPORT.findings
     ]
     assert content["waivers"] == [dict(waiver) for waiver in REPORT.waivers]
     assert content["counts"] == {"error": 2, "warning": 1, "info": 0, "waived": 1}
     assert content["warnings"] == ["look out"]
 
 
-def test_sarif_has_a_place_for_what_stands_in_a_file_and_suppresses_what_is_waived() -> None:
-    run = json.loads(written("sarif"))["runs"][0]
+def test_sarif_has_position_in_files_and_suppresses_waived_findings() -> None:
+    run = json.loads(formatted("sarif"))["runs"][0]
     topology, schema, warning, waived = run["results"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["N001", "S002", "T006", "V002"]
     assert schema["locations"][0]["physicalLocation"] == {
@@ -146,8 +147,8 @@ def test_sarif_has_a_place_for_what_stands_in_a_file_and_suppresses_what_is_waiv
     assert waived["suppressions"] == [{"kind": "external", "justification": "isolated, and replaced in May"}]
 
 
-def test_workflow_commands_escape_what_ends_them_and_leave_out_what_is_waived() -> None:
-    assert written("github").splitlines() == [
+def test_workflow_commands_escape_messages_and_omit_waived_findings() -> None:
+    assert formatted("github").splitlines() == [
         "::error title=T006 b::storeUsage is 100%25, not 80%25. Fix: lower storeUsage",
         "::error file=hosts/a/conf/activemq.xml,line=3,col=7,title=V002 a::"
         "storeUsage is 100%25, not 80%25. Fix: lower storeUsage",
@@ -155,8 +156,8 @@ def test_workflow_commands_escape_what_ends_them_and_leave_out_what_is_waived() 
     ]
 
 
-def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -> None:
-    suite = etree.fromstring(written("junit", CheckReport((*REPORT.hosts, "d"), REPORT.findings)))
+def test_junit_has_case_for_each_finding_and_for_host_without_findings() -> None:
+    suite = etree.fromstring(formatted("junit", CheckReport((*REPORT.hosts, "d"), REPORT.findings)))
     assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["5", "2", "1"]
     cases = [(case.get("classname"), case.get("name"), [child.tag for child in case]) for case in suite]
     assert cases == [
@@ -168,14 +169,14 @@ def test_junit_has_a_failure_an_error_and_a_case_for_a_host_without_findings() -
     ]
 
 
-def test_junit_holds_any_text() -> None:
+def test_junit_escapes_characters_that_xml_forbids() -> None:
     report = CheckReport(("a",), (finding(host="\x00<&", message="\x1b]0;\ufffe"),))
-    assert etree.fromstring(written("junit", report))[1].get("classname") == "\\u0000<&"
+    assert etree.fromstring(formatted("junit", report))[1].get("classname") == "\\u0000<&"
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_findings_are_a_report_too(form: str) -> None:
-    text = written(form, NOTHING)
+def test_report_without_findings_is_valid(form: str) -> None:
+    text = formatted(form, EMPTY_REPORT)
     if form == "junit":
         assert etree.fromstring(text).get("failures") == "0"
     elif form in ("json", "sarif", "codeclimate"):
@@ -184,14 +185,16 @@ def test_no_findings_are_a_report_too(form: str) -> None:
         assert click.unstyle(text) in ("", "1 host: 0 errors, 0 warnings, 0 info")
 
 
-def test_a_question_is_not_followed_by_a_full_stop() -> None:
+def test_message_that_ends_with_question_mark_gets_no_period() -> None:
     assert message_with_fix(finding(message="did you mean limit?")) == "did you mean limit? Fix: lower storeUsage"
     assert message_with_fix(finding(message="it is wrong")) == "it is wrong. Fix: lower storeUsage"
 
 
-def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts() -> None:
-    twice = finding(host="", file="conf/activemq.xml", line=9)
-    issues = json.loads(written("codeclimate", CheckReport(("a",), (*REPORT.findings, twice, replace(twice, line=12)))))
+def test_codeclimate_has_position_and_fingerprint_of_unwaived_findings() -> None:
+    repeated = finding(host="", file="conf/activemq.xml", line=9)
+    issues = json.loads(
+        formatted("codeclimate", CheckReport(("a",), (*REPORT.findings, repeated, replace(repeated, line=12))))
+    )
     assert [issue["check_name"] for issue in issues] == ["T006", "V002", "N001", "T006", "T006"]
     assert [issue["severity"] for issue in issues[:3]] == ["major", "major", "minor"]
     assert issues[0]["location"] == {"path": "b", "lines": {"begin": 1}}
@@ -199,22 +202,22 @@ def test_codeclimate_has_a_place_and_a_fingerprint_for_every_finding_that_counts
     assert len({issue["fingerprint"] for issue in issues}) == len(issues)
 
 
-def test_fingerprint_of_codeclimate_is_the_same_on_another_line() -> None:
+def test_codeclimate_fingerprint_is_independent_of_line() -> None:
     def fingerprint(line: int) -> str:
         report = CheckReport(("f",), (finding(host="", file="f", line=line),), is_about_files=True)
-        return str(json.loads(written("codeclimate", report))[0]["fingerprint"])
+        return str(json.loads(formatted("codeclimate", report))[0]["fingerprint"])
 
     assert fingerprint(3) == fingerprint(4)
 
 
-def test_findings_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_wrapped_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_format, "stdout_terminal_width", lambda: 80)
-    long = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
-    lines = click.unstyle(written("text", CheckReport(("b",), (long,)))).splitlines()
+    long_finding = finding(message="words " * 40, why="reasons " * 40, fix="steps " * 40)
+    lines = click.unstyle(formatted("text", CheckReport(("b",), (long_finding,)))).splitlines()
     assert max(map(len, lines)) <= 80
     assert lines[1].startswith("  error T006 words ")
 
 
-def test_title_of_a_workflow_command_has_no_path() -> None:
+def test_title_of_workflow_command_has_no_path() -> None:
     report = CheckReport(("f.xml",), (finding(host="", file="f.xml", line=3),), is_about_files=True)
-    assert written("github", report).startswith("::error file=f.xml,line=3,title=T006::")
+    assert formatted("github", report).startswith("::error file=f.xml,line=3,title=T006::")

@@ -1,4 +1,4 @@
-"""graph: which findings are marked, and what it needs for that."""
+"""``graph``: marks of findings, use of a status, and counts of brokers."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def inventory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "mmd"])
-def test_what_the_rules_find_is_marked(inventory: Path, tmp_path: Path, suffix: str) -> None:
+def test_graph_marks_findings_of_rules(inventory: Path, tmp_path: Path, suffix: str) -> None:
     picture = tmp_path / f"fleet.{suffix}"
     assert main(["graph", "-i", str(inventory), "-o", str(picture)]) == 0
     assert "L020" in picture.read_text()
 
 
-def test_no_schema_is_fetched_for_a_picture(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graph_loads_no_schema(inventory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*arguments: object, **options: object) -> None:
-        pytest.fail("a schema was asked for")
+        pytest.fail("graph loaded a schema: it must mark the findings without one")
 
     monkeypatch.setattr(shared, "load_schema", load)
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg")]) == 0
 
 
-def test_the_status_of_another_fleet_is_refused(
+def test_status_of_another_fleet_is_refused(
     inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = tmp_path / "status.json"
     row = {"host": "b-mq01-a", "state": "active"}
-    found = {"format": 1, "brokers": [row], "agents": [], "balancers": [], "findings": []}
-    status.write_text(json.dumps(found))
+    content = {"format": 1, "brokers": [row], "agents": [], "balancers": [], "findings": []}
+    status.write_text(json.dumps(content))
     assert main(["graph", "-i", str(inventory), "-o", str(tmp_path / "fleet.svg"), "--status", str(status)]) == 2
     assert f"{status} contains no broker of this inventory" in capsys.readouterr().err
 
@@ -69,8 +69,8 @@ def test_single_brokers_are_not_counted_as_pairs(
     assert main(["graph", "-i", str(inventory), "-o", str(picture)]) == 0
 
     assert capsys.readouterr().out == f"{picture}: {numbers}\n"
-    described = picture.read_text()
-    assert all(part in described for part in numbers.split(", "))
+    drawing = picture.read_text()
+    assert all(part in drawing for part in numbers.split(", "))
     if "pair" not in numbers:
-        assert "Pair " not in described
-        assert "preferred" not in described
+        assert "Pair " not in drawing
+        assert "preferred" not in drawing

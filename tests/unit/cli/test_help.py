@@ -1,4 +1,4 @@
-"""help: usage of commands and pages of the documentation, and what messages refer to."""
+"""``help``: usage of commands, pages of the documentation, and references in messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_help_lists_every_command_and_topic(capsys: pytest.CaptureFixture[str]) 
     assert all(re.search(rf"^  {re.escape(name)} ", out, re.MULTILINE) for name in (*COMMANDS, *help_page_names()))
 
 
-def test_help_of_a_subcommand_is_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_subcommand_is_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "lab", "up"]) == 0
     assert capsys.readouterr().out.startswith("Usage: activemq-fleet lab up ")
 
 
-def test_help_of_a_command_with_a_page_prints_both(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_command_with_page_prints_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "status"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Usage: activemq-fleet status ")
@@ -44,7 +44,7 @@ def test_help_of_a_command_with_a_page_prints_both(capsys: pytest.CaptureFixture
         (["command-line", "exit", "codes"], "| 2 | Wrong usage, or input that cannot be read or used"),
     ],
 )
-def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_prints_single_section(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", *words]) == 0
     out = capsys.readouterr().out
     assert text in out
@@ -59,7 +59,7 @@ def test_help_prints_one_section(words: list[str], text: str, capsys: pytest.Cap
         (["alerts", "ActiveMQBrokerHang"], "has no section ActiveMQBrokerHang: did you mean 'ActiveMQBrokerHung'?"),
     ],
 )
-def test_unknown_topic_gets_a_suggestion(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_topic_gets_suggestion(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", *words]) == 2
     assert reason in capsys.readouterr().err
 
@@ -68,7 +68,7 @@ PLAYBOOKS = [path.stem for path in sorted((ROOT / "playbooks").glob("*.yml"))]
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
-def test_help_of_a_playbook_prints_text_about_it(playbook: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_playbook_prints_text_about_it(playbook: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", playbook]) == 0
     assert playbook in capsys.readouterr().out.lower()
 
@@ -79,13 +79,13 @@ def test_help_of_rollback_prints_its_section(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", help_page_names())
-def test_page_links_to_no_file_that_is_not_installed(name: str) -> None:
-    linked = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links_and_pictures(read_help_page(name).text))
-    assert [target for target in linked if "://" not in target] == []
+def test_help_page_links_only_to_urls(name: str) -> None:
+    targets = re.findall(r"\]\(([^)\s]*)\)", strip_markdown_links_and_pictures(read_help_page(name).text))
+    assert [target for target in targets if "://" not in target] == []
 
 
 @pytest.mark.parametrize("alert", [alert.name for alert in ALERTS])
-def test_every_alert_names_a_command_that_prints_its_section(alert: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_alert_names_command_that_prints_its_section(alert: str, capsys: pytest.CaptureFixture[str]) -> None:
     (rule,) = (r for r in yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"] if r.get("alert") == alert)
     assert "runbook_url" not in rule["annotations"]
     program, *words = rule["annotations"]["runbook"].split()
@@ -94,14 +94,14 @@ def test_every_alert_names_a_command_that_prints_its_section(alert: str, capsys:
     assert f"## {alert}" in capsys.readouterr().out
 
 
-def test_alerts_link_to_the_site_once_it_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_link_to_site_if_it_has_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documentation, "SITE", "https://docs.example.com")
-    written = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
-    addresses = [rule["annotations"]["runbook_url"] for rule in written if "alert" in rule]
+    rules = yaml.safe_load(alert_rules_yaml(None))["groups"][0]["rules"]
+    addresses = [rule["annotations"]["runbook_url"] for rule in rules if "alert" in rule]
     assert addresses == [f"https://docs.example.com/alerts.html#{alert.documentation_anchor}" for alert in ALERTS]
 
 
-def test_every_topic_that_messages_name_has_a_page() -> None:
+def test_every_topic_that_messages_name_has_page() -> None:
     topics = [
         match.groups()
         for directory in ("src", "plugins", "roles", "playbooks", "templates")
@@ -115,8 +115,11 @@ def test_every_topic_that_messages_name_has_a_page() -> None:
         assert not section or read_help_page(topic).section(section)
 
 
-def test_no_message_names_a_page_of_a_checkout() -> None:
-    """Comments and docstrings may: their readers have a checkout. ``rule`` replaces the pages that rules name."""
+def test_no_message_names_documentation_file_of_checkout() -> None:
+    """No message refers to a file of the documentation, except comments and docstrings: their readers have a checkout.
+
+    For rules, the command ``rule`` replaces the page.
+    """
     messages = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for directory in ("src/activemq_fleet", "plugins", "roles", "templates")

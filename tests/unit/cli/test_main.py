@@ -1,4 +1,4 @@
-"""The command line as a whole: what it says, and how it ends."""
+"""Messages, help and exit status of all commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -18,32 +19,34 @@ from activemq_fleet.cli import main as cli
 from activemq_fleet.errors import FleetError, InputError, LabError, SettingsError
 from activemq_fleet.install_hint import install_hint
 
+SetOutcome = Callable[[BaseException | int], None]
+
 
 @pytest.fixture
-def raising(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | int]:
-    """``check`` raises what the test puts into this list, or returns it when it is a number."""
-    what: list[BaseException | int] = []
+def set_check_outcome(monkeypatch: pytest.MonkeyPatch) -> SetOutcome:
+    """Return a function that sets the exception which ``check`` raises, or the number which it returns."""
+    outcomes: list[BaseException | int] = []
 
     @click.command()
     def command() -> int:
-        if isinstance(what[0], BaseException):
-            raise what[0]
-        return what[0]
+        if isinstance(outcomes[0], BaseException):
+            raise outcomes[0]
+        return outcomes[0]
 
     module = ModuleType("activemq_fleet.cli.check")
     module.__spec__ = ModuleSpec(module.__name__, loader=None)
     setattr(module, "check_command", command)  # noqa: B010 -- a made-up module has no such attribute for mypy
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.delenv("ACTIVEMQ_FLEET_DEBUG", raising=False)
-    return what
+    return outcomes.append
 
 
-def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_prints_version_of_package(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.strip().endswith(__version__)
 
 
-def test_help_names_every_command_whose_module_exists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
     listed = cli.fleet_cli.list_commands(click.Context(cli.fleet_cli))
@@ -63,13 +66,13 @@ def test_version_loads_neither_ansible_nor_lxml() -> None:
 def test_command_reads_inventory_in_locale_without_utf8(name: str) -> None:
     environment = {**os.environ, "LC_ALL": name}
     words = ["names", "-i", "orders-mq01-a,orders-mq01-b,"]
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", *words], check=False, capture_output=True, env=environment
     )
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (process.returncode, process.stderr) == (0, b"")
 
 
-def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_command_is_single_line_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["frobnicate"]) == 2
     assert capsys.readouterr().err == (
         "activemq-fleet: error: No such command 'frobnicate' (see activemq-fleet --help)\n"
@@ -101,32 +104,32 @@ def test_an_unknown_command_is_one_line_and_exit_2(capsys: pytest.CaptureFixture
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_an_error_for_the_user_is_one_line(
-    raising: list[BaseException | int],
+def test_error_for_user_is_single_line(
+    set_check_outcome: SetOutcome,
     capsys: pytest.CaptureFixture[str],
     error: Exception,
     code: int,
     line: str,
 ) -> None:
-    raising.append(error)
+    set_check_outcome(error)
     assert cli.main(["check"]) == code
     assert capsys.readouterr() == ("", f"activemq-fleet: error: {line}\n")
 
 
-def test_every_wrong_variable_has_a_line_of_its_own(
-    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+def test_every_wrong_variable_has_separate_line(
+    set_check_outcome: SetOutcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raising.append(SettingsError("a: activemq_heap: what", "b: activemq_relase: unknown"))
+    set_check_outcome(SettingsError("a: activemq_heap: what", "b: activemq_relase: unknown"))
     assert cli.main(["check"]) == 2
     assert capsys.readouterr().err == (
         "activemq-fleet: error: a: activemq_heap: what\nactivemq-fleet: error: b: activemq_relase: unknown\n"
     )
 
 
-def test_a_bug_is_one_line_that_says_how_to_see_more(
-    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+def test_bug_is_single_line_that_names_debug_variable(
+    set_check_outcome: SetOutcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raising.append(KeyError("queue"))
+    set_check_outcome(KeyError("queue"))
     assert cli.main(["check"]) == 2
     assert capsys.readouterr().err == (
         "activemq-fleet: error: KeyError: 'queue'. This is a bug in activemq-fleet: run the command again with "
@@ -134,39 +137,41 @@ def test_a_bug_is_one_line_that_says_how_to_see_more(
     )
 
 
-def test_the_debug_variable_brings_the_traceback(
-    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_debug_variable_shows_traceback(
+    set_check_outcome: SetOutcome,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("ACTIVEMQ_FLEET_DEBUG", "1")
-    raising.append(KeyError("queue"))
+    set_check_outcome(KeyError("queue"))
     assert cli.main(["check"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_an_interrupted_command_is_quiet(
-    raising: list[BaseException | int], capsys: pytest.CaptureFixture[str]
+def test_interrupted_command_exits_with_130_and_prints_nothing(
+    set_check_outcome: SetOutcome, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    raising.append(KeyboardInterrupt())
+    set_check_outcome(KeyboardInterrupt())
     assert cli.main(["check"]) == 130
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_a_command_returns_is_the_exit_code(raising: list[BaseException | int]) -> None:
-    raising.append(1)
+def test_return_value_of_command_is_exit_code(set_check_outcome: SetOutcome) -> None:
+    set_check_outcome(1)
     assert cli.main(["check"]) == 1
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
+def test_closed_output_pipe_exits_with_141_without_traceback() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "activemq_fleet", "--help"],
         check=False,
         stdout=writer,
         stderr=subprocess.PIPE,
     )
     os.close(writer)
-    assert (ended.returncode, ended.stderr) == (141, b"")
+    assert (process.returncode, process.stderr) == (141, b"")
 
 
 def leaf_commands() -> list[tuple[str, ...]]:
@@ -175,8 +180,8 @@ def leaf_commands() -> list[tuple[str, ...]]:
     commands = {name: cli.fleet_cli.get_command(context, name) for name in cli.fleet_cli.list_commands(context)}
     words: list[tuple[str, ...]] = []
     for name, command in commands.items():
-        below = command.list_commands(context) if isinstance(command, click.Group) else []
-        words += [(name, subcommand) for subcommand in below] or [(name,)]
+        subcommands = command.list_commands(context) if isinstance(command, click.Group) else []
+        words += [(name, subcommand) for subcommand in subcommands] or [(name,)]
     return words
 
 

@@ -1,4 +1,4 @@
-"""Where commands write their output, and what they print if they cannot."""
+"""Output files of commands, and the errors if they cannot be written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def no_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_schema")
 @pytest.mark.parametrize("form", ["text", "json", "sarif", "github", "junit", "codeclimate"])
-def test_check_writes_its_format_to_a_file_and_prints_the_text(form: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_writes_its_format_to_file_and_prints_text(form: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check_link(form) == 1
     formatted = capsys.readouterr().out
     assert check_link("text") == 1
@@ -65,7 +65,7 @@ def test_check_writes_unusable_input_to_its_output(capsys: pytest.CaptureFixture
     assert "absent.yml" in captured.err
 
 
-def test_graph_without_output_writes_the_drawing_to_the_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph_without_output_writes_drawing_to_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "-i", "hosts.yml"]) == 0
     assert Path("fleet.svg").read_text().startswith("<svg")
     assert capsys.readouterr().out == "fleet.svg: 2 brokers, 1 pair\n"
@@ -84,7 +84,7 @@ def test_graph_without_output_writes_the_drawing_to_the_current_directory(capsys
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_output_below_a_file_is_an_error_that_names_action_and_path(
+def test_output_below_file_is_error_that_names_action_and_path(
     words: list[str], action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suffix = {"graph": ".svg", "pack": ".tar.gz"}.get(words[0], "")
@@ -92,11 +92,11 @@ def test_output_below_a_file_is_an_error_that_names_action_and_path(
     assert main([*words, f"hosts.yml/out{suffix}"]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     reason = f"{tmp_path}/hosts.yml is not a directory"
-    wanted = f"cannot {action} {tmp_path}/hosts.yml/out{suffix} ({reason}): choose another path"
-    assert error == f"activemq-fleet: error: {wanted}"
+    expected = f"cannot {action} {tmp_path}/hosts.yml/out{suffix} ({reason}): choose another path"
+    assert error == f"activemq-fleet: error: {expected}"
 
 
-def test_drill_refuses_a_report_that_it_cannot_write_before_it_starts(
+def test_drill_refuses_unwritable_report_before_it_starts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(**options: object) -> None:

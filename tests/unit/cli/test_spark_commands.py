@@ -1,4 +1,4 @@
-"""What ``plan``, ``drift`` and ``audit`` refuse before Spark starts, and what spark-submit may start."""
+"""Usage errors of ``plan``, ``drift`` and ``audit`` before Spark starts, and the commands that spark-submit accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AUDIT = ["audit", "--logs", "x", "-o", "out"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (PLAN, "--hosts FILE or -i INVENTORY"),
         ([*PLAN, "--hosts", "x", "-i", "y"], "--hosts FILE or -i INVENTORY"),
@@ -31,14 +31,14 @@ AUDIT = ["audit", "--logs", "x", "-o", "out"]
         (["audit", "--logs", "x"], "--output"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_wrong_usage_is_single_line_and_exits_with_2(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert main(words) == 2
     out, err = capsys.readouterr()
-    assert said in err
+    assert message in err
     assert (out, err.count("\n"), list(tmp_path.iterdir())) == ("", 1, [])
 
 
@@ -51,13 +51,13 @@ def test_help_does_not_load_spark(name: str) -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_spark_submit_starts_what_runs_on_spark_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_spark_submit_rejects_command_that_does_not_run_on_spark(capsys: pytest.CaptureFixture[str]) -> None:
     assert submit.spark_application_main(["check", "-i", "x"]) == 2
     assert "the command check does not run on Spark: use one of plan, drift, audit" in capsys.readouterr().err
     assert submit.spark_application_main(["audit", "--logs", "x"]) == 2
     assert "--output" in capsys.readouterr().err
 
 
-def test_the_entry_for_spark_submit_tells_where_it_lies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_spark_submit_entry_point_prints_its_path(capsys: pytest.CaptureFixture[str]) -> None:
     assert submit.spark_application_main([]) == 0
     assert Path(capsys.readouterr().out.strip()).name == "submit.py"

@@ -1,4 +1,4 @@
-"""status: what it refuses, and how it says that a playbook failed."""
+"""``status``: usage errors, failures of its playbook, and its table."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def inventory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["absent"], 2, "the inventory has no host, pair or group absent"),
         (["--dir", "none"], 1, "contains no lab: start one"),
         (["--ansible-options", "'"], 2, "cannot be split into words (No closing quotation)"),
     ],
 )
-def test_wrong_usage_is_one_line(
-    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, said: str
+def test_wrong_usage_is_single_line(
+    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, message: str
 ) -> None:
-    named = [str(tmp_path / word) if word == "none" else word for word in arguments]
-    assert main(["status", "-i", str(inventory), *named]) == code
+    words = [str(tmp_path / word) if word == "none" else word for word in arguments]
+    assert main(["status", "-i", str(inventory), *words]) == code
     err = capsys.readouterr().err
-    assert said in err
+    assert message in err
     assert err.count("\n") == 1
 
 
-def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_option_selects_lab_without_inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--dir", str(tmp_path)]) == 1
     assert capsys.readouterr().err.startswith(f"activemq-fleet: error: the directory {tmp_path}")
     assert main(["status", "--lab"]) == 2
@@ -56,7 +56,7 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("", "--format nagios requires exactly one host: name it, as in `status HOST --format nagios`"),
         (
@@ -66,36 +66,40 @@ def test_a_lab_is_named_by_its_directory_alone(tmp_path: Path, capsys: pytest.Ca
         ),
     ],
 )
-def test_for_nagios_wrong_usage_is_unknown_and_not_critical(
-    inventory: Path, capsys: pytest.CaptureFixture[str], name: str, said: str
+def test_wrong_usage_is_unknown_in_nagios_format(
+    inventory: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
 ) -> None:
     assert main(["status", "-i", str(inventory), name, "--format", "nagios"]) == 3
-    assert capsys.readouterr().out == f"ACTIVEMQ UNKNOWN - {said}\n"
+    assert capsys.readouterr().out == f"ACTIVEMQ UNKNOWN - {message}\n"
 
 
-def test_options_that_ansible_does_not_know_are_wrong_usage(
+def test_options_that_ansible_rejects_are_wrong_usage(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = subprocess.CompletedProcess([], 2, "", "usage: …\nansible-playbook: error: unrecognized arguments: --x\n")
-    monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
+    process = subprocess.CompletedProcess([], 2, "", "usage: …\nansible-playbook: error: unrecognized arguments: --x\n")
+    monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: process)
     assert main(["status", "-i", str(inventory)]) == 2
     assert capsys.readouterr().err.endswith(
         "rejects --ansible-options (unrecognized arguments: --x): correct this option\n"
     )
 
 
-def test_what_ansible_says_when_the_playbook_fails_is_told(
+def test_error_of_failed_playbook_is_printed(
     inventory: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = subprocess.CompletedProcess([], 4, "PLAY\n[ERROR]: no such user\n", "")
-    monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: done)
+    process = subprocess.CompletedProcess([], 4, "PLAY\n[ERROR]: no such user\n", "")
+    monkeypatch.setattr(playbook, "run_playbook", lambda *_, **__: process)
     assert main(["status", "-i", str(inventory)]) == 1
     assert "[ERROR]: no such user" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_status_of_unreachable_hosts_names_the_running_lab(
-    inventory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runs: bool
+@pytest.mark.parametrize("is_running", [True, False])
+def test_status_of_unreachable_hosts_names_running_lab(
+    inventory: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    is_running: bool,
 ) -> None:
     def refuse(_name: str, _inventory: object, variables: dict[str, str], _more: object) -> object:
         unreachable = {host: {"unreachable": "ssh: connection refused"} for host in ("a-mq01-a", "a-mq01-b")}
@@ -108,31 +112,34 @@ def test_status_of_unreachable_hosts_names_the_running_lab(
     layout.make_directory()
     command = [sys.executable, "-c", "import time; time.sleep(60)", f"{MARK}{layout.directory}"]
     processes.launch_broker(layout, "a-mq01-a", command, {}, layout.activemq_base_directory("a-mq01-a"), "v1")
-    if not runs:
+    if not is_running:
         processes.terminate_processes(processes.lab_processes(layout), grace=0)
     try:
         assert main(["status", "-i", str(inventory)]) == 1
     finally:
         processes.terminate_processes(processes.lab_processes(layout), grace=0)
     hint = f"a lab of this inventory runs on this machine: `activemq-fleet lab status -i {inventory}` shows the state"
-    assert (hint in capsys.readouterr().err) == runs
+    assert (hint in capsys.readouterr().err) == is_running
 
 
 def forty_pairs(**evidence: Any) -> FleetStatus:
-    planned = fleet(*(f"orders-mq{number:02}" for number in range(1, 41)), topology="none")
+    planned_fleet = fleet(*(f"orders-mq{number:02}" for number in range(1, 41)), topology="none")
     return fleet_status(
-        planned,
-        {broker.host: {"broker": broker_evidence(planned, broker.host, **evidence)} for broker in planned.brokers},
+        planned_fleet,
+        {
+            broker.host: {"broker": broker_evidence(planned_fleet, broker.host, **evidence)}
+            for broker in planned_fleet.brokers
+        },
         now=NOW,
         seconds=2.0,
     )
 
 
-def lines_of(shown: FleetStatus, *, wide: bool) -> list[str]:
-    return click.unstyle("\n".join(status_command._text_lines(shown, wide=wide))).splitlines()
+def lines_of(status: FleetStatus, *, wide: bool) -> list[str]:
+    return click.unstyle("\n".join(status_command._text_lines(status, wide=wide))).splitlines()
 
 
-def test_table_of_a_status_fits_eighty_columns_with_short_names() -> None:
+def test_table_of_status_fits_eighty_columns_with_short_names() -> None:
     lines = lines_of(forty_pairs(), wide=False)
     table = lines[: lines.index("")]
     assert table[0].split() == ["host", "role", "state", "for", "store", "messages", "durable", "dlq"]
@@ -148,7 +155,7 @@ def test_wide_status_has_every_column_and_full_names() -> None:
     assert lines[1].startswith("orders-mq01-a.example.com  ")
 
 
-def test_findings_of_a_status_are_wrapped_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_of_status_are_wrapped_on_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_command, "stdout_terminal_width", lambda: 80)
     lines = lines_of(forty_pairs(state="hung", usage={}), wide=False)
     assert "error hung orders-mq01-a" in lines

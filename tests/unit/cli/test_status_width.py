@@ -1,4 +1,4 @@
-"""The tables of ``status`` on a terminal with a width of 80: every line fits, and every host can be told apart."""
+"""The tables of ``status`` on a terminal of 80 columns: every line fits, and every host name is unambiguous."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ COMPACT = ["host", "role", "state", "for", "store", "messages", "durable", "dlq"
 DOMAIN = "eu-central-1.messaging.internal.example.com"
 
 
-def names_in_one_domain(count: int) -> list[str]:
+def names_in_same_domain(count: int) -> list[str]:
     return [f"customer-orders-mq{number:02}-a.{DOMAIN}" for number in range(1, count + 1)]
 
 
 def names_in_many_domains(count: int) -> list[str]:
-    """Long names whose first label is the same on all hosts, without a common domain."""
+    """Return long names whose first label is the same on all hosts, without a common domain."""
     return [f"customer-orders-mq01-a.site-{number:02}.{DOMAIN}.country{number:02}" for number in range(1, count + 1)]
 
 
 def names_with_a_common_ending(count: int) -> list[str]:
-    """Long names whose first label is the same on all hosts, in domains below a common one."""
+    """Return long names whose first label is the same on all hosts, in domains below a common one."""
     return [f"customer-orders-mq01-a.site-{number:02}.{DOMAIN}" for number in range(1, count + 1)]
 
 
@@ -42,7 +42,7 @@ def addresses(count: int) -> list[str]:
     return [f"10.20.30.{number}" for number in range(1, count + 1)]
 
 
-NAMES = [names_in_one_domain, names_in_many_domains, names_with_a_common_ending, names_without_domain, addresses]
+NAMES = [names_in_same_domain, names_in_many_domains, names_with_a_common_ending, names_without_domain, addresses]
 
 
 def status_of(hosts: Sequence[str]) -> FleetStatus:
@@ -75,13 +75,13 @@ def terminal_of_80(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "is_terminal", lambda _stream=None: True)
 
 
-def tables_of(shown: FleetStatus, *, wide: bool) -> list[list[str]]:
+def tables_of(status: FleetStatus, *, wide: bool) -> list[list[str]]:
     """Return the lines of the tables for brokers, agents and balancers."""
-    text = click.unstyle("\n".join(status_command._text_lines(shown, wide=wide)))
+    text = click.unstyle("\n".join(status_command._text_lines(status, wide=wide)))
     return [block.split("\n") for block in text.split("\n\n")[:3]]
 
 
-def column(table: list[str], title: str) -> Iterator[str]:
+def first_column_cells(table: list[str], title: str) -> Iterator[str]:
     """Yield the cells of a table's first column, whose parts may be on several lines."""
     width = re.search(r"\S+ +", table[0])
     assert width is not None
@@ -99,7 +99,7 @@ def column(table: list[str], title: str) -> Iterator[str]:
 @pytest.mark.usefixtures("terminal_of_80")
 @pytest.mark.parametrize("count", [1, 8, 40])
 @pytest.mark.parametrize("names", NAMES, ids=lambda names: names.__name__)
-def test_status_fits_80_columns_with_the_columns_that_matter(names: Callable[[int], list[str]], count: int) -> None:
+def test_status_fits_80_columns_with_compact_columns(names: Callable[[int], list[str]], count: int) -> None:
     brokers, agents, balancers = tables_of(status_of(names(count)), wide=False)
     for table in (brokers, agents, balancers):
         assert max(map(len, table)) <= WIDTH, table
@@ -113,12 +113,12 @@ def test_status_fits_80_columns_with_the_columns_that_matter(names: Callable[[in
 @pytest.mark.usefixtures("terminal_of_80")
 @pytest.mark.parametrize("count", [1, 8, 40])
 @pytest.mark.parametrize("names", NAMES, ids=lambda names: names.__name__)
-def test_hosts_of_a_status_are_unambiguous_in_80_columns(names: Callable[[int], list[str]], count: int) -> None:
+def test_hosts_of_status_are_unambiguous_in_80_columns(names: Callable[[int], list[str]], count: int) -> None:
     hosts = names(count)
-    shown = status_of(hosts)
-    cells = list(column(tables_of(shown, wide=False)[0], "host"))
+    status = status_of(hosts)
+    cells = list(first_column_cells(tables_of(status, wide=False)[0], "host"))
     assert len(set(cells)) == len(hosts)
-    note = "\n".join(status_command._text_lines(shown, wide=False))
+    note = "\n".join(status_command._text_lines(status, wide=False))
     match = re.search(r"host names omit (\S+);", note)
     assert [cell + (match[1] if match else "") for cell in cells] == hosts
 
@@ -126,7 +126,7 @@ def test_hosts_of_a_status_are_unambiguous_in_80_columns(names: Callable[[int], 
 @pytest.mark.usefixtures("terminal_of_80")
 @pytest.mark.parametrize("count", [1, 8, 40])
 @pytest.mark.parametrize("names", NAMES, ids=lambda names: names.__name__)
-def test_wide_status_has_all_columns_and_a_line_for_each_host(names: Callable[[int], list[str]], count: int) -> None:
+def test_wide_status_has_all_columns_and_line_for_each_host(names: Callable[[int], list[str]], count: int) -> None:
     hosts = names(count)
     brokers, agents, balancers = tables_of(status_of(hosts), wide=True)
     assert brokers[0].split() == list(BROKER_COLUMNS)
@@ -136,31 +136,31 @@ def test_wide_status_has_all_columns_and_a_line_for_each_host(names: Callable[[i
 
 
 @pytest.mark.usefixtures("terminal_of_80")
-def test_status_has_no_column_without_a_value() -> None:
-    shown = status_of(names_in_one_domain(2))
-    brokers = tuple(replace(broker, links=(), since=None) for broker in shown.brokers)
-    balancers = tuple(replace(balancer, addresses={}) for balancer in shown.balancers)
+def test_status_has_no_column_without_value() -> None:
+    status = status_of(names_in_same_domain(2))
+    brokers = tuple(replace(broker, links=(), since=None) for broker in status.brokers)
+    balancers = tuple(replace(balancer, addresses={}) for balancer in status.balancers)
 
-    tables = tables_of(replace(shown, brokers=brokers, balancers=balancers), wide=False)
+    tables = tables_of(replace(status, brokers=brokers, balancers=balancers), wide=False)
 
     assert tables[0][0].split() == ["host", "role", "state", "store", "messages", "durable", "dlq"]
     assert re.split(r" {2,}", tables[1][0].strip()) == ["agent", "state", "connected to"]
     assert tables[2][0].split() == ["balancer", "state", "haproxy", "keepalived"]
-    assert tables_of(shown, wide=True)[0][0].split() == list(BROKER_COLUMNS)
+    assert tables_of(status, wide=True)[0][0].split() == list(BROKER_COLUMNS)
 
 
 @pytest.mark.usefixtures("terminal_of_80")
 @pytest.mark.parametrize(("durable", "is_shown"), [(20, True), (0, False)])
-def test_messages_of_durable_subscriptions_have_a_column_if_there_are_any(durable: int, is_shown: bool) -> None:
-    shown = status_of(names_in_one_domain(2))
-    brokers = tuple(replace(broker, usage={**broker.usage, "durable": durable}) for broker in shown.brokers)
+def test_messages_of_durable_subscriptions_have_column_if_there_are_any(durable: int, is_shown: bool) -> None:
+    status = status_of(names_in_same_domain(2))
+    brokers = tuple(replace(broker, usage={**broker.usage, "durable": durable}) for broker in status.brokers)
 
-    tables = tables_of(replace(shown, brokers=brokers), wide=False)
+    tables = tables_of(replace(status, brokers=brokers), wide=False)
 
     assert ("durable" in tables[0][0].split()) is is_shown
 
 
-def test_single_broker_has_no_preferred_role_in_the_table() -> None:
+def test_single_broker_has_no_preferred_role_in_table() -> None:
     shown = status_of(["a-mq01-a"])
     [broker] = shown.brokers
     assert broker_cells(broker, 0.0)[:2] == ("a-mq01-a", "master")

@@ -1,4 +1,4 @@
-"""check of a file with comments that suppress findings."""
+"""``check`` of a file with comments that suppress findings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class AcceptingSchema:
         return ()
 
 
-def test_comment_in_a_file_suppresses_a_finding_and_is_reported_when_unused(
+def test_comment_in_file_suppresses_finding_and_is_reported_when_unused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared, "load_schema", lambda release, **options: AcceptingSchema())

@@ -32,26 +32,29 @@ SLOW = (
 def commands_below(command: click.Command, name: str) -> list[tuple[str, click.Command]]:
     if not isinstance(command, click.Group):
         return [(name, command)]
-    below = [
+    subcommands = [
         (f"{name} {word}", command.get_command(click.Context(command), word))
         for word in command.list_commands(click.Context(command))
     ]
-    return [(name, command), *(entry for word, sub in below if sub for entry in commands_below(sub, word))]
+    return [
+        (name, command),
+        *(entry for word, subcommand in subcommands if subcommand for entry in commands_below(subcommand, word)),
+    ]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_the_options_of_output(name: str) -> None:
+def test_every_command_has_output_options(name: str) -> None:
     command = fleet_cli.get_command(click.Context(fleet_cli), name)
     assert command
-    for path, shown in commands_below(command, name):
-        options = [word for parameter in shown.params for word in parameter.opts]
+    for path, subcommand in commands_below(command, name):
+        options = [word for parameter in subcommand.params for word in parameter.opts]
         for option in ("--color", "--no-color", "--no-pager"):
             assert options.count(option) == 1, path
 
 
 @some_situations(1)
 @pytest.mark.parametrize("words", [RULE, EXPLAIN], ids=["rule", "explain"])
-def test_terminal_shows_colors_and_a_pipe_none(words: list[str]) -> None:
+def test_output_has_colors_on_terminal_but_not_in_pipe(words: list[str]) -> None:
     assert COLOR.search(run_on_terminal([*words, "--no-pager"]))
     piped = subprocess.run([sys.executable, *words], check=True, capture_output=True, text=True)
     assert not COLOR.search(piped.stdout)
@@ -62,14 +65,12 @@ def test_terminal_shows_colors_and_a_pipe_none(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("option", "environment"), [("--no-color", {}), ("--color=never", {}), ("--no-pager", {"NO_COLOR": "1"})]
 )
-def test_terminal_shows_no_colors_where_the_user_wants_none(
-    words: list[str], option: str, environment: dict[str, str]
-) -> None:
+def test_terminal_output_has_no_colors_if_disabled(words: list[str], option: str, environment: dict[str, str]) -> None:
     assert not COLOR.search(run_on_terminal([*words, option], environment={"PAGER": "cat", **environment}))
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_color_always_shows_colors_in_a_pipe_and_wins_over_no_color(
+def test_color_always_overrides_no_color_in_pipe(
     place: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -78,26 +79,26 @@ def test_color_always_shows_colors_in_a_pipe_and_wins_over_no_color(
     assert COLOR.search(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(("color", "shown"), [(True, True), (False, False), (None, False)])
-def test_tables_have_the_colors_that_the_user_wants(
-    color: bool | None, shown: bool, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("color", "has_colors"), [(True, True), (False, False), (None, False)])
+def test_tables_have_colors_if_enabled(
+    color: bool | None, has_colors: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with click.Context(add_color_and_pager_options(click.Command("status")), color=color):
         print_table(["state"], [["active"]], {"active": "green"})
-    assert bool(COLOR.search(capsys.readouterr().out)) == shown
+    assert bool(COLOR.search(capsys.readouterr().out)) == has_colors
 
 
-def pager_of(tmp_path: Path) -> str:
+def write_pager(tmp_path: Path) -> str:
     program = tmp_path / "pager"
     program.write_text("#!/bin/sh\necho PAGED\ncat\n")
     program.chmod(0o755)
     return str(program)
 
 
-def test_output_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path) -> None:
-    shown = run_on_terminal(RULE, rows=10, environment={"PAGER": pager_of(tmp_path)})
-    assert shown.startswith("PAGED\n")
-    assert "Source: " in shown
+def test_output_longer_than_terminal_uses_pager(tmp_path: Path) -> None:
+    output = run_on_terminal(RULE, rows=10, environment={"PAGER": write_pager(tmp_path)})
+    assert output.startswith("PAGED\n")
+    assert "Source: " in output
 
 
 @some_situations(1)
@@ -106,20 +107,22 @@ def test_output_longer_than_the_terminal_goes_through_the_pager(tmp_path: Path) 
     [(100, [], "pager"), (10, ["--no-pager"], "pager"), (10, [], ""), (10, [], "cat")],
     ids=["short", "no-pager", "empty", "cat"],
 )
-def test_no_pager_is_started_where_none_is_needed(rows: int, words: list[str], pager: str, tmp_path: Path) -> None:
-    named = pager_of(tmp_path) if pager == "pager" else pager
-    shown = run_on_terminal([*RULE, *words], rows=rows, environment={"PAGER": named})
-    assert "PAGED" not in shown
-    assert "N003" in shown
+def test_pager_is_not_started_for_short_output_or_if_disabled(
+    rows: int, words: list[str], pager: str, tmp_path: Path
+) -> None:
+    program = write_pager(tmp_path) if pager == "pager" else pager
+    output = run_on_terminal([*RULE, *words], rows=rows, environment={"PAGER": program})
+    assert "PAGED" not in output
+    assert "N003" in output
 
 
-def test_long_activity_is_shown_on_a_terminal_and_removed() -> None:
-    shown = run_on_terminal(["-c", SLOW])
-    assert "Reading the inventory …" in shown
-    assert click.unstyle(shown).rstrip().endswith("done")
+def test_long_activity_is_shown_on_terminal_and_removed() -> None:
+    output = run_on_terminal(["-c", SLOW])
+    assert "Reading the inventory …" in output
+    assert click.unstyle(output).rstrip().endswith("done")
 
 
-def test_activity_is_not_shown_where_a_password_is_prompted_for() -> None:
+def test_activity_is_not_shown_during_password_prompt() -> None:
     code = SLOW.replace(
         "spinner_with_text('Reading the inventory')", "spinner_with_text('Reading the inventory', prompts=True)"
     )
@@ -129,10 +132,10 @@ def test_activity_is_not_shown_where_a_password_is_prompted_for() -> None:
 @pytest.mark.parametrize(
     ("identities", "prompts"), [((), False), (("prod@prompt",), True), (("prompt",), True), (("prod@file",), False)]
 )
-def test_reading_an_inventory_may_prompt_for_a_vault_password(identities: tuple[str, ...], prompts: bool) -> None:
+def test_vault_id_with_prompt_prompts_for_password(identities: tuple[str, ...], prompts: bool) -> None:
     assert InventoryOptions(("hosts",), vault_ids=identities).prompts_for_vault_password == prompts
 
 
-def test_activity_prints_nothing_in_a_pipe() -> None:
-    ended = subprocess.run([sys.executable, "-c", SLOW], check=True, capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr) == ("done\n", "")
+def test_activity_prints_nothing_in_pipe() -> None:
+    process = subprocess.run([sys.executable, "-c", SLOW], check=True, capture_output=True, text=True)
+    assert (process.stdout, process.stderr) == ("done\n", "")

@@ -17,13 +17,13 @@ from tests.hostile_files import document
 from tests.unit.fleets import hosts
 
 
-def test_waiver_of_unknown_rule_is_an_error_that_names_hosts_and_variable() -> None:
+def test_waiver_of_unknown_rule_is_error_that_names_hosts_and_variable() -> None:
     fleet = build_fleet(hosts("orders-mq01", waivers=[{"rule": "T999", "reason": "none"}]), {})
     with pytest.raises(InputError, match=r"orders-mq01-a\S*, orders-mq01-b\S*: activemq_waivers has a waiver of T999"):
         fleet_with_check_findings(fleet, {}, None)
 
 
-def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_baseline_with_unknown_rule_is_error_that_names_file(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     entry = {"rule": "X123", "host": "a", "file": "", "message": "m"}
     path.write_text(json.dumps({"version": 1, "findings": [entry]}))
@@ -54,6 +54,6 @@ def test_baseline_with_unknown_rule_is_an_error_that_names_the_file(tmp_path: Pa
         ('<connectionFactory id="f" brokerURL="failover:(tcp://a:1"/>', "V056"),
     ],
 )
-def test_unbalanced_composite_uri_is_one_error(inside: str, rule: str) -> None:
+def test_unbalanced_composite_uri_is_single_error(inside: str, rule: str) -> None:
     findings = [f for f in file_findings(document(inside), Release.of("5.18.3")) if f.rule in ("V029", "V056")]
     assert [(finding.rule, finding.severity) for finding in findings] == [(rule, "error")]
