@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from activemq_fleet.node.masking import KnownSecret, KnownSecrets, mask_configuration_file
-from tests.unit.hostile_texts import AROUND, PIECES, hostile
+from tests.unit.hostile_texts import CONTEXTS, PIECES, hostile_text
 
 SIZE = 1_000_000
 RUNS = 3
@@ -40,12 +40,12 @@ def measure() -> list[Masking]:
         ("`password=x ` again and again", "password=x "),
     ):
         maskings.append(_hostile(title, piece, 1 if piece == " " else 0))
-    worst = max(PIECES, key=lambda piece: _seconds(hostile(piece, AROUND[0], SIZE // 10)))
+    worst = max(PIECES, key=lambda piece: _seconds(hostile_text(piece, CONTEXTS[0], SIZE // 10)))
     return [*maskings, _hostile(f"the worst of {len(PIECES)} pieces, `{worst!r}`", worst, 0)]
 
 
 def _hostile(title: str, piece: str, around: int) -> Masking:
-    large, small = (hostile(piece, AROUND[around], size) for size in (SIZE, SIZE // 10))
+    large, small = (hostile_text(piece, CONTEXTS[around], size) for size in (SIZE, SIZE // 10))
     return Masking(title, _median(large), _median(small))
 
 

@@ -19,7 +19,7 @@ import pytest
 from tests.situations import EVERY_SITUATION, further
 from tests.support.file_systems import FILE_SYSTEMS, mounted_file_system
 from tests.support.journal_batches import add_command, journal_batch
-from tests.unit.guards import Node, until
+from tests.unit.guards import Node, wait_for
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not os.path.exists("/dev/loop-control"), reason="mounts a file system of its own"
@@ -67,24 +67,24 @@ def test_a_power_cut_at_each_step_of_a_take_over_loses_no_message(tmp_path: Path
             (root / "store").mkdir()
             b = node(root, "b", tmp_path)
             b.start()
-            until(lambda: b.served == [1])  # noqa: B023
+            wait_for(lambda: b.served == [1])  # noqa: B023
             write(newest(root), content)
-            b.end()
+            b.terminate()
             a = node(root, "a", tmp_path)
             guard = psutil.Process(a.start_crashing(step, signal.SIGSTOP).pid)
-            until(lambda: a.served or guard.status() == psutil.STATUS_STOPPED)  # noqa: B023
+            wait_for(lambda: a.served or guard.status() == psutil.STATUS_STOPPED)  # noqa: B023
             is_cut = not a.served
             if not is_cut:
                 content += journal_batch(add_command("two"))
                 write(newest(root), journal_batch(add_command("two")))
             shutil.copyfile(image, left)
-            a.end()
+            a.terminate()
         with mounted_file_system(left, tmp_path / "after", options) as root:
             survivor = node(root, "ab"[step % 2], tmp_path)
             survivor.start()
-            until(lambda: survivor.served)  # noqa: B023
+            wait_for(lambda: survivor.served)  # noqa: B023
             assert newest(root).read_bytes() == content, f"before change {step}"
-            survivor.end()
+            survivor.terminate()
         image.unlink()
         left.unlink()
         cuts += is_cut

@@ -8,13 +8,13 @@ from typing import Any
 
 from activemq_fleet.lab.lab_brokers import LabBrokers
 from activemq_fleet.lab.loopback_overlay import loopback_variables, variables_with_overlay
-from tests.unit.lab_fleets import fleet_of, surroundings, variables
+from tests.unit.lab_fleets import fleet_of, lab_layout_and_state, variables
 
 
 def make_lab_hosts(tmp_path: Path, *, whole: bool = False, **values: Any) -> LabBrokers:
     hosts = variables(**values)
     fleet = fleet_of(hosts)
-    layout, state = surroundings(fleet, tmp_path / "lab", whole=whole)
+    layout, state = lab_layout_and_state(fleet, tmp_path / "lab", is_full_distribution=whole)
     return LabBrokers(
         layout, replace(state, hosts=variables_with_overlay(hosts, loopback_variables(fleet, hosts, layout, state)))
     )

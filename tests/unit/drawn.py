@@ -25,7 +25,7 @@ def jdbc(url: str) -> dict[str, Any]:
     return {"url": url, "driver": "org.example.Driver", "username": "mq", "password": "a password"}
 
 
-def with_agents(count: int) -> Fleet:
+def fleet_with_agents(count: int) -> Fleet:
     agents = {
         f"agent-{i}.example.com": AGENT
         | {"activemq_agent_pair": "orders-mq01", "activemq_agent_username": f"agent-{i}"}
@@ -34,35 +34,35 @@ def with_agents(count: int) -> Fleet:
     return build_fleet(hosts(*pairs("orders", 2)) | agents, {AGENTS: list(agents)})
 
 
-def linked(counts: dict[str, int], *links: dict[str, Any], **variables: Any) -> Fleet:
+def linked_groups(counts: dict[str, int], *links: dict[str, Any], **variables: Any) -> Fleet:
     names = [name for group, count in counts.items() for name in pairs(group, count)]
     return fleet(*names, links=list(links), **variables)
 
 
-def between(groups: str) -> list[dict[str, Any]]:
+def links_between_all(groups: str) -> list[dict[str, Any]]:
     return [{"from": a, "to": b} for a in groups for b in groups if a < b]
 
 
 def star(count: int, **link: Any) -> Fleet:
-    """Groups that are linked to the group ``hub`` and to nothing else."""
+    """Return groups that are linked to the group ``hub`` and to no other group."""
     names = [f"shop{number:02}" for number in range(count)]
     links = [{"from": f"{name}-mq01", "to": "hub-mq01", "duplex": True} | link for name in names]
-    return linked(dict.fromkeys(["hub", *names], 4), *links)
+    return linked_groups(dict.fromkeys(["hub", *names], 4), *links)
 
 
-def balanced(count: int) -> Fleet:
-    """Two groups, one of a short name and one of a long name, each with an address on two load balancers."""
+def balanced_groups(count: int) -> Fleet:
+    """Return two groups, with a short and a long name, each with an address on two load balancers."""
     sizes = {"a": count // 2, "payments-clearing-house": count - count // 2}
     link = {"from": "a", "to": "payments-clearing-house", "include": ["queue://orders.>"]}
-    found: dict[str, Any] = {}
+    host_variables: dict[str, Any] = {}
     for number, (group, size) in enumerate(sizes.items()):
-        found |= hosts(*pairs(group, size), links=[link], vip=f"192.0.2.{10 + number}", vip_interface="eth0")
+        host_variables |= hosts(*pairs(group, size), links=[link], vip=f"192.0.2.{10 + number}", vip_interface="eth0")
     balancers = ["lb1", "load-balancer-2.frankfurt.internal.example.com"]
-    return build_fleet(found | {name: {} for name in balancers}, {BALANCERS: balancers})
+    return build_fleet(host_variables | {name: {} for name in balancers}, {BALANCERS: balancers})
 
 
-def with_findings(found: Fleet) -> Fleet:
-    """Up to three findings at a broker, of each severity."""
+def add_findings(original: Fleet) -> Fleet:
+    """Return the fleet with up to three findings per broker, of different severities."""
     kinds: tuple[tuple[str, Severity], ...] = (("T001", "error"), ("S012", "warning"), ("N003", "info"))
     more = [
         Finding(
@@ -72,14 +72,14 @@ def with_findings(found: Fleet) -> Fleet:
             message=f"rule {rule} is violated in activemq_links",
             fix="correct activemq_links",
         )
-        for position, broker in enumerate(found.brokers)
+        for position, broker in enumerate(original.brokers)
         for rule, severity in kinds[: position % 4]
     ]
-    return replace(found, findings=(*found.findings, *more))
+    return replace(original, findings=(*original.findings, *more))
 
 
 FLEETS = {
-    "one single broker": fleet("orders-mq01", nodes="a", ha="none"),
+    "single broker": fleet("orders-mq01", nodes="a", ha="none"),
     "single brokers": shop(ha="none"),
     "shared file": shop(),
     "jdbc": shop(ha="shared-jdbc", jdbc=jdbc("jdbc:postgresql://db/x")),
@@ -87,16 +87,16 @@ FLEETS = {
     "many pure": fleet(*pairs("orders", 9), ha="pure", release="5.5.1"),
     "multicast": fleet(*pairs("orders", 5), discovery="multicast"),
     "nodes of a pair linked": fleet("orders-mq01", pair_links="static"),
-    "a node missing": fleet("orders-mq01", nodes="b"),
-    "two groups": linked({"orders": 2, "billing": 2}, {"from": "orders", "to": "billing"}),
-    "agents": with_agents(3),
+    "missing node": fleet("orders-mq01", nodes="b"),
+    "two groups": linked_groups({"orders": 2, "billing": 2}, {"from": "orders", "to": "billing"}),
+    "agents": fleet_with_agents(3),
     "no brokers": build_fleet({"oddone": {}}, {BROKERS: ["oddone"]}),
-    "links between seven groups": linked(dict.fromkeys("abcdefg", 1), *between("abcdefg")),
-    "links to groups far away": linked(dict.fromkeys("abcdefghijkl", 3), *between("alfg")),
-    "more links between than lines": linked(dict.fromkeys("abcdefgh", 1), *between("abcdefgh")),
-    "groups around one": star(30),
-    "balanced groups": balanced(4),
-    "sixty pairs with findings": with_findings(balanced(60)),
+    "links between seven groups": linked_groups(dict.fromkeys("abcdefg", 1), *links_between_all("abcdefg")),
+    "links to groups far away": linked_groups(dict.fromkeys("abcdefghijkl", 3), *links_between_all("alfg")),
+    "more links between than lines": linked_groups(dict.fromkeys("abcdefgh", 1), *links_between_all("abcdefgh")),
+    "groups around hub": star(30),
+    "balanced groups": balanced_groups(4),
+    "sixty pairs with findings": add_findings(balanced_groups(60)),
     "a hundred pairs": fleet(*(name for i in range(10) for name in pairs(f"group{i}", 10))),
 } | {
     f"{topology} of {count}": fleet(*pairs("orders", count), topology=topology)

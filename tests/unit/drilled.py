@@ -31,7 +31,7 @@ ACCOUNT = PairEventCounts(pair="orders-mq01", protocol="MQTT", accepted=1000, ac
 
 
 def result_of(faults: Sequence[Fault], accounts: Sequence[PairEventCounts], **changed: Any) -> DrillResult:
-    """A drill of one pair whose verdict is the one that these faults and accounts have."""
+    """Return the result of a drill, with the verdict that follows from these faults and accounts."""
     wanted = len({(fault.pair, fault.number) for fault in faults})
     verdict, reasons = drill_verdict_and_reasons(faults, accounts, wanted)
     pairs = {account.pair: "6.3.1" for account in accounts}
@@ -59,8 +59,8 @@ def _spans(faults: Sequence[Fault], ended: float) -> list[StateSpan]:
     for fault in faults:
         changes.setdefault(fault.host, []).append((fault.at, "stopped"))
         changes[fault.host].append((fault.at + (fault.back or 9), "standby"))
-        other = fault.successor or B
-        changes.setdefault(other, []).append((fault.at + (fault.takeover or 5), "active"))
+        successor = fault.successor or B
+        changes.setdefault(successor, []).append((fault.at + (fault.takeover or 5), "active"))
     pair_of = {host: fault.pair for fault in faults for host in (fault.host, fault.successor or B)}
     first = {host: "active" if host.partition(".")[0].endswith("a") else "standby" for host in changes}
     return [
@@ -70,8 +70,8 @@ def _spans(faults: Sequence[Fault], ended: float) -> list[StateSpan]:
     ]
 
 
-def many(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "billing-mq01")) -> DrillResult:
-    """A drill of so many faults, in turn, with gaps that are close together and some that are equal."""
+def drill_with_faults(count: int, pairs: Sequence[str] = ("orders-mq01", "orders-mq02", "billing-mq01")) -> DrillResult:
+    """Return a drill with this many successive faults, whose downtimes are similar and sometimes equal."""
     faults = []
     for number in range(1, count + 1):
         pair = pairs[number % len(pairs)]

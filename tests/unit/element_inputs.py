@@ -1,4 +1,4 @@
-"""Random values for the variables of ``settings.elements``, made from their models, and now and then nonsense."""
+"""Random values for the variables of ``settings.elements``, generated from their models, with occasional nonsense."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ BY_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 
 def model_of(annotation: Any) -> type[XmlBean] | None:
-    """The bean that a type is, or holds."""
+    """Return the bean that a type is or contains, or None."""
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
         return annotation
-    return next((found for part in get_args(annotation) if (found := model_of(part))), None)
+    return next((model for part in get_args(annotation) if (model := model_of(part))), None)
 
 
 def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
-    """A value of a type, mostly a sound one."""
+    """Return a strategy for values of a type, most of them valid."""
     if get_origin(annotation) is Annotated:
         return value_of(get_args(annotation)[0], name)
     if get_origin(annotation) in (typing.Union, types.UnionType):
@@ -47,7 +47,7 @@ def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
     if get_origin(annotation) is tuple:
         return st.lists(value_of(get_args(annotation)[0], name), max_size=2)
     if isinstance(annotation, type) and issubclass(annotation, XmlBean):
-        return st.deferred(lambda: bean_of(annotation))  # a bean may hold another of its kind
+        return st.deferred(lambda: bean_of(annotation))  # a bean can contain another of its kind
     if annotation is str and name in ("destination", "name"):
         return NAMES
     if annotation is str and ("limit" in name or "length" in name or "size" in name or name == "total"):
@@ -57,41 +57,44 @@ def value_of(annotation: Any, name: str = "") -> st.SearchStrategy[Any]:
 
 @cache
 def bean_of(model: type[XmlBean]) -> st.SearchStrategy[Any]:
-    """A value for a bean: a mapping of some of its keys, or what is short for one."""
+    """Return a strategy for a bean: a mapping of some of its keys, or its short form."""
     members = {name: value_of(field.annotation, name) for name, field in model.model_fields.items()}
     for key in model.IMPLIED:
         inner = model.model_fields[key].annotation
         assert inner is not None
         members |= {name: value_of(field.annotation, name) for name, field in inner.model_fields.items()}
         del members[key]
-    needed = {
+    required = {
         name for name in members if name in ("type", "kind", "name", "destination", "forward_to", "limit", "policies")
     }
     if not members:
         return st.sampled_from([True, {}])
-    found: st.SearchStrategy[Any] = st.lists(st.sampled_from(sorted(members)), max_size=4, unique=True).flatmap(
-        lambda keys: st.fixed_dictionaries({name: mostly(members[name]) for name in sorted({*keys, *needed})})
+    beans: st.SearchStrategy[Any] = st.lists(st.sampled_from(sorted(members)), max_size=4, unique=True).flatmap(
+        lambda keys: st.fixed_dictionaries(
+            {name: value_or_nonsense(members[name]) for name in sorted({*keys, *required})}
+        )
     )
     if issubclass(model, BeanWithTypeKey):
-        found = st.one_of(found, members["type"])
+        beans = st.one_of(beans, members["type"])
     if issubclass(model, SwitchableBean):
-        found = st.one_of(found, st.booleans())
+        beans = st.one_of(beans, st.booleans())
     if issubclass(model, NamedDestination):
-        found = st.one_of(found, NAMES, st.builds("{}://{}".format, st.sampled_from(["queue", "topic"]), NAMES))
+        beans = st.one_of(beans, NAMES, st.builds("{}://{}".format, st.sampled_from(["queue", "topic"]), NAMES))
     if issubclass(model, usage.MemoryUsage | usage.StoreUsage | usage.JobSchedulerUsage):
-        found = st.one_of(found, SIZES, st.builds("{} %".format, st.integers(0, 101)))
-    return found
+        beans = st.one_of(beans, SIZES, st.builds("{} %".format, st.integers(0, 101)))
+    return beans
 
 
-def mostly(likely: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """A value of the strategy, and now and then nonsense."""
-    return st.integers(0, 39).flatmap(lambda chance: likely if chance else NONSENSE)
+def value_or_nonsense(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return a strategy that replaces one of 40 values by nonsense."""
+    return st.integers(0, 39).flatmap(lambda chance: values if chance else NONSENSE)
 
 
 VARIABLES = {
-    name: mostly(value_of(field.annotation, name)) for name, field in HostXmlElementSettings.model_fields.items()
+    name: value_or_nonsense(value_of(field.annotation, name))
+    for name, field in HostXmlElementSettings.model_fields.items()
 }
 element_settings = st.lists(st.sampled_from(sorted(VARIABLES)), min_size=1, max_size=3, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: VARIABLES[name] for name in names})
 )
-"""Some of the variables, without ``activemq_``."""
+"""Values of one to three variables, whose names have no prefix ``activemq_``."""

@@ -27,19 +27,19 @@ def with_agents(count: int = 1, **variables: Any) -> Fleet:
     return build_fleet(hosts("orders-mq01", "orders-mq02", **variables) | agents, {AGENTS: list(agents)})
 
 
-def entries(story: HostExplanation, section: str, label: str) -> list[ExplanationEntry]:
-    return [entry for entry in story.section(section).entries if entry.label == label]
+def entries(explanation: HostExplanation, section: str, label: str) -> list[ExplanationEntry]:
+    return [entry for entry in explanation.section(section).entries if entry.label == label]
 
 
-def entry(story: HostExplanation, section: str, label: str) -> ExplanationEntry:
-    (found,) = entries(story, section, label)
-    return found
+def entry(explanation: HostExplanation, section: str, label: str) -> ExplanationEntry:
+    (match,) = entries(explanation, section, label)
+    return match
 
 
-def labels(story: HostExplanation, section: str) -> list[str]:
-    return [entry.label for entry in story.section(section).entries]
+def labels(explanation: HostExplanation, section: str) -> list[str]:
+    return [entry.label for entry in explanation.section(section).entries]
 
 
-def page(found: Fleet, host: str) -> str:
-    """The page with its lines joined, so that a sentence is found wherever it was broken."""
-    return re.sub(r"\s+", " ", explanation_to_text(explain_host_by_name(found, host)))
+def page(explained_fleet: Fleet, host: str) -> str:
+    """Return the page with joined lines, so that tests find a sentence across line breaks."""
+    return re.sub(r"\s+", " ", explanation_to_text(explain_host_by_name(explained_fleet, host)))

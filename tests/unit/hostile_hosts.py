@@ -1,4 +1,4 @@
-"""A managed host whose root answers Ansible's modules as he likes: its Python interpreter edits what modules print."""
+"""A hostile managed host: its Python interpreter edits the output of Ansible's modules."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class HostilePython:
 
     @classmethod
     def with_facts(cls, directory: Path, facts: Mapping[str, object]) -> HostilePython:
-        """Return an interpreter that adds facts to the answer of ``setup``."""
+        """Return an interpreter that adds facts to the output of ``setup``."""
         return cls(directory, {'"ansible_facts": {': f'"ansible_facts": {{{json.dumps(facts)[1:-1]}, '})
 
     @classmethod
     def with_results(cls, directory: Path, key: str, results: Mapping[str, object]) -> HostilePython:
-        """Return an interpreter that puts results of its own before a key of a module's answer."""
+        """Return an interpreter that inserts results before a key of a module's output."""
         return cls(directory, {f'"{key}": ': f'{json.dumps(results)[1:-1]}, "{key}": '})
 
     def edits_made(self) -> int:

@@ -1,6 +1,6 @@
-"""A JVM that answers over RMI whatever it likes: with an attach socket, an RMI registry stub and hostile answers.
+"""A hostile JVM with an attach socket, an RMI registry stub and hostile answers over RMI.
 
-Standard library only: it also runs as a process of another account, from its own text.
+This module uses only the standard library, because a test also runs its text as a process of another account.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ def attribute(value: bytes) -> bytes:
 
 
 def blocks(count: int) -> bytes:
-    """An object whose added data comes in small blocks."""
+    """Return an object whose added data comes in small blocks."""
     return java_object(b"x", (b"\x77\xff" + b"A" * 255) * count)
 
 
-def own_superclass() -> bytes:
-    """An object of a class that is its own superclass."""
+def cyclic_superclass() -> bytes:
+    """Return an object of a class that is its own superclass."""
     return b"\x73\x72" + utf(b"x") + bytes(8) + b"\x02\0\0\x78\x71" + struct.pack(">i", 0x7E0000)
 
 
 def nested_lists(depth: int) -> bytes:
-    """An attribute whose value is a list of ten references to a list of ten references …, ``depth`` times.
+    """Return an attribute whose value is a list of ten references to a list of ten references …, ``depth`` times.
 
-    In the result they would be 10 to the power of ``depth`` texts.
+    Expanded, the value has 10 to the power of ``depth`` texts.
     """
     head = b"\x75" + java_class(b"[Ljava.lang.Object;") + struct.pack(">i", 10)
     value = head + b"\x74\0\1A" * 10
@@ -85,7 +85,7 @@ def nested_lists(depth: int) -> bytes:
 class HostileJvm:
     """The RMI port of a hostile JVM: ``names`` and ``attributes`` are its answers to the two queries, as bytes.
 
-    With ``drips`` the first answer to a query comes byte by byte and never ends. ``queries`` counts those that it got.
+    With ``drips`` the first answer to a query comes byte by byte and never ends. ``queries`` counts received queries.
     """
 
     def __init__(self, names: bytes = b"", attributes: bytes = b"", drips: bool = False) -> None:
@@ -121,9 +121,9 @@ class HostileJvm:
 
 
 def serve(listener: socket.socket, answer: Callable[[socket.socket], None]) -> None:
-    """Answer every caller of a listener, each in a thread of its own, until the listener is closed."""
+    """Answer every caller of a listener, each in a separate thread, until the listener is closed."""
 
-    def answer_one(caller: socket.socket) -> None:
+    def answer_caller(caller: socket.socket) -> None:
         try:
             with caller:
                 answer(caller)
@@ -133,7 +133,7 @@ def serve(listener: socket.socket, answer: Callable[[socket.socket], None]) -> N
     def accept() -> None:
         try:
             while True:
-                threading.Thread(target=answer_one, args=(listener.accept()[0],), daemon=True).start()
+                threading.Thread(target=answer_caller, args=(listener.accept()[0],), daemon=True).start()
         except OSError:
             pass
 
@@ -146,16 +146,16 @@ ATTACKS: dict[str, Callable[[], HostileJvm]] = {
 }
 
 
-def main(which: str, report: str, account: str) -> None:
+def main(attack: str, report: str, account: str) -> None:
     """Run as a broker's process: open the JVM's attach socket, answer attacks, count queries in the file ``report``."""
     path = f"/tmp/.java_pid{os.getpid()}"  # noqa: S108 -- the name that a JVM uses
     with contextlib.suppress(FileNotFoundError):  # a killed JVM that had this pid leaves its socket
         os.unlink(path)
-    # It changes its account itself: the Python of the tests is often not for every account.
+    # This process changes its account itself, because other accounts often cannot run the Python of the tests.
     os.setgroups([])
     os.setgid(int(account))
     os.setuid(int(account))
-    jvm = ATTACKS[which]()
+    jvm = ATTACKS[attack]()
     attach = socket.socket(socket.AF_UNIX)
     attach.bind(path)
     attach.listen(5)

@@ -1,4 +1,4 @@
-"""Texts that once took a masker minutes: a piece that is repeated, as somebody's failed login can put it into a log."""
+"""Texts that once took a masker minutes: repeated pieces, which a failed login can write into a log."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ PIECES = (
     "value=",
 )
 
-AROUND = (
+CONTEXTS = (
     ("password", ""),
     ('<property name="password"', ' value="x"/>'),
     ("password=", ""),
@@ -182,8 +182,8 @@ AROUND = (
     ("tcp://user:", "@host"),
     ("", "password=x"),
 )
-"""What stands before and after the repeated piece."""
+"""The texts before and after the repeated piece."""
 
 
-def hostile(piece: str, around: tuple[str, str], size: int) -> str:
-    return around[0] + piece * (size // len(piece)) + around[1]
+def hostile_text(piece: str, context: tuple[str, str], size: int) -> str:
+    return context[0] + piece * (size // len(piece)) + context[1]

@@ -1,4 +1,4 @@
-"""HTML pages as tests look at them, and data whose every text is hostile."""
+"""A parser of HTML pages for tests, and data in which every text is hostile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVIL = '"><script>alert(1)</script>\x00<img src=x onerror=alert(2)>'
 
 
 class Page(HTMLParser):
-    """Checks that elements nest; keeps all tags with their attributes, and texts by the class of their element."""
+    """A parser that checks the nesting of elements, and keeps tags with attributes, and texts with their classes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -40,24 +40,26 @@ class Page(HTMLParser):
         if data.strip() and self.open:
             self.texts.append((self._classes[-1], data.strip()))
 
-    def of(self, kind: str) -> list[str]:
-        return [text for of, text in self.texts if of == kind]
+    def texts_of_class(self, kind: str) -> list[str]:
+        return [text for name, text in self.texts if name == kind]
 
     def elements(self, tag: str, kind: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.tags if name == tag and attributes.get("class") == kind]
 
 
-def assert_whole_and_obeys_nothing(text: str) -> None:
-    """The page's elements nest, it loads nothing, and it runs nothing."""
+def assert_well_formed_and_inert(text: str) -> None:
+    """Assert that the elements of the page are nested correctly, and that it loads and runs nothing."""
     page = Page(text)
     assert page.open == []
     assert not {tag for tag, _ in page.tags} & {"script", "link", "img", "iframe", "object"}
-    assert not any(name.startswith("on") or name in ("src", "href") for _, found in page.tags for name in found)
+    assert not any(
+        name.startswith("on") or name in ("src", "href") for _, attributes in page.tags for name in attributes
+    )
     assert not re.search(r"https?://|url\((?!#)|@import", text)
 
 
 def with_evil_texts(data: Any, kept: Collection[str] = ()) -> Any:
-    """The same data with ``EVIL`` in place of every text, but for fields called as ``kept``."""
+    """Return the data with ``EVIL`` in place of every text, except in the fields ``kept``."""
     if isinstance(data, str):
         return EVIL
     if is_dataclass(data) and not isinstance(data, type):
@@ -66,5 +68,5 @@ def with_evil_texts(data: Any, kept: Collection[str] = ()) -> Any:
     if isinstance(data, Mapping):
         return {with_evil_texts(key): with_evil_texts(value) for key, value in data.items()}
     if isinstance(data, tuple) and hasattr(data, "_make"):
-        return data._make(with_evil_texts(one, kept) for one in data)
-    return type(data)(with_evil_texts(one, kept) for one in data) if isinstance(data, list | tuple) else data
+        return data._make(with_evil_texts(element, kept) for element in data)
+    return type(data)(with_evil_texts(element, kept) for element in data) if isinstance(data, list | tuple) else data

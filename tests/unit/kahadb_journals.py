@@ -1,4 +1,4 @@
-"""Writes journals as a kahaDB store of 5.5 does: batches of records, each a framed protocol buffer."""
+"""Store journals as kahaDB of 5.5 writes them: batches of records, each a framed protocol buffer."""
 
 from __future__ import annotations
 
@@ -44,15 +44,17 @@ def _transaction(number: int) -> bytes:
 
 
 def add(message: str, destination: str = "work", transaction: int = 0) -> bytes:
-    """``destination`` is a queue's name, or ``topic/NAME``; the message has a body that looks like records."""
-    named = _field(1, _transaction(transaction)) if transaction else b""
-    body = named + _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
+    """Return the record of a message to a queue or to ``topic/NAME``; the body of the message resembles records."""
+    transaction_field = _field(1, _transaction(transaction)) if transaction else b""
+    body = (
+        transaction_field + _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
+    )
     return _record(1, body + _field(5, 4))
 
 
 def remove(message: str, destination: str = "work", subscription: str = "", transaction: int = 0) -> bytes:
-    named = _field(1, _transaction(transaction)) if transaction else b""
-    body = named + _field(2, _destination(destination)) + _field(3, message)
+    transaction_field = _field(1, _transaction(transaction)) if transaction else b""
+    body = transaction_field + _field(2, _destination(destination)) + _field(3, message)
     return _record(2, body + (_field(5, subscription) if subscription else b""))
 
 
@@ -85,26 +87,26 @@ def audit() -> bytes:
 
 
 def update(message: str, destination: str = "work") -> bytes:
-    """The record of a message that was delivered again, as 5.9 and later write it."""
-    named = _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
-    return _record(10, _field(1, named))
+    """Return the record of a message that was delivered again, as 5.9 and later write it."""
+    command = _field(2, _destination(destination)) + _field(3, message) + _field(4, b"\x08\x96\x01WRITE")
+    return _record(10, _field(1, command))
 
 
 def moved_acks(number: int) -> bytes:
-    """The first record of a data file into which a broker moved acknowledgements of the data file of this number."""
+    """Return the first record of a data file to which a broker moved acknowledgements of data file ``number``."""
     return _record(16, _field(1, number))
 
 
 def batch(*records: bytes, checksum: bool = False) -> bytes:
     content = b"".join(records)
-    found = zlib.adler32(content) if checksum else 0
-    return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), found) + content
+    adler32 = zlib.adler32(content) if checksum else 0
+    return struct.pack(">iB", 28, 2) + b"WRITE BATCH" + struct.pack(">iq", len(content), adler32) + content
 
 
 def write(
     store: Path, *records: bytes, number: int = 1, reserved: int = 4096, each: int = 2, checksum: bool = False
 ) -> Path:
-    """One data file, ``each`` records to a batch, and behind them the space that is reserved."""
+    """Write a data file with ``each`` records per batch, followed by reserved space."""
     store.mkdir(exist_ok=True, parents=True)
     batches: Sequence[bytes] = [
         batch(*records[at : at + each], checksum=checksum) for at in range(0, len(records), each)
@@ -120,7 +122,7 @@ def index(
     audit: int | None = None,
     acks: int | None = None,
 ) -> bytes:
-    """The beginning of ``db.data``: positions are numbers of journal files, None for one that is not there."""
+    """Return the beginning of ``db.data``; positions are numbers of data files, or None if absent."""
 
     def position(number: int | None) -> bytes:
         return b"\0" if number is None else struct.pack(">?ii", True, number, 0)
@@ -132,16 +134,16 @@ def index(
 
 @contextmanager
 def store_lock(store: Path) -> Iterator[None]:
-    """Hold the lock of a store, as a broker does: as the file's, which keeps this process out of it, too."""
+    """Hold the lock of a store as a broker does: the lock belongs to the open file, and also blocks this process."""
     with (store / "lock").open("w") as lock:
         fcntl.fcntl(lock, _F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))
         yield
 
 
 def index_of_topics(subscriptions: dict[str, list[str]], last_update: int, version: int = 5) -> bytes:
-    """An index (``db.data``) with topics and the keys of their durable subscriptions, as brokers of 5.9 write it.
+    """Return an index (``db.data``) of 5.9 with topics and the keys of their durable subscriptions.
 
-    Page 1 is the tree of destinations, page N + 2 that of the subscriptions of topic N.
+    Page 1 contains the tree of destinations, page N + 2 the tree of the subscriptions of topic N.
     """
 
     def page(kind: int, following: int, content: bytes) -> bytes:

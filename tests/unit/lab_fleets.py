@@ -15,7 +15,7 @@ PAIR = ("orders-mq01-a.example.com", "orders-mq01-b.example.com")
 
 
 def variables(*hosts: str, **values: Any) -> dict[str, dict[str, Any]]:
-    """The same variables for each host; names without ``activemq_``."""
+    """Return the same variables for each host; ``values`` have names without ``activemq_``."""
     common = {
         "release": "6.3.1",
         "network_username": "net",
@@ -29,8 +29,10 @@ def fleet_of(hosts: dict[str, dict[str, Any]], **groups: list[str]) -> Fleet:
     return build_fleet(hosts, groups)
 
 
-def surroundings(fleet: Fleet, directory: str | Path = "/lab", *, whole: bool = False) -> tuple[LabLayout, LabState]:
-    """Where a lab of the fleet lies, and its state before it has variables."""
-    software = {broker.release.text: InstalledRelease("/software", whole) for broker in fleet.brokers}
+def lab_layout_and_state(
+    fleet: Fleet, directory: str | Path = "/lab", *, is_full_distribution: bool = False
+) -> tuple[LabLayout, LabState]:
+    """Return the layout of a lab of the fleet, and its state before it has variables."""
+    software = {broker.release.text: InstalledRelease("/software", is_full_distribution) for broker in fleet.brokers}
     addresses = assign_loopback_addresses(fleet, BLOCK)
     return LabLayout(Path(directory)), LabState(BLOCK, "seed", "/java/bin/java", addresses, software, {}, {})

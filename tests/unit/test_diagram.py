@@ -21,7 +21,7 @@ from activemq_fleet.render import render_activemq_xml_documents_by_host
 from activemq_fleet.topology import BROKERS, Fleet, build_fleet
 from activemq_fleet.validation import fleet_with_lint_findings
 from tests.golden_files import Golden
-from tests.unit.drawn import FLEETS, jdbc, pairs, shop, with_agents
+from tests.unit.drawn import FLEETS, fleet_with_agents, jdbc, pairs, shop
 from tests.unit.fleets import fleet, hosts
 from tests.unit.pictures import Picture
 from tests.work import count_lines
@@ -61,9 +61,11 @@ def test_boxes_are_inside_picture_and_do_not_overlap(drawn_fleet: Fleet) -> None
 def test_no_link_crosses_card_or_other_group(drawn_fleet: Fleet) -> None:
     picture = Picture(to_svg(drawn_fleet))
     inside = [(link, card) for link in picture.links if link.pair is None for card in picture.boxes("card")]
-    between = [(link, box) for link in picture.links if link.group is None for box in picture.boxes("group-box")]
+    links_between_groups = [
+        (link, box) for link in picture.links if link.group is None for box in picture.boxes("group-box")
+    ]
 
-    assert [link.points for link, box in [*inside, *between] if link.crosses(box)] == []
+    assert [link.points for link, box in [*inside, *links_between_groups] if link.crosses(box)] == []
 
 
 @every_fleet
@@ -85,7 +87,7 @@ def test_order_of_inventory_does_not_change_pictures() -> None:
 
 def fleet_with_name(name: str, message: str = "") -> Fleet:
     """Return a fleet with names that build_fleet refuses, because a picture must not rely on this refusal."""
-    agent_fleet = with_agents(1)
+    agent_fleet = fleet_with_agents(1)
     broker = agent_fleet.brokers[0]
     identity = replace(broker.identity, name=f"{name}.example.com", group=name, pair=name)
     renamed_broker = replace(broker, identity=identity, address=name)
@@ -231,7 +233,7 @@ def test_waived_finding_is_drawn_as_waived() -> None:
     ("count", "expected"), [(1, "agent-0.example.com"), (3, "agent-2.example.com"), (14, "14 agents")]
 )
 def test_few_agents_are_named_and_many_agents_are_counted(count: int, expected: str) -> None:
-    drawn_fleet = with_agents(count)
+    drawn_fleet = fleet_with_agents(count)
     picture = Picture(to_svg(drawn_fleet))
 
     assert expected in picture.shown

@@ -9,7 +9,7 @@ import pytest
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.topology import BALANCERS, Fleet, build_fleet
 from tests.situations import some_situations
-from tests.unit.drawn import balanced, pairs, with_findings
+from tests.unit.drawn import add_findings, balanced_groups, pairs
 from tests.unit.fleets import fleet, hosts
 from tests.unit.pictures import Box, Picture
 
@@ -25,7 +25,7 @@ def contains_box(outer: Box, inner: Box) -> bool:
 @some_situations(1)
 @pytest.mark.parametrize("count", [4, 60, 100])
 def test_balancer_is_drawn_as_box_with_address_and_line_to_pairs(count: int) -> None:
-    picture = Picture(to_svg(balanced(count)))
+    picture = Picture(to_svg(balanced_groups(count)))
     frames, cards = picture.boxes("balanced"), picture.boxes("card")
     boxes = picture.boxes("balancer")
     lines = [title for title in picture.titles_of("balances") if title]
@@ -41,7 +41,7 @@ def test_balancer_is_drawn_as_box_with_address_and_line_to_pairs(count: int) -> 
 
 
 def test_line_of_balancer_ends_at_frame_around_its_pairs() -> None:
-    root = Picture(to_svg(balanced(4))).root
+    root = Picture(to_svg(balanced_groups(4))).root
     heads = [e.get("d", "") for e in root.iterfind(".//{*}path") if e.get("class") == "head-balances"]
     frame = next(e for e in root.iterfind(".//{*}rect") if e.get("class") == "balanced")
 
@@ -51,7 +51,7 @@ def test_line_of_balancer_ends_at_frame_around_its_pairs() -> None:
 
 @pytest.mark.parametrize("count", [4, 100])
 def test_mermaid_and_description_name_balancers_and_addresses(count: int) -> None:
-    balanced_fleet = balanced(count)
+    balanced_fleet = balanced_groups(count)
     chart, description = to_mermaid(balanced_fleet), Picture(to_svg(balanced_fleet)).root.findtext("{*}desc") or ""
 
     assert 'b0["lb1<br/>load balancer"]' in chart
@@ -82,7 +82,7 @@ def test_balancer_without_address_is_separate_box() -> None:
 
 @pytest.mark.parametrize(
     "drawn_fleet",
-    [with_findings(balanced(60)), with_findings(balanced(4)), with_findings(fleet(*pairs("orders", 60)))],
+    [add_findings(balanced_groups(60)), add_findings(balanced_groups(4)), add_findings(fleet(*pairs("orders", 60)))],
     ids=["sixty pairs in two groups", "four pairs", "sixty pairs in a group"],
 )
 def test_badges_of_findings_are_on_their_cards(drawn_fleet: Fleet) -> None:
@@ -97,7 +97,7 @@ def test_badges_of_findings_are_on_their_cards(drawn_fleet: Fleet) -> None:
 
 def test_shortened_name_keeps_number_and_node_letter() -> None:
     """Without number and letter, all brokers of a group with a long name would have the same label."""
-    drawn_fleet = with_findings(fleet(*pairs("logistics-warehouse-automation", 40)))
+    drawn_fleet = add_findings(fleet(*pairs("logistics-warehouse-automation", 40)))
     shown = Picture(to_svg(drawn_fleet)).shown.splitlines()
     shortened_names = [text for text in shown if text.startswith("logistics") and "…" in text]
 

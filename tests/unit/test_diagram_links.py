@@ -10,7 +10,7 @@ import pytest
 
 from activemq_fleet.diagram import to_mermaid, to_svg
 from activemq_fleet.topology import Fleet
-from tests.unit.drawn import FLEETS, between, linked, pairs, shop, star
+from tests.unit.drawn import FLEETS, linked_groups, links_between_all, pairs, shop, star
 from tests.unit.fleets import fleet
 from tests.unit.pictures import Picture
 
@@ -63,7 +63,7 @@ def test_mesh_of_many_pairs_is_drawn_as_labeled_frame() -> None:
     ],
 )
 def test_link_between_groups_shows_pairs_and_destinations(link: dict[str, Any], captions: list[str]) -> None:
-    linked_fleet = linked({"orders": 2, "billing": 2}, link)
+    linked_fleet = linked_groups({"orders": 2, "billing": 2}, link)
     texts, chart = Picture(to_svg(linked_fleet)).texts, to_mermaid(linked_fleet)
 
     for caption in captions:
@@ -72,7 +72,7 @@ def test_link_between_groups_shows_pairs_and_destinations(link: dict[str, Any], 
 
 
 def test_asymmetric_links_between_groups_are_listed_by_direction() -> None:
-    linked_fleet = linked(
+    linked_fleet = linked_groups(
         {"billing": 3, "orders": 3}, {"from": "orders", "to": "billing"}, {"from": "billing-mq01", "to": "orders-mq01"}
     )
     shown = Picture(to_svg(linked_fleet)).shown
@@ -89,7 +89,7 @@ def test_long_caption_above_group_is_wrapped_and_not_truncated() -> None:
 
 def test_link_that_only_pure_master_has_duplex_is_shown_as_duplex() -> None:
     link = {"from": "orders", "to": "billing", "duplex": True}
-    linked_fleet = linked({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
+    linked_fleet = linked_groups({"orders": 1, "billing": 1}, link, ha="pure", release="5.5.1", master_node="b")
 
     assert [line.heads for line in Picture(to_svg(linked_fleet)).links if line.kind == "failover"] == []
     assert [line.heads for line in Picture(to_svg(linked_fleet)).links if line.kind == "static"] == [2]
@@ -123,7 +123,7 @@ def test_many_groups_around_hub_share_trunk_and_each_link_is_listed() -> None:
 )
 def test_groups_around_hub_with_different_links_have_separate_lines(links: list[dict[str, Any]]) -> None:
     equal_links = [{"from": name, "to": "hub"} for name in "bcdef"]
-    picture = Picture(to_svg(linked(dict.fromkeys(["hub", *"abcdef"], 1), *equal_links, *links)))
+    picture = Picture(to_svg(linked_groups(dict.fromkeys(["hub", *"abcdef"], 1), *equal_links, *links)))
 
     assert len({link.points[0] for link in picture.links}) == len(picture.links) == len(equal_links) + len(links)
 
@@ -148,16 +148,16 @@ def test_lines_of_different_links_do_not_overlap() -> None:
 
 def test_groups_are_ordered_by_direction_of_messages() -> None:
     links = [{"from": "orders", "to": "billing"}, {"from": "billing", "to": "audit"}]
-    picture = Picture(to_svg(linked({"audit": 1, "billing": 1, "orders": 1}, *links)))
+    picture = Picture(to_svg(linked_groups({"audit": 1, "billing": 1, "orders": 1}, *links)))
     tops = [box.title for box in sorted(picture.boxes("group-box"), key=lambda box: (box.y, box.x))]
 
     assert tops == ["group orders", "group billing", "group audit"]
 
 
 SPARSE = [("payments", "b"), ("eu-west", "hr"), ("x", "telemetry"), ("hr", "x"), ("a", "eu-west"), ("b", "x")]
-FAR = ("links to groups far away", "links between seven groups", "groups around one", "sixty pairs with findings")
+FAR = ("links to groups far away", "links between seven groups", "groups around hub", "sixty pairs with findings")
 CAPTIONED = {name: FLEETS[name] for name in FAR} | {
-    "eight groups and six links": linked(
+    "eight groups and six links": linked_groups(
         dict.fromkeys(["payments", "eu-west", "x", "logistics-warehouse", "hr", "telemetry", "a", "b"], 2),
         *({"from": f"{source}-mq01", "to": f"{target}-mq02"} for source, target in SPARSE),
     ),
@@ -177,7 +177,7 @@ def test_no_caption_covers_line_or_arrowhead(drawn_fleet: Fleet) -> None:
 
 
 def test_caption_that_would_cover_lines_is_shortened() -> None:
-    picture = Picture(to_svg(linked(dict.fromkeys("abcdefg", 3), *between("abcdefg"))))
+    picture = Picture(to_svg(linked_groups(dict.fromkeys("abcdefg", 3), *links_between_all("abcdefg"))))
     patches = [box for box in picture.boxes("paper") if box.x > 0]
     hidden = [box for box in patches for link in picture.links if link.group is None and link.crosses(box)]
 

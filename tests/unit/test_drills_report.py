@@ -10,8 +10,8 @@ import pytest
 
 from activemq_fleet.drills.model import DrillResult, FaultyEvent
 from activemq_fleet.reports.drill_page import drill_html_page
-from tests.unit.drilled import ACCOUNT, FAULT, many, result_of
-from tests.unit.html_pages import Page, assert_whole_and_obeys_nothing, with_evil_texts
+from tests.unit.drilled import ACCOUNT, FAULT, drill_with_faults, result_of
+from tests.unit.html_pages import Page, assert_well_formed_and_inert, with_evil_texts
 
 
 def parse_page(result: DrillResult) -> Page:
@@ -19,20 +19,20 @@ def parse_page(result: DrillResult) -> Page:
 
 
 def test_page_is_complete_and_loads_nothing() -> None:
-    assert_whole_and_obeys_nothing(drill_html_page(many(20)))
+    assert_well_formed_and_inert(drill_html_page(drill_with_faults(20)))
 
 
 def test_fault_has_line_number_interruption_and_three_dots() -> None:
-    page = parse_page(many(20))
+    page = parse_page(drill_with_faults(20))
 
     assert len(page.elements("line", "fault-line")) == 20
-    assert sorted(map(int, page.of("fault-number"))) == list(range(1, 21))
+    assert sorted(map(int, page.texts_of_class("fault-number"))) == list(range(1, 21))
     assert len(page.elements("rect", "silence")) == 20 + 1  # one more is in the legend
     assert len(page.elements("circle", "dot")) == 60
 
 
 def test_overlapping_fault_numbers_are_omitted_but_lines_remain() -> None:
-    page = parse_page(many(400, ["orders-mq01"]))
+    page = parse_page(drill_with_faults(400, ["orders-mq01"]))
 
     assert len(page.elements("line", "fault-line")) == 400
     numbers = page.elements("text", "fault-number")
@@ -43,7 +43,7 @@ def test_overlapping_fault_numbers_are_omitted_but_lines_remain() -> None:
 
 @pytest.mark.parametrize("count", [1, 20, 200])
 def test_all_elements_are_inside_chart(count: int) -> None:
-    for _, attributes in parse_page(many(count)).tags:
+    for _, attributes in parse_page(drill_with_faults(count)).tags:
         for name in ("x", "x1", "x2", "cx"):
             if attributes.get(name):
                 assert 0 <= float(attributes[name] or 0) <= 1000
@@ -65,14 +65,14 @@ def test_verdict_is_in_header_with_its_reasons() -> None:
 
     assert page.elements("header", "findings")
     assert ("", "1 event lost: 1 fault, 1,000 events accepted.") in page.texts
-    assert page.of("id") == ["event", "shop:e:7"] or "shop:e:7" in page.of("id")
+    assert page.texts_of_class("id") == ["event", "shop:e:7"] or "shop:e:7" in page.texts_of_class("id")
 
 
 def test_void_fault_is_in_parentheses_with_its_reason() -> None:
     void_fault = replace(FAULT, void="31 events per second before the fault, and 50 are required")
     page = parse_page(result_of([void_fault, replace(FAULT, at=FAULT.at + 30)], [ACCOUNT]))
 
-    assert page.of("void-number") == ["(1)"]
+    assert page.texts_of_class("void-number") == ["(1)"]
     assert any("not counted, repeated: 31 events per second" in text for _, text in page.texts)
 
 
@@ -89,7 +89,7 @@ def test_hostile_texts_are_escaped() -> None:
         with_evil_texts(replace(result, conditions=conditions), kept=["what", "where", "state", "verdict"])
     )
 
-    assert_whole_and_obeys_nothing(text)
+    assert_well_formed_and_inert(text)
     assert text.count("&lt;script&gt;") > 20
     assert "\\u0000" in text
 
@@ -108,7 +108,7 @@ def test_drill_without_measurements_has_report() -> None:
 
 
 def test_result_survives_json_round_trip() -> None:
-    result = many(3)
+    result = drill_with_faults(3)
 
     assert DrillResult.from_dict(json.loads(json.dumps(result.to_dict()))) == result
 
@@ -120,5 +120,5 @@ def test_timeline_groups_hosts_by_pair_regardless_of_host_names() -> None:
     page = parse_page(result)
 
     assert [span.pair for span in result.spans] == ["north"] * len(result.spans)
-    assert {"kestrel", "merlin"} <= set(page.of("host"))
+    assert {"kestrel", "merlin"} <= set(page.texts_of_class("host"))
     assert page.elements("rect", "s-active")

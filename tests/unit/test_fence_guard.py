@@ -15,7 +15,7 @@ import pytest
 from activemq_fleet.node.fence.broker_process import ENDED
 from tests.situations import in_every_situation
 from tests.support.journal_batches import add_command, journal_batch
-from tests.unit.guards import Node, is_alive, said_by, until
+from tests.unit.guards import Node, is_alive, output_of, wait_for
 
 
 @pytest.fixture
@@ -24,27 +24,27 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Node, Node]]:
     nodes = Node(tmp_path, "a"), Node(tmp_path, "b")
     yield nodes
     for node in nodes:
-        node.end()
+        node.terminate()
 
 
 def test_second_guard_waits_and_takes_over_with_new_generation(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     time.sleep(0.5)
     assert b.served == []
     guard.kill()
-    until(lambda: b.served == [2])
-    until(lambda: not is_alive(a.rows[0][0]))
+    wait_for(lambda: b.served == [2])
+    wait_for(lambda: not is_alive(a.rows[0][0]))
 
 
 def test_restarted_guard_continues_with_same_files_in_new_generation(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     for number in (1, 2):
         guard = a.start()
-        until(lambda: len(a.served) == number)  # noqa: B023
+        wait_for(lambda: len(a.served) == number)  # noqa: B023
         (newest,) = (a.store / "generations").glob(f"{number}-*")
         (newest / "db.data").open("ab").write(b"index")
         guard.terminate()
@@ -56,14 +56,14 @@ def test_restarted_guard_continues_with_same_files_in_new_generation(nodes: tupl
 def test_guard_frozen_during_takeover_stops_its_broker_when_it_resumes(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     frozen = int(a.rows[0][0])
     guard.send_signal(signal.SIGSTOP)
     os.kill(frozen, signal.SIGSTOP)
     (a.store / "fence/lock").unlink()
-    until(lambda: b.served == [2])
+    wait_for(lambda: b.served == [2])
     os.kill(frozen, signal.SIGCONT)
     assert is_alive(str(frozen))
     guard.send_signal(signal.SIGCONT)
@@ -75,34 +75,34 @@ def test_guard_frozen_during_takeover_stops_its_broker_when_it_resumes(nodes: tu
         "the guard lost the lock of the pair's store",
     )
     endings = tuple(f"the broker, because {reason}. This node restarts as standby" for reason in reasons)
-    assert said_by(guard).rstrip().endswith(endings)
+    assert output_of(guard).rstrip().endswith(endings)
     assert (a.store / "fence/ended/1").exists()
 
 
 def test_guard_that_loses_lock_stops_its_broker_and_other_node_serves(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     guard = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     (a.store / "fence/lock").unlink()
     assert guard.wait(60) == ENDED
-    until(lambda: b.served == [2])
+    wait_for(lambda: b.served == [2])
 
 
 def test_second_guard_of_broker_refuses_to_start_while_broker_runs(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     second = Node(a.store.parent, "a").start()
     assert second.wait(60) == 1
-    assert "another process of this broker's guard (activemq_fence) still runs. Stop" in said_by(second)
+    assert "another process of this broker's guard (activemq_fence) still runs. Stop" in output_of(second)
 
 
 def test_guard_exits_with_status_of_killed_broker(nodes: tuple[Node, Node]) -> None:
     a, _ = nodes
     guard = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     os.kill(int(a.rows[0][0]), signal.SIGKILL)
     assert guard.wait(60) == 128 + signal.SIGKILL
 
@@ -110,17 +110,17 @@ def test_guard_exits_with_status_of_killed_broker(nodes: tuple[Node, Node]) -> N
 def test_other_node_takes_over_from_killed_broker_and_old_generation_is_removed(nodes: tuple[Node, Node]) -> None:
     a, b = nodes
     a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     (first,) = (a.store / "generations").iterdir()
     (first / "db.data").write_bytes(b"index")
     os.kill(int(a.rows[0][0]), signal.SIGKILL)
-    until(lambda: b.served == [2])
+    wait_for(lambda: b.served == [2])
     (second,) = (a.store / "generations").glob("2-*/db.data")
     assert second.stat().st_nlink == 2  # nothing was copied
     a.start()
-    until(lambda: not first.exists())
+    wait_for(lambda: not first.exists())
     assert b.served == [2]
 
 
@@ -133,12 +133,12 @@ def test_fifty_kills_of_guards_leave_at_most_two_generations(nodes: tuple[Node, 
         time.sleep(0.02 * (kill % 17))
         guard.kill()
         guard.wait()
-        until(lambda: not is_held(node.local / "alive"))  # noqa: B023
+        wait_for(lambda: not is_held(node.local / "alive"))  # noqa: B023
     a, b = nodes
     a.start()
-    until(lambda: a.served)
+    wait_for(lambda: a.served)
     b.start()
-    until(lambda: len(list((a.store / "generations").iterdir())) <= 2)
+    wait_for(lambda: len(list((a.store / "generations").iterdir())) <= 2)
 
 
 def is_held(file: Path) -> bool:
@@ -157,13 +157,13 @@ def test_guard_stops_broker_if_another_process_acquires_cleared_lock(nodes: tupl
     """The command clear-locks of GlusterFS has this effect: another open file can lock the same file, too."""
     a, b = nodes
     guard = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     (a.store / "fence/lock").write_text("another guard".ljust(128))
     assert guard.wait(60) == ENDED
-    assert "the guard lost the lock of the pair's store" in said_by(guard)
-    until(lambda: b.served == [2])
+    assert "the guard lost the lock of the pair's store" in output_of(guard)
+    wait_for(lambda: b.served == [2])
 
 
 def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path: Path) -> None:
@@ -175,18 +175,18 @@ def test_store_keeps_messages_if_guard_crashes_at_any_step_of_takeover(tmp_path:
         (root / "store").mkdir(parents=True)
         a, b = Node(root, "a"), Node(root, "b")
         guard = b.start()
-        until(lambda: b.served == [1])  # noqa: B023
+        wait_for(lambda: b.served == [1])  # noqa: B023
         (first,) = (root / "store/generations").glob("1-*")
         (first / "db-1.log").write_bytes(content)
         guard.kill()
         guard.wait()
         crashing = a.start_crashing(step, signal.SIGKILL)
-        until(lambda: a.served or crashing.poll() is not None)  # noqa: B023
+        wait_for(lambda: a.served or crashing.poll() is not None)  # noqa: B023
         is_crash = crashing.poll() == -signal.SIGKILL
         crashing.kill()
         crashing.wait()
         guard = b.start()
-        until(lambda: len(b.served) == 2)  # noqa: B023
+        wait_for(lambda: len(b.served) == 2)  # noqa: B023
         newest = root / "store/generations" / b.rows[-1][1]
         assert (newest / "db-1.log").read_bytes() == content
         guard.kill()
@@ -205,15 +205,15 @@ def test_takeover_on_full_disk_leaves_no_files_and_succeeds_once_space_is_free(
     """The kernel limits the files of the guard to a size that is smaller than the index."""
     a, b = nodes
     first = a.start()
-    until(lambda: a.served == [1])
+    wait_for(lambda: a.served == [1])
     (generation,) = (a.store / "generations").iterdir()
     (generation / "db.data").write_bytes(bytes(1_000_000))
     second = b.start()
-    until(b.waits)
+    wait_for(b.is_waiting)
     resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (500_000, resource.RLIM_INFINITY))
     first.kill()
     time.sleep(2.5)
     assert b.served == []
-    until(lambda: list((a.store / "generations").iterdir()) == [generation])
+    wait_for(lambda: list((a.store / "generations").iterdir()) == [generation])
     resource.prlimit(second.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    until(lambda: b.served == [2])
+    wait_for(lambda: b.served == [2])

@@ -18,7 +18,7 @@ from activemq_fleet.node.fence.shared_store import FenceError
 from activemq_fleet.node.kahadb.index import is_store_file
 from activemq_fleet.node.kahadb.risk_records import read_newest_risk_records_of_store
 from tests.situations import further, some_situations
-from tests.unit.guards import GUARD, Node, said_by, until
+from tests.unit.guards import GUARD, Node, output_of, wait_for
 from tests.unit.kahadb_journals import add, batch, index_of_topics, write
 from tests.waiting import LateError
 
@@ -36,7 +36,7 @@ def nodes(store: Path) -> Iterator[tuple[Node, Node]]:
     nodes = Node(store.parent, "a"), Node(store.parent, "b")
     yield nodes
     for node in nodes:
-        node.end()
+        node.terminate()
 
 
 def write_fence_command(store: Path, script: str) -> str:
@@ -67,11 +67,11 @@ def test_guard_takes_over_store_after_unguarded_broker_has_stopped(store: Path, 
     with (store / "lock").open("w") as broker:
         fcntl.lockf(broker, fcntl.LOCK_EX | fcntl.LOCK_NB)
         nodes[0].start()
-        until(nodes[0].waits)
+        wait_for(nodes[0].is_waiting)
         with pytest.raises(LateError):
-            until(lambda: nodes[0].served, 1)
+            wait_for(lambda: nodes[0].served, 1)
         assert store_files_in(store) == {"db-1.log", "db.data"}
-    until(lambda: nodes[0].served == [2])
+    wait_for(lambda: nodes[0].served == [2])
     assert (store / "lock").is_dir()
     assert store_files_in(store) == set()
     assert store_files_in(current_generation(store)) == {"db-1.log", "db.data"}
@@ -81,11 +81,11 @@ def test_guard_takes_over_store_after_unguarded_broker_has_stopped(store: Path, 
 def test_unfenced_copy_of_store_is_removed_once_both_nodes_have_guards(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     nodes[0].start()
-    until(lambda: nodes[0].served == [2])
+    wait_for(lambda: nodes[0].served == [2])
     assert (store / "generations/1-00000000").is_dir()
     nodes[1].start()
-    until(nodes[1].waits)
-    until(lambda: not (store / "generations/1-00000000").exists())
+    wait_for(nodes[1].is_waiting)
+    wait_for(lambda: not (store / "generations/1-00000000").exists())
     assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
@@ -95,7 +95,7 @@ def test_unfenced_copy_of_store_is_removed_once_both_nodes_have_guards(store: Pa
 def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, nodes: tuple[Node, Node]) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
-    until(lambda: nodes[0].served == [2])
+    wait_for(lambda: nodes[0].served == [2])
     with pytest.raises(FenceError, match="stop the brokers' service units on both nodes"):
         unfence_store(str(store))
     guard.terminate()
@@ -107,7 +107,7 @@ def test_unfenced_store_keeps_contents_and_can_be_fenced_again(store: Path, node
         f"activemq_fence: guard does not protect the store {store}, so nothing was changed"
     ]
     nodes[0].start()
-    until(lambda: nodes[0].served == [2, 4])
+    wait_for(lambda: nodes[0].served == [2, 4])
     assert (current_generation(store) / "db-1.log").read_bytes() == JOURNAL
 
 
@@ -118,7 +118,7 @@ def test_interrupted_removal_of_fence_can_be_repeated(
 ) -> None:
     (store / "db-1.log").write_bytes(JOURNAL)
     guard = nodes[0].start()
-    until(lambda: nodes[0].served == [2])
+    wait_for(lambda: nodes[0].served == [2])
     guard.terminate()
     guard.wait(60)
 
@@ -141,12 +141,12 @@ def test_node_takes_over_from_stopped_node_without_fence_command(store: Path, no
     file = write_fence_command(store, "exit 1")
     a, b = nodes
     guard = a.start("--fence-command", file)
-    until(lambda: a.rows)
+    wait_for(lambda: a.rows)
     b.start("--fence-command", file)
-    until(b.waits)
+    wait_for(b.is_waiting)
     guard.terminate()
     guard.wait(60)
-    until(lambda: b.rows)
+    wait_for(lambda: b.rows)
     assert (store / "lock").is_file()
 
 
@@ -155,14 +155,14 @@ def test_fence_command_kills_frozen_node_before_other_node_serves(store: Path, n
     pids = store.parent / "pids"
     file = write_fence_command(store, f"kill -9 $(cat {pids}) && sleep 0.2")
     guard = a.start("--fence-command", file)
-    until(lambda: a.rows)
+    wait_for(lambda: a.rows)
     pids.write_text(f"{guard.pid} {a.rows[0][0]}")
     b.start("--fence-command", file)
-    until(b.waits)
+    wait_for(b.is_waiting)
     guard.send_signal(signal.SIGSTOP)
     os.kill(int(a.rows[0][0]), signal.SIGSTOP)
     (store / "fence/lock").unlink()
-    until(lambda: b.rows)
+    wait_for(lambda: b.rows)
     assert guard.wait(10) == -signal.SIGKILL
 
 
@@ -172,13 +172,13 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
     a, b = nodes
     file = write_fence_command(store, "exit 1")
     guard = a.start("--fence-command", file)
-    until(lambda: a.rows)
+    wait_for(lambda: a.rows)
     second = b.start("--fence-command", file)
-    until(b.waits)
+    wait_for(b.is_waiting)
     guard.kill()
     guard.wait()
     with pytest.raises(LateError):
-        until(lambda: b.rows, 3)
+        wait_for(lambda: b.rows, 3)
     confirm = [*GUARD, "--store", str(store), "--confirm"]
     wrong = subprocess.run([*confirm, "7"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1
@@ -186,35 +186,35 @@ def test_no_node_serves_after_failed_fence_command_until_operator_confirms(
         f"the guard changed nothing: the newest takeover of the store {store} has the number 1, not 7." in wrong.stdout
     )
     subprocess.run([*confirm, "1"], check=True, capture_output=True)
-    until(lambda: b.rows)
-    b.end()
+    wait_for(lambda: b.rows)
+    b.terminate()
     assert second.returncode is not None
 
 
 def test_guard_with_fence_command_refuses_store_with_generations(store: Path, nodes: tuple[Node, Node]) -> None:
     guard = nodes[0].start()
-    until(lambda: nodes[0].served == [1])
+    wait_for(lambda: nodes[0].served == [1])
     guard.terminate()
     guard.wait(60)
     second = nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
     assert second.wait(60) == 1
-    assert "was used with activemq_fence: guard, but activemq_fence is now command" in said_by(second)
+    assert "was used with activemq_fence: guard, but activemq_fence is now command" in output_of(second)
     unfence_store(str(store))
     nodes[0].start("--fence-command", write_fence_command(store, "exit 0"))
-    until(lambda: len(nodes[0].rows) == 2)
+    wait_for(lambda: len(nodes[0].rows) == 2)
 
 
 def test_guard_with_generations_takes_over_from_guard_with_fence_command(store: Path, nodes: tuple[Node, Node]) -> None:
     guard = nodes[0].start("--fence-command", write_fence_command(store, "exit 1"))
-    until(lambda: nodes[0].rows)
+    wait_for(lambda: nodes[0].rows)
     (store / "db-1.log").write_bytes(JOURNAL)
     nodes[1].start()
-    until(nodes[1].waits)
+    wait_for(nodes[1].is_waiting)
     guard.send_signal(signal.SIGSTOP)
     os.kill(int(nodes[0].rows[0][0]), signal.SIGSTOP)
     (store / "fence/lock").unlink()
     (store / "lock").unlink()
-    until(lambda: nodes[1].served == [2])
+    wait_for(lambda: nodes[1].served == [2])
     os.kill(int(nodes[0].rows[0][0]), signal.SIGCONT)
     guard.send_signal(signal.SIGCONT)
     assert guard.wait(60) == ENDED
@@ -240,7 +240,7 @@ def test_guard_records_subscriptions_at_risk_and_serves_or_waits_for_consent(
             [*GUARD, "--store", str(store), "--accept-loss"], capture_output=True, text=True, check=True
         )
         assert "(generation 1) without an index" in completed.stdout
-    until(lambda: nodes[0].served == [2])
+    wait_for(lambda: nodes[0].served == [2])
     (record,) = read_newest_risk_records_of_store(str(store))
     assert record.risk.at_risk_subscription_rows() == [
         {"topic": "prices", "subscription": "reporting:daily", "messages": 1}

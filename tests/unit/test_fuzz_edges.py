@@ -59,12 +59,12 @@ def check_rendered(fleet: Fleet) -> None:
         files = value_or_refusal(lambda: render_broker(broker))  # noqa: B023 -- called at once
         if files is None or fleet.blocking_findings:
             continue
-        oracle.assert_files_are_sound(broker, files)
-        oracle.assert_secrets_arrive(broker)
+        oracle.assert_files_are_valid(broker, files)
+        oracle.assert_credentials_are_complete(broker)
         if not broker.settings.xml_fragments:
             root = etree.fromstring(files[ACTIVEMQ_XML])
-            oracle.assert_nothing_but_text(broker, root)
-            oracle.assert_tree_is_model(broker, root)
+            oracle.assert_no_evaluated_or_loaded_values(broker, root)
+            oracle.assert_document_matches_model(broker, root)
 
 
 @given(inputs.inventories())
@@ -80,7 +80,7 @@ def test_any_inventory_is_refused_in_one_line_or_rendered_to_match_model(invento
         check_rendered(fleet)
 
 
-@given(inputs.mistuned())
+@given(inputs.inventories_with_changed_variables())
 def test_any_value_of_variable_is_refused_or_remains_text(hosts: inputs.Hosts) -> None:
     fleet = value_or_refusal(lambda: build_fleet(hosts, {}))
     if fleet is not None:

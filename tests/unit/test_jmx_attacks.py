@@ -20,7 +20,15 @@ from activemq_fleet.node.probe.java_objects import HEADER, JavaObject, ObjectRea
 from tests.situations import some_situations
 from tests.unit import hostile_jvm
 from tests.unit.attackers import BROKER, common_directory, needs_root, owned_directory
-from tests.unit.hostile_jvm import HostileJvm, attribute, blocks, long_text, nested_lists, own_superclass, set_of_names
+from tests.unit.hostile_jvm import (
+    HostileJvm,
+    attribute,
+    blocks,
+    cyclic_superclass,
+    long_text,
+    nested_lists,
+    set_of_names,
+)
 
 TIMEOUT = 30.0
 """Time limit of the reader in seconds, in tests where a limit other than the deadline must stop the reader."""
@@ -55,7 +63,7 @@ NAME = set_of_names(b"o:type=Queue")
     [
         pytest.param(lambda: HostileJvm(drips=True), "no complete answer within", id="one byte at a time"),
         pytest.param(
-            lambda: HostileJvm(own_superclass()),
+            lambda: HostileJvm(cyclic_superclass()),
             "cannot be decoded (invalid superclass)",
             id="class that is its own superclass",
         ),

@@ -23,7 +23,7 @@ from activemq_fleet.node.masking import (
     mask_text,
 )
 from tests.situations import further, some_situations
-from tests.unit.hostile_texts import AROUND, PIECES, hostile
+from tests.unit.hostile_texts import CONTEXTS, PIECES, hostile_text
 from tests.unit.masking_forms import ANYTHING, FILES, PHRASES, READABLE, WORD, WORDS
 from tests.work import QUADRATIC, growth_of_time
 
@@ -217,14 +217,14 @@ def pieces_with_nonlinear_time(
     pieces: Iterable[tuple[str, tuple[str, str]]], path: str, size: int
 ) -> list[tuple[str, float]]:
     """Return the pieces, and the growth, for which the time of the masker grows more than linearly with the text."""
-    growths = [(piece, growth_of_masking(path, partial(hostile, piece, around), size)) for piece, around in pieces]
+    growths = [(piece, growth_of_masking(path, partial(hostile_text, piece, around), size)) for piece, around in pieces]
     return [(piece, factor) for piece, factor in growths if factor > QUADRATIC]
 
 
 def test_masking_time_of_long_line_of_repeated_piece_grows_linearly() -> None:
     pieces = ("password", " ", '"', "'", "<", "&", "\\", "://", "AAAA", '"password":{', "x=y ", "[")
 
-    assert pieces_with_nonlinear_time([(piece, AROUND[0]) for piece in pieces], "conf/setenv", 60_000) == []
+    assert pieces_with_nonlinear_time([(piece, CONTEXTS[0]) for piece in pieces], "conf/setenv", 60_000) == []
     assert (
         growth_of_masking("conf/activemq.xml", lambda blanks: '<property name="password"' + " " * blanks, 240)
         < QUADRATIC
@@ -244,7 +244,7 @@ def test_masking_time_of_long_line_of_repeated_piece_grows_linearly() -> None:
 )
 def test_masking_time_of_any_repeated_piece_grows_linearly(path: str) -> None:
     offset = len(path)
-    pieces = [(piece, AROUND[(offset + index) % len(AROUND)]) for index, piece in enumerate(PIECES)]
+    pieces = [(piece, CONTEXTS[(offset + index) % len(CONTEXTS)]) for index, piece in enumerate(PIECES)]
 
     assert pieces_with_nonlinear_time([*pieces, *((piece, ("", "")) for piece in PIECES)], path, 600) == []
 

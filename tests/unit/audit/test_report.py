@@ -28,11 +28,11 @@ from activemq_fleet.audit.result import (
 from activemq_fleet.audit.state_spans import HostStateSpan
 from activemq_fleet.reports.audit import audit_html_page
 from tests.support.report_inputs import NOON, make_incident, make_picture, make_result, time_after
-from tests.unit.html_pages import EVIL, Page, assert_whole_and_obeys_nothing, with_evil_texts
+from tests.unit.html_pages import EVIL, Page, assert_well_formed_and_inert, with_evil_texts
 
 
 def test_report_is_well_formed_and_self_contained() -> None:
-    assert_whole_and_obeys_nothing(audit_html_page(make_result(), make_picture()))
+    assert_well_formed_and_inert(audit_html_page(make_result(), make_picture()))
 
 
 def test_texts_of_inputs_are_escaped_in_report() -> None:
@@ -41,7 +41,7 @@ def test_texts_of_inputs_are_escaped_in_report() -> None:
 
     text = audit_html_page(with_evil_texts(make_result(), kept=["verdict"]), evil)
 
-    assert_whole_and_obeys_nothing(text)
+    assert_well_formed_and_inert(text)
     assert text.count("&lt;script&gt;") > 30
     assert "\\u0000" in text
 

@@ -1,4 +1,4 @@
-"""Whose doing a difference is, and how it is shown."""
+"""Causes of differences between planned and collected files, and their diffs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FILE = ("host", "conf/a.xml")
     ("evidence", "installed", "judgement"),
     [
         (FileRecord(*_FILE, "a", "a", "a", "same"), True, ("same", None)),
-        # As planned, although nobody deployed it so: there is nothing to do.
+        # The file is as planned, although it was not deployed so: no action is necessary.
         (FileRecord(*_FILE, "a", "a", "b", "changed"), True, ("same", None)),
         (FileRecord(*_FILE, "a", "b", "a", "changed"), True, ("changed", "by_hand")),
         (FileRecord(*_FILE, "a", "b", "b", "same"), True, ("changed", "out_of_date")),
-        # Planned anew and changed by hand as well: what nobody planned counts.
+        # Both the plan and the file were changed: the manual change is the cause.
         (FileRecord(*_FILE, "a", "c", "b", "changed"), True, ("changed", "by_hand")),
         (FileRecord(*_FILE, "a", "b", None, "unknown"), False, ("changed", "unknown")),
         (FileRecord(*_FILE, "a", "b", None, "added"), True, ("changed", "by_hand")),
@@ -36,15 +36,15 @@ _FILE = ("host", "conf/a.xml")
         (FileRecord(*_FILE, "a", None, "a", "unreadable"), True, ("changed", "unknown")),
     ],
 )
-def test_the_manifest_tells_whose_doing_it_is(
+def test_cause_of_drift_follows_from_manifest(
     evidence: FileRecord, installed: bool, judgement: tuple[str, str | None]
 ) -> None:
     assert drift_status_and_cause(evidence, installed=installed) == judgement
 
 
-def test_a_difference_names_both_sides() -> None:
-    shown = unified_diff_text("conf/a.xml", "one\ntwo\n", "one\nthree\n")
-    assert shown.splitlines() == [
+def test_diff_names_both_sides() -> None:
+    diff = unified_diff_text("conf/a.xml", "one\ntwo\n", "one\nthree\n")
+    assert diff.splitlines() == [
         "--- planned/conf/a.xml",
         "+++ found/conf/a.xml",
         "@@ -1,2 +1,2 @@",
@@ -54,21 +54,21 @@ def test_a_difference_names_both_sides() -> None:
     ]
 
 
-def test_a_file_that_is_not_there_is_dev_null() -> None:
+def test_missing_file_is_dev_null_in_diff() -> None:
     assert unified_diff_text("a", None, "x").splitlines()[:2] == ["--- /dev/null", "+++ found/a"]
 
 
-def test_a_missing_last_line_feed_shows() -> None:
+def test_diff_shows_missing_line_feed_at_end() -> None:
     assert "\\ No newline at end of file" in unified_diff_text("a", "x\n", "x")
 
 
-def test_a_long_difference_is_cut_and_the_rest_is_counted() -> None:
-    shown = unified_diff_text("a", None, "".join(f"{number}\n" for number in range(1000)))
-    assert len(shown.splitlines()) == 201
-    assert shown.endswith("… 803 more lines\n")
+def test_long_diff_is_truncated_with_count_of_omitted_lines() -> None:
+    diff = unified_diff_text("a", None, "".join(f"{number}\n" for number in range(1000)))
+    assert len(diff.splitlines()) == 201
+    assert diff.endswith("… 803 more lines\n")
 
 
-def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
+def test_diff_of_very_long_files_is_omitted() -> None:
     assert (
         unified_diff_text("a", "x\n" * 5000, "y\n" * 5000)
         == "the diff is not shown, because the files are too long: the planned file has 5000 lines, and the collected "
@@ -76,40 +76,45 @@ def test_a_file_of_many_lines_is_not_compared_line_by_line() -> None:
     )
 
 
-def test_a_changed_secret_shows_without_its_value() -> None:
+def test_changed_secret_is_masked_in_diff() -> None:
     planned = planned_file_record("h", "conf/credentials.properties", "activemq.password=@activemq_password@\n", None)
-    (found,) = collected_file_records("h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n")
-    assert found.found_sha256 != planned.planned
-    shown = unified_diff_text(planned.path, planned.planned_text, found.found_text)
-    assert "@secret@" in shown
-    assert "hunter22" not in shown
+    (collected,) = collected_file_records(
+        "h/configuration/conf/credentials.properties", b"activemq.password=hunter22\n"
+    )
+    assert collected.found_sha256 != planned.planned
+    diff = unified_diff_text(planned.path, planned.planned_text, collected.found_text)
+    assert "@secret@" in diff
+    assert "hunter22" not in diff
 
 
-def test_both_sides_hash_what_is_masked() -> None:
+def test_both_sides_hash_masked_text() -> None:
     text = "activemq.password=@activemq_password@\n"
     planned = planned_file_record("h", "conf/credentials.properties", text, None)
-    (found,) = collected_file_records("h/configuration/conf/credentials.properties", text.encode())
-    assert planned.planned == found.found_sha256 == hashlib.sha256(text.encode()).hexdigest()
+    (collected,) = collected_file_records("h/configuration/conf/credentials.properties", text.encode())
+    assert planned.planned == collected.found_sha256 == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_plan_without_contents_is_compared_by_its_hashes() -> None:
+def test_plan_without_contents_uses_its_hash() -> None:
     assert planned_file_record("h", "conf/a.xml", None, "abc").planned == "abc"
 
 
-def test_a_key_store_counts_by_its_hash() -> None:
+def test_key_store_is_compared_by_hash() -> None:
     record = {"conf/broker.ks": {"status": "added", "sha256": "abc", "why": "a key store"}}
-    (known,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert (known.found_sha256, known.noted_status, known.why) == ("abc", "added", "a key store")
+    (collected,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
+    assert (collected.found_sha256, collected.noted_status, collected.why) == ("abc", "added", "a key store")
 
 
-def test_a_file_too_large_to_be_collected_is_there_and_not_compared() -> None:
+def test_file_too_large_to_collect_is_changed_with_unknown_cause() -> None:
     record = {"conf/big.xml": {"status": "same", "why": "larger than 1 MiB"}}
-    (known,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
-    assert drift_status_and_cause(known._replace(planned="a", manifest="b"), installed=True) == ("changed", "unknown")
+    (collected,) = collected_file_records("h/configuration/.fleet-found.json", json.dumps(record).encode())
+    assert drift_status_and_cause(collected._replace(planned="a", manifest="b"), installed=True) == (
+        "changed",
+        "unknown",
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"a":', b"\xff"])
-def test_a_damaged_record_names_its_host(content: bytes) -> None:
+def test_damaged_manifest_names_its_host(content: bytes) -> None:
     with pytest.raises(
         InputError,
         match=r"^h: the collected file configuration/\.fleet-manifest\.json is damaged, because it is not a JSON",

@@ -1,4 +1,4 @@
-"""What the examples of the rules about links do not show: places, releases, what stays silent."""
+"""Rules about links, in addition to their examples: positions, releases, and links without findings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ FAMILY = frozenset("NM")
 ACCOUNT = {"userName": "app", "password": "${app.password}"}
 
 
-def found(snippet: str, release: str = "5.18.3") -> list[Finding]:
-    """What the rules of this family say about a snippet, without hints."""
+def link_findings(snippet: str, release: str = "5.18.3") -> list[Finding]:
+    """Return the findings of the rules about links for a snippet, without those of severity info."""
     known = Release.of(release)
     findings = file_findings(complete(snippet, known), known)
     return [finding for finding in findings if finding.rule[0] in FAMILY and finding.severity != "info"]
 
 
-def of(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
-    return [finding for finding in found(snippet, release) if finding.rule == rule]
+def findings_of_rule(rule: str, snippet: str, release: str = "5.18.3") -> list[Finding]:
+    return [finding for finding in link_findings(snippet, release) if finding.rule == rule]
 
 
 def link(uri: str, **attributes: str) -> str:
@@ -29,7 +29,7 @@ def link(uri: str, **attributes: str) -> str:
     return f'<networkConnector {texts} uri="{uri}"/>'
 
 
-def test_an_option_is_found_on_its_own_line_of_a_long_uri() -> None:
+def test_option_of_long_uri_has_position_of_its_line() -> None:
     document = b"""<beans xmlns="http://www.springframework.org/schema/beans">
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="north">
 <networkConnectors>
@@ -42,17 +42,17 @@ def test_an_option_is_found_on_its_own_line_of_a_long_uri() -> None:
     assert (findings["N006"].line, findings["N006"].column) == (6, 49)
 
 
-def test_the_same_option_on_two_uris_is_found_on_the_wrong_one() -> None:
+def test_same_option_of_nested_uris_is_checked_for_each_uri() -> None:
     uri = "static:(failover:(tcp://a:1,tcp://b:2)?randomize=false&amp;maxReconnectAttempts=0)?maxReconnectAttempts=0"
-    assert found(link(uri, decreaseNetworkConsumerPriority="true")) == []
-    findings = of("N006", link(uri[:-1] + "7"))
+    assert link_findings(link(uri, decreaseNetworkConsumerPriority="true")) == []
+    findings = findings_of_rule("N006", link(uri[:-1] + "7"))
     assert len(findings) == 1
     assert "after 7 connections that fail within seconds" in findings[0].message
 
 
 @pytest.mark.parametrize("uri", ["${peers}", "masterslave:(${peers})", "static:(failover:(${peers})?${options})"])
-def test_what_is_decided_elsewhere_is_no_mistake(uri: str) -> None:
-    assert found(link(uri)) == []
+def test_uri_with_placeholders_has_no_finding(uri: str) -> None:
+    assert link_findings(link(uri)) == []
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ def test_what_is_decided_elsewhere_is_no_mistake(uri: str) -> None:
         ("6.3.1", "-1", ["N002"]),
     ],
 )
-def test_how_often_a_bridge_may_reconnect_depends_on_the_release(release: str, attempts: str, rules: list[str]) -> None:
+def test_finding_about_reconnect_attempts_depends_on_release(release: str, attempts: str, rules: list[str]) -> None:
     uri = f"static:(failover:(tcp://a:1,tcp://b:2)?randomize=false&amp;maxReconnectAttempts={attempts})"
-    assert [f.rule for f in found(link(uri, decreaseNetworkConsumerPriority="true"), release)] == rules
+    assert [f.rule for f in link_findings(link(uri, decreaseNetworkConsumerPriority="true"), release)] == rules
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_how_often_a_bridge_may_reconnect_depends_on_the_release(release: str, a
         ),
     ],
 )
-def test_an_ignored_option_comes_with_the_one_that_was_meant(uri: str, better: str) -> None:
-    findings = of("N008", f'<transportConnector name="more" uri="{uri}"/>')
+def test_fix_of_ignored_option_names_intended_option(uri: str, better: str) -> None:
+    findings = findings_of_rule("N008", f'<transportConnector name="more" uri="{uri}"/>')
     assert [finding.fix for finding in findings] == [better]
 
 
@@ -110,8 +110,8 @@ def test_an_ignored_option_comes_with_the_one_that_was_meant(uri: str, better: s
         "tcp://0.0.0.0:1?${options}",
     ],
 )
-def test_options_that_are_understood_are_no_mistake(uri: str) -> None:
-    assert of("N008", f'<transportConnector name="more" uri="{uri}"/>') == []
+def test_supported_options_have_no_finding(uri: str) -> None:
+    assert findings_of_rule("N008", f'<transportConnector name="more" uri="{uri}"/>') == []
 
 
 @pytest.mark.parametrize(
@@ -131,14 +131,14 @@ def test_options_that_are_understood_are_no_mistake(uri: str) -> None:
         ("multicast://default?group=g&amp;grup=h", ["N008"]),
     ],
 )
-def test_each_uri_has_options_of_its_own(uri: str, rules: list[str]) -> None:
-    names = [finding.rule for finding in found(link(uri)) if finding.rule in ("N007", "N008")]
+def test_options_are_checked_for_each_nested_uri(uri: str, rules: list[str]) -> None:
+    names = [finding.rule for finding in link_findings(link(uri)) if finding.rule in ("N007", "N008")]
     assert names == rules
 
 
-def test_a_slave_that_dials_its_master_with_a_wrong_option_is_told() -> None:
+def test_unknown_option_of_master_connector_is_reported() -> None:
     snippet = "<services><masterConnector remoteURI='tcp://a:1?nosuch=1'/></services>"
-    assert [f.rule for f in found(f"<broker>{snippet}</broker>", "5.5.1")] == ["N007"]
+    assert [f.rule for f in link_findings(f"<broker>{snippet}</broker>", "5.5.1")] == ["N007"]
 
 
 @pytest.mark.parametrize(
@@ -153,34 +153,34 @@ def test_a_slave_that_dials_its_master_with_a_wrong_option_is_told() -> None:
         ("orders-mq01-a", "billing-mq01-b", False),
     ],
 )
-def test_the_nodes_of_a_pair_are_told_by_their_names(first: str, second: str, fires: bool) -> None:
-    assert bool(of("N005", link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"))) is fires
+def test_nodes_of_pair_are_recognized_by_host_names(first: str, second: str, fires: bool) -> None:
+    assert bool(findings_of_rule("N005", link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"))) is fires
 
 
-def test_without_jmx_two_nameless_one_way_connectors_may_stand_together() -> None:
-    two = '<networkConnector uri="static:(tcp://a:1)"/><networkConnector uri="static:(tcp://a:1)"/>'
-    assert of("N012", two) == []
-    findings = of("N012", two.replace("<networkConnector ", '<networkConnector duplex="true" '))
+def test_unnamed_one_way_connectors_are_accepted_without_jmx() -> None:
+    connectors = '<networkConnector uri="static:(tcp://a:1)"/><networkConnector uri="static:(tcp://a:1)"/>'
+    assert findings_of_rule("N012", connectors) == []
+    findings = findings_of_rule("N012", connectors.replace("<networkConnector ", '<networkConnector duplex="true" '))
     assert [finding.severity for finding in findings] == ["warning"]
 
 
 @pytest.mark.parametrize(("duplex", "severity"), [("true", "error"), ("false", "warning")])
-def test_half_a_duplex_link_that_stays_dead_is_an_error(duplex: str, severity: str) -> None:
+def test_link_that_does_not_reconnect_is_error_if_duplex(duplex: str, severity: str) -> None:
     uri = "static:(failover:(tcp://a:1,tcp://b:2)?randomize=false)"
-    assert [finding.severity for finding in of("N002", link(uri, duplex=duplex))] == [severity]
+    assert [finding.severity for finding in findings_of_rule("N002", link(uri, duplex=duplex))] == [severity]
 
 
 @pytest.mark.parametrize("option", ["networkTTL=3", "duplex=true", "userName=net"])
-def test_an_option_that_is_an_attribute_of_the_link_is_said_to_be_one(option: str) -> None:
-    (finding,) = of("N008", link(f"static:(tcp://a:1)?{option}"))
+def test_fix_of_option_that_is_link_attribute_names_attribute(option: str) -> None:
+    (finding,) = findings_of_rule("N008", link(f"static:(tcp://a:1)?{option}"))
     assert finding.fix == (
         f"remove {option.partition('=')[0]} from the URI, and set it as an attribute of <networkConnector>"
     )
 
 
-def test_two_nodes_dialled_apart_are_found_at_the_scheme_that_does_it() -> None:
+def test_static_uri_of_pair_has_position_of_its_scheme() -> None:
     snippet = link("\n static:(tcp://orders-mq01-a:61616,\n tcp://orders-mq01-b:61616)")
-    (finding,) = of("N005", snippet)
+    (finding,) = findings_of_rule("N005", snippet)
     lines = complete(snippet, Release.of("5.18.3")).decode().splitlines()
     assert lines[(finding.line or 0) - 1][(finding.column or 0) - 1 :].startswith("static:")
 
@@ -196,19 +196,19 @@ def test_two_nodes_dialled_apart_are_found_at_the_scheme_that_does_it() -> None:
         ("5.18.3", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;socket.keepAlive=true)", True),
     ],
 )
-def test_an_option_is_known_from_the_release_on_that_reads_it(release: str, uri: str, fires: bool) -> None:
-    assert bool(of("N007", link(uri), release)) is fires
+def test_option_is_accepted_by_releases_that_support_it(release: str, uri: str, fires: bool) -> None:
+    assert bool(findings_of_rule("N007", link(uri), release)) is fires
 
 
-def test_failover_without_a_discovery_agent_is_another_rules() -> None:
-    assert found(link("failover:(tcp://a:1,tcp://b:2)")) == []
+def test_failover_without_discovery_agent_has_no_link_finding() -> None:
+    assert link_findings(link("failover:(tcp://a:1,tcp://b:2)")) == []
 
 
 @pytest.mark.parametrize(
     ("first", "second", "severity"),
     [("south-a", "south-b", "info"), ("south-1a", "south-1b", "warning"), ("master", "slave", "warning")],
 )
-def test_letters_alone_only_suggest_a_pair(first: str, second: str, severity: str) -> None:
+def test_host_names_that_differ_only_by_last_letter_are_info(first: str, second: str, severity: str) -> None:
     known = Release.of("5.18.3")
-    data = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), known)
-    assert [f.severity for f in file_findings(data, known) if f.rule == "N005"] == [severity]
+    document = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), known)
+    assert [f.severity for f in file_findings(document, known) if f.rule == "N005"] == [severity]

@@ -1,4 +1,4 @@
-"""Files as people spell them: ``[[RULE]]`` stands where that rule is to fire, and no other is."""
+"""Hand-written files: ``[[RULE]]`` marks each position at which that rule, and no other, reports a finding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 
-# The files have a login, and say nothing of rights and TLS: tests/unit/lint/test_security_access.py.
+# The files configure a login, but no access rights and no TLS: tests/unit/lint/test_security_access.py.
 NOT_PLANTED = RuleSelection(ignore=("S015", "S016", "V024", "V035", "V051", "L027"))
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
@@ -49,8 +49,8 @@ def linked(body: str, attributes: str = 'brokerName="mq1"', policies: str = REPL
 
 
 def link(uri: str, attributes: str = "") -> str:
-    one = f'<networkConnector name="x" {ACCOUNT} {LOCAL} {attributes} uri="{uri}"/>'
-    return linked(one, 'brokerName="mq1" networkConnectorStartAsync="true"')
+    connector = f'<networkConnector name="x" {ACCOUNT} {LOCAL} {attributes} uri="{uri}"/>'
+    return linked(connector, 'brokerName="mq1" networkConnectorStartAsync="true"')
 
 
 def database(url: str) -> str:
@@ -216,7 +216,7 @@ PLANTED = {
             'brokerName="m" networkConnectorStartAsync="true"',
         ),
     ),
-    "N015, letters of ours": ("6.3.1", guarded("", 'useJmx="true"\n\tbrokerName="mq[[N015]]ä"')),
+    "N015, non-ASCII letters": ("6.3.1", guarded("", 'useJmx="true"\n\tbrokerName="mq[[N015]]ä"')),
     "N016": ("5.18.3", link("static:(tcp://a:1)").replace('name="x"', 'name="[[N016]]${random.uuid}"')),
     "N020, N021": (
         "5.7.0",
@@ -282,7 +282,7 @@ PLANTED = {
 }
 
 CORRECT = {
-    "everything decided elsewhere": (
+    "placeholders everywhere": (
         ("5.16.7", "5.18.3", "6.3.1"),
         linked(
             """<networkConnector name="${link}" uri="${link.uri}" networkTTL="2" decreaseNetworkConsumerPriority="true"
@@ -309,7 +309,7 @@ CORRECT = {
             'brokerName="s1" shutdownOnMasterFailure="false"',
         ),
     ),
-    "a bridge that dials through failover:": (
+    "a bridge that connects through failover:": (
         ("5.8.0", "5.11.4"),
         link(
             "static:(failover:(tcp://a:1,tcp://b:1)?randomize=false&amp;maxReconnectAttempts=0&amp;timeout=3000)"
@@ -319,15 +319,15 @@ CORRECT = {
 
 SPELLINGS: dict[str, Callable[[str], bytes]] = {
     "UTF-8": str.encode,
-    "a mark first": lambda text: b"\xef\xbb\xbf" + text.encode(),
-    "line ends of Windows": lambda text: re.sub("\r?\n", "\r\n", text).encode(),
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "Windows line ends": lambda text: re.sub("\r?\n", "\r\n", text).encode(),
     "UTF-16": lambda text: text.replace('"UTF-8"', '"UTF-16"').encode("utf-16"),
     "ISO-8859-1": lambda text: text.replace('"UTF-8"', '"ISO-8859-1"').encode("iso-8859-1"),
 }
 
 
-def split(marked: str) -> tuple[str, list[tuple[str, int, int]]]:
-    """The text without its marks, and (rule, line, column) of each."""
+def split_marks(marked: str) -> tuple[str, list[tuple[str, int, int]]]:
+    """Return the text without its marks, and (rule, line, column) of each mark."""
     text, expected = "", []
     for part in re.split(r"(\[\[[A-Z0-9 ]+\]\])", marked):
         if _MARK.fullmatch(part):
@@ -338,23 +338,24 @@ def split(marked: str) -> tuple[str, list[tuple[str, int, int]]]:
     return text, sorted(expected)
 
 
-def found(data: bytes, release: str) -> list[tuple[str, int | None, int | None]]:
+def finding_positions(content: bytes, release: str) -> list[tuple[str, int | None, int | None]]:
     return sorted(
-        (one.rule, one.line, one.column) for one in file_findings(data, Release.of(release), selection=NOT_PLANTED)
+        (finding.rule, finding.line, finding.column)
+        for finding in file_findings(content, Release.of(release), selection=NOT_PLANTED)
     )
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", PLANTED)
-def test_each_planted_mistake_is_named_at_its_place_and_none_is_invented(name: str, spelling: str) -> None:
+def test_planted_mistakes_are_reported_at_their_positions_and_no_others(name: str, spelling: str) -> None:
     release, marked = PLANTED[name]
-    text, expected = split(marked)
+    text, expected = split_marks(marked)
     assert expected
-    assert found(SPELLINGS[spelling](text), release) == expected
+    assert finding_positions(SPELLINGS[spelling](text), release) == expected
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("name", CORRECT)
-def test_a_correct_file_has_no_finding(name: str, spelling: str) -> None:
+def test_correct_file_has_no_finding(name: str, spelling: str) -> None:
     releases, text = CORRECT[name]
-    assert [found(SPELLINGS[spelling](text), release) for release in releases] == [[] for _ in releases]
+    assert [finding_positions(SPELLINGS[spelling](text), release) for release in releases] == [[] for _ in releases]

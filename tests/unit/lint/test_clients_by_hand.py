@@ -1,4 +1,4 @@
-"""A file as people write it, with one mistake of clients, limits and security a line; and the same file mended."""
+"""A hand-written file with mistakes about clients, limits and security, at most one per line, and its repair."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from activemq_fleet.lint import RuleSelection, file_findings
 from activemq_fleet.releases import Release
 
-# The files have a login, and say nothing of rights and TLS: tests/unit/lint/test_security_access.py.
+# The files configure a login, but no access rights and no TLS: tests/unit/lint/test_security_access.py.
 NOT_PLANTED = RuleSelection(ignore=("S015", "S016", "V024", "V035", "C012"))
 BEANS = "http://www.springframework.org/schema/beans"
 CORE = "http://activemq.apache.org/schema/core"
 
-# Each planted line ends with a comment that names the rules that are to fire there.
+# Each line with a mistake ends with a comment that names the rules that report it.
 PLANTED = f"""<?xml version="1.0" encoding="UTF-8"?>
 <beans xmlns="{BEANS}" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
        xsi:schemaLocation="{BEANS} {BEANS}/spring-beans.xsd {CORE} {CORE}/activemq-core.xsd">
@@ -70,7 +70,7 @@ PLANTED = f"""<?xml version="1.0" encoding="UTF-8"?>
   </broker>
 </beans>
 """
-MENDED = {
+REPAIRS = {
     'memoryLimit="512mb"': 'memoryLimit="64mb"',
     "?wireFormat.maxInactivityDuration=0": "",
     'password="rosebud"': 'password="${network.password}"',
@@ -87,8 +87,8 @@ MENDED = {
 }
 
 
-def without_notes(text: str) -> tuple[bytes, list[tuple[int, str]]]:
-    """The file, and what its comments say of its lines: a comment may not stand inside a tag."""
+def split_notes(text: str) -> tuple[bytes, list[tuple[int, str]]]:
+    """Return the file without its notes, and (line, rule) of each note: XML allows no comment inside a tag."""
     lines, expected = [], []
     for number, line in enumerate(text.splitlines(), 1):
         code, _, note = line.partition("  <!-- ")
@@ -98,24 +98,24 @@ def without_notes(text: str) -> tuple[bytes, list[tuple[int, str]]]:
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.15.16", "5.18.3", "6.3.1"])
-def test_each_planted_mistake_is_named_once_at_its_line_and_none_is_invented(release: str) -> None:
-    data, expected = without_notes(PLANTED)
+def test_planted_mistakes_are_reported_once_at_their_lines_and_no_others(release: str) -> None:
+    content, expected = split_notes(PLANTED)
     if release == "5.8.0":
-        # One round of replay needs the audit off there, which is another rule's business.
-        data = data.replace(b'memoryLimit="512mb"', b'enableAudit="false" memoryLimit="512mb"')
-    found = [
-        (finding.line, finding.rule) for finding in file_findings(data, Release.of(release), selection=NOT_PLANTED)
+        # In 5.8.0, a replay requires a disabled audit; another rule reports this.
+        content = content.replace(b'memoryLimit="512mb"', b'enableAudit="false" memoryLimit="512mb"')
+    positions = [
+        (finding.line, finding.rule) for finding in file_findings(content, Release.of(release), selection=NOT_PLANTED)
     ]
-    assert found == expected
+    assert positions == expected
 
 
 @pytest.mark.parametrize("release", ["5.8.0", "5.18.3", "6.3.1"])
-def test_the_mended_file_has_no_finding(release: str) -> None:
+def test_repaired_file_has_no_finding(release: str) -> None:
     text = PLANTED
-    for mistake, right in MENDED.items():
+    for mistake, repair in REPAIRS.items():
         assert mistake in text
-        text = text.replace(mistake, right)
-    data, _ = without_notes(text)
+        text = text.replace(mistake, repair)
+    content, _ = split_notes(text)
     if release == "5.8.0":
-        data = data.replace(b'memoryLimit="64mb"', b'enableAudit="false" memoryLimit="64mb"')
-    assert file_findings(data, Release.of(release), selection=NOT_PLANTED) == ()
+        content = content.replace(b'memoryLimit="64mb"', b'enableAudit="false" memoryLimit="64mb"')
+    assert file_findings(content, Release.of(release), selection=NOT_PLANTED) == ()

@@ -1,4 +1,4 @@
-"""Each rule's own examples: the one that fires does, the one that is silent is."""
+"""Examples of the rules: each rule reports its failing examples, and does not report its passing examples."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from activemq_fleet.releases import Release
 from activemq_fleet.schema import UnreadableXmlError
 from tests.rule_examples import complete
 
-# The schema's own rule needs the release's XSD: tests/integration/test_refusals.py shows it.
+# The rule of the schema requires the XSD of the release: tests/integration/test_refusals.py tests it.
 FILE_RULES = [rule for rule in rules_of_scope("file") if rule.id != SCHEMA_RULE]
 
 
 def cases(kind: str) -> list[object]:
     return [
-        pytest.param(one, example, id=f"{one.id}-{example.release}-{number}")
-        for one in FILE_RULES
-        for number, example in enumerate(getattr(one, kind))
+        pytest.param(rule, example, id=f"{rule.id}-{example.release}-{number}")
+        for rule in FILE_RULES
+        for number, example in enumerate(getattr(rule, kind))
     ]
 
 
-def _importing(release: Release) -> bytes:
-    """Files beside activemq.xml count where it makes use of them: most are the console's."""
+def _activemq_xml_with_import(release: Release) -> bytes:
+    """Return an activemq.xml that imports the console: another file is checked only if activemq.xml uses it."""
     return complete(f'<import resource="{release.console_file}"/>', release)
 
 
-def found(example: RuleExample) -> set[str]:
+def reported_rules(example: RuleExample) -> set[str]:
     release = Release.of(example.release)
     other_files = {}
-    data = complete(example.text, release)
+    content = complete(example.text, release)
     if example.file != "activemq.xml":
-        other_files, data = {example.file: example.text.encode()}, _importing(release)
-    return {finding.rule for finding in file_findings(data, release, other_files=other_files)}
+        other_files, content = {example.file: example.text.encode()}, _activemq_xml_with_import(release)
+    return {finding.rule for finding in file_findings(content, release, other_files=other_files)}
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("failing_examples"))
-def test_the_example_that_fires_does(rule: Rule, example: RuleExample) -> None:
-    assert rule.id in found(example)
+def test_failing_example_is_reported(rule: Rule, example: RuleExample) -> None:
+    assert rule.id in reported_rules(example)
 
 
 @pytest.mark.parametrize(("rule", "example"), cases("passing_examples"))
-def test_the_example_that_is_silent_is(rule: Rule, example: RuleExample) -> None:
-    assert rule.id not in found(example)
+def test_passing_example_is_not_reported(rule: Rule, example: RuleExample) -> None:
+    assert rule.id not in reported_rules(example)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in FILE_RULES if rule.needs], ids=lambda rule: rule.id)
@@ -67,7 +67,7 @@ def test_rule_reports_nothing_without_text_it_needs(rule: Rule, example_document
 
 @pytest.fixture(scope="module")
 def example_documents() -> list[Document]:
-    """The documents of all examples of file rules that are XML."""
+    """Return the documents of all examples of file rules that are XML."""
     examples = [example for rule in FILE_RULES for example in (*rule.failing_examples, *rule.passing_examples)]
     documents = []
     for example in examples:
@@ -78,16 +78,16 @@ def example_documents() -> list[Document]:
 
 
 @pytest.mark.parametrize("release", ["5.5.1", "5.8.0", "5.18.3", "6.3.1"])
-def test_the_skeleton_of_the_examples_has_no_mistake(release: str) -> None:
-    # S009: 5.5 has no setting against large frames, which is said as info. Nor has it rights or TLS (S015, S016),
-    # or what replaces its placeholders (V024).
+def test_skeleton_of_examples_has_no_finding(release: str) -> None:
+    # In 5.5, no setting limits the size of frames (S009). The skeleton has no access rights and no TLS (S015, S016),
+    # and no configurer that replaces its placeholders (V024).
     selection = RuleSelection(ignore=("S009", "S015", "S016", "V024"))
-    found = file_findings(complete("", Release.of(release)), Release.of(release), selection=selection)
-    assert found == ()
+    findings = file_findings(complete("", Release.of(release)), Release.of(release), selection=selection)
+    assert findings == ()
 
 
 @pytest.mark.parametrize("rule", rules_of_scope(), ids=lambda rule: rule.id)
-def test_every_rule_says_what_why_how_to_mend_and_shows_it(rule: Rule) -> None:
+def test_every_rule_has_title_reason_fix_evidence_and_examples(rule: Rule) -> None:
     assert rule.title.endswith(".")
     assert rule.why
     assert rule.fix

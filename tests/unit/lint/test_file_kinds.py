@@ -1,4 +1,4 @@
-"""Files that are given as an activemq.xml and are none, that define no broker, or that import others."""
+"""Files that are checked as activemq.xml, but have another kind, define no broker, or import other files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ KINDS = [
 
 
 def errors_of(data: bytes, file: str = "activemq.xml", **other_files: bytes) -> list[Finding]:
-    """The errors of a file with the files next to it, whose names have ``__`` in place of dots."""
+    """Return the errors of a file and of the files next to it, whose names have ``__`` in place of dots."""
     names = {name.replace("__", "."): content for name, content in other_files.items()}
     findings = lint_file(data, RELEASE, file=file, other_files=names, schema_of=None)
     return [finding for finding in findings if finding.severity == "error"]
@@ -67,13 +67,13 @@ def beans(inside: str) -> bytes:
     return f'<beans xmlns="{BEANS}" {LOCATIONS}>{inside}</beans>'.encode()
 
 
-def v041(data: bytes, **other_files: bytes) -> list[Finding]:
+def v041_findings(data: bytes, **other_files: bytes) -> list[Finding]:
     names = {name.replace("__", "."): content for name, content in other_files.items()}
     return [finding for finding in file_findings(data, RELEASE, other_files=names) if finding.rule == "V041"]
 
 
 @pytest.mark.parametrize(("file", "data", "kind"), KINDS, ids=[kind for _, _, kind in KINDS])
-def test_file_of_another_kind_is_one_error_that_names_its_kind(file: str, data: bytes, kind: str) -> None:
+def test_file_of_another_kind_is_single_error_that_names_its_kind(file: str, data: bytes, kind: str) -> None:
     [finding] = lint_file(data, RELEASE, file=file, schema_of=None)
 
     assert (finding.rule, finding.severity, finding.file) == ("V040", "error", file)
@@ -81,7 +81,7 @@ def test_file_of_another_kind_is_one_error_that_names_its_kind(file: str, data: 
     assert "spelling" not in finding.fix
 
 
-def test_artemis_file_gets_the_tools_of_artemis_as_fix() -> None:
+def test_artemis_file_gets_tools_of_artemis_as_fix() -> None:
     [finding] = lint_file(b'<configuration xmlns="urn:activemq"/>', RELEASE, schema_of=None)
 
     assert "artemis check node" in finding.fix
@@ -99,7 +99,7 @@ def test_artemis_file_gets_the_tools_of_artemis_as_fix() -> None:
         f'<!DOCTYPE beans SYSTEM "x"><beans>{BROKER}</beans>'.encode(),
     ],
 )
-def test_file_that_is_meant_to_be_an_activemq_xml_is_of_no_other_kind(data: bytes) -> None:
+def test_file_intended_as_activemq_xml_has_no_finding_about_kind(data: bytes) -> None:
     assert "V040" not in {finding.rule for finding in file_findings(data, RELEASE)}
 
 
@@ -113,8 +113,8 @@ def test_file_that_is_meant_to_be_an_activemq_xml_is_of_no_other_kind(data: byte
         ("", "a Spring context"),
     ],
 )
-def test_context_without_a_broker_is_an_error_that_names_its_content(inside: str, kind: str) -> None:
-    [finding] = v041(beans(inside))
+def test_context_without_broker_is_error_that_names_its_content(inside: str, kind: str) -> None:
+    [finding] = v041_findings(beans(inside))
 
     assert finding.severity == "error"
     assert kind in finding.message
@@ -133,20 +133,20 @@ def test_context_without_a_broker_is_an_error_that_names_its_content(inside: str
         '<import resource="between.xml"/>',
     ],
 )
-def test_context_with_a_broker_anywhere_has_no_finding_about_it(inside: str) -> None:
+def test_context_with_broker_anywhere_has_no_finding_about_it(inside: str) -> None:
     imported = {"part__xml": beans(BROKER), "between__xml": beans('<import resource="part.xml"/>')}
 
-    assert not v041(beans(inside), **imported)
+    assert not v041_findings(beans(inside), **imported)
 
 
 @pytest.mark.parametrize("inside", [f'<beans profile="p">{BROKER}</beans>', '<import resource="absent.xml"/>'])
-def test_broker_that_may_exist_is_a_warning(inside: str) -> None:
-    [finding] = v041(beans(inside))
+def test_broker_that_may_exist_is_warning(inside: str) -> None:
+    [finding] = v041_findings(beans(inside))
 
     assert finding.severity == "warning"
 
 
-def test_errors_of_an_imported_broker_are_those_of_the_imported_file() -> None:
+def test_errors_of_imported_broker_are_those_of_imported_file() -> None:
     broken = f'<broker xmlns="{CORE}"><transportConnectors><transportConnector uri="nosuch://h:1"/>'.encode()
     part = beans((broken + b"</transportConnectors></broker>").decode())
     errors = errors_of(beans('<import resource="part.xml"/>'), file="conf/activemq.xml", part__xml=part)
@@ -154,7 +154,7 @@ def test_errors_of_an_imported_broker_are_those_of_the_imported_file() -> None:
     assert [(finding.rule, finding.file) for finding in errors] == [("V009", "conf/part.xml")]
 
 
-def test_imported_file_is_found_in_the_directory_of_the_importing_one() -> None:
+def test_imported_file_is_read_from_directory_of_importing_file() -> None:
     files = {"sub/a.xml": beans('<import resource="b.xml"/>'), "sub/b.xml": beans('<bean idd="x"/>')}
     findings = file_findings(beans(f'{BROKER}<import resource="sub/a.xml"/>'), RELEASE, other_files=files)
 
@@ -163,7 +163,7 @@ def test_imported_file_is_found_in_the_directory_of_the_importing_one() -> None:
     ]
 
 
-def test_imported_file_that_is_absent_is_reported_as_not_checked() -> None:
+def test_absent_imported_file_is_reported_as_not_checked() -> None:
     findings = file_findings(beans(f'{BROKER}<import resource="absent.xml"/>'), RELEASE)
 
     assert [finding.message for finding in findings if finding.rule == "V042"] == [
@@ -171,7 +171,7 @@ def test_imported_file_that_is_absent_is_reported_as_not_checked() -> None:
     ]
 
 
-# What Java 17 does with each: it refuses a declaration that contradicts the bytes, and libxml2 does not.
+# The behavior of Java 17: unlike libxml2, it rejects a declaration that contradicts the bytes.
 ENCODINGS = [
     ("UTF-8", "utf-16", False),
     ("ISO-8859-1", "utf-16-le", False),
@@ -185,7 +185,7 @@ ENCODINGS = [
 
 
 @pytest.mark.parametrize(("declared", "written", "is_readable"), ENCODINGS)
-def test_declared_encoding_that_contradicts_the_bytes_is_refused(
+def test_declared_encoding_that_contradicts_bytes_is_refused(
     declared: str | None, written: str, is_readable: bool
 ) -> None:
     declaration = f' encoding="{declared}"' if declared else ""
@@ -220,7 +220,7 @@ HOSTILE = ["a.", "\n", "a\n", " ", "- ", "[1,", "a: ", "<a", "<!--", "<?", "a re
 
 
 @pytest.mark.parametrize("part", HOSTILE)
-def test_kind_of_any_text_is_one_finding_of_it(part: str) -> None:
+def test_text_of_any_kind_has_single_finding(part: str) -> None:
     findings = file_findings((part * 30_000 + "x").encode(), RELEASE)
 
     assert {finding.rule for finding in findings} <= {"V002", "V019", "V040"}

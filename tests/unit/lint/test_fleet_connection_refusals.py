@@ -1,4 +1,4 @@
-"""Both ends of every dialling: what the examples of the rules do not show, and what routes make of it."""
+"""Refused connections, in addition to the examples of the rules, and their effect on routes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from activemq_fleet.validation import fleet_with_check_findings
 from tests.unit.fleets import hosts
 
 STORES = {"keystore": "/k", "keystore_password": "k", "truststore": "/t", "truststore_password": "t"}
-ASKING = {**STORES, "client_auth": True}
+STORES_AND_CLIENT_AUTH = {**STORES, "client_auth": True}
 LINKS = [{"from": "north", "to": "south"}]
 AGENT = {"agent_username": "web", "agent_password": "a secret"}
 
 
 def two_groups(south: dict[str, Any], north: dict[str, Any] | None = None, **variables: Any) -> Fleet:
-    """A pair north that links to a pair south; each has variables of its own."""
+    """Return a fleet in which the pair north links to the pair south, each with separate variables."""
     common = {"links": LINKS} | variables
     inventory = hosts("north-mq01", **common, **(north or {})) | hosts("south-mq01", **common, **south)
     return build_fleet(inventory, {})
@@ -34,18 +34,18 @@ def documents(fleet: Fleet) -> dict[str, XmlDocument]:
     return {broker.host: XmlDocument(render_broker(broker)["conf/activemq.xml"]) for broker in fleet.brokers}
 
 
-def told(fleet: Fleet, *rules: str) -> list[Finding]:
+def findings_of_rules(fleet: Fleet, *rules: str) -> list[Finding]:
     return [finding for finding in fleet_findings(fleet, documents(fleet)) if finding.rule in rules]
 
 
 def link(uri: str, user: str = 'userName="net" password="${activemq.network.password}"') -> dict[str, Any]:
-    """A link that somebody wrote by hand."""
+    """Return the variables of a host with a hand-written link."""
     xml = f'<networkConnector name="own" uri="static:({uri})" {user} decreaseNetworkConsumerPriority="true"/>'
     return {"xml_fragments": [{"parent": "broker/networkConnectors", "xml": xml}]}
 
 
-def test_a_pair_without_tls_is_not_let_in_where_certificates_are_asked_for() -> None:
-    (finding,) = told(two_groups({"tls": ASKING}), "N045", "N046")
+def test_link_without_certificate_is_error_if_listener_requires_it() -> None:
+    (finding,) = findings_of_rules(two_groups({"tls": STORES_AND_CLIENT_AUTH}), "N045", "N046")
     assert (finding.rule, finding.severity, finding.host) == ("N045", "error", "north-mq01-a.example.com")
     assert finding.message == (
         "link north-mq01-to-south-mq01 cannot connect: connector openwire of south-mq01-a.example.com "
@@ -53,16 +53,19 @@ def test_a_pair_without_tls_is_not_let_in_where_certificates_are_asked_for() -> 
     )
 
 
-def test_stores_that_java_was_given_by_hand_count() -> None:
+def test_stores_in_java_options_are_recognized() -> None:
     options = ["-Djavax.net.ssl.keyStore=/k", "-Djavax.net.ssl.trustStore=/t"]
-    assert not told(two_groups({"tls": ASKING}, {"java_options": options}), "N045", "N046")
-    assert [f.rule for f in told(two_groups({"tls": ASKING}, {"java_options": options[:1]}), "N045", "N046")] == [
-        "N046"
-    ]
+    assert not findings_of_rules(two_groups({"tls": STORES_AND_CLIENT_AUTH}, {"java_options": options}), "N045", "N046")
+    assert [
+        f.rule
+        for f in findings_of_rules(
+            two_groups({"tls": STORES_AND_CLIENT_AUTH}, {"java_options": options[:1]}), "N045", "N046"
+        )
+    ] == ["N046"]
 
 
 @pytest.mark.parametrize(("release", "kind"), [("5.7.0", "authority"), ("5.18.3", "certificate")])
-def test_tls_over_nio_of_old_releases_asks_nobody(release: str, kind: str) -> None:
+def test_refusal_by_nio_ssl_with_client_auth_depends_on_release(release: str, kind: str) -> None:
     connector = {"name": "o", "scheme": "nio+ssl", "port": 61616, "options": {"needClientAuth": "true"}}
     fleet = two_groups({"connectors": [connector], "tls": STORES}, release=release)
     broker = fleet.broker("south-mq01-a")
@@ -73,36 +76,36 @@ def test_tls_over_nio_of_old_releases_asks_nobody(release: str, kind: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "message"),
     [
         ("tcp://south-mq01-a.example.com:61617", "to port 61617 of south-mq01-a.example.com, which has no connector"),
         ("tcp://south-mq01-a.example.com:1883", "does not support OpenWire"),
         ("ssl://south-mq01-a.example.com:61616", "which does not use TLS"),
     ],
 )
-def test_a_link_written_by_hand_is_compared_with_what_listens_there(uri: str, said: str) -> None:
+def test_hand_written_link_is_compared_with_listeners(uri: str, message: str) -> None:
     fleet = two_groups({}, link(uri))
-    (finding,) = told(fleet, "N045")
-    assert said in finding.message
+    (finding,) = findings_of_rules(fleet, "N045")
+    assert message in finding.message
     assert (finding.file, finding.host) == ("conf/activemq.xml", "north-mq01-a.example.com")
     assert finding.line
 
 
-def test_a_link_written_by_hand_needs_a_user_that_the_far_end_knows() -> None:
+def test_hand_written_link_requires_account_on_other_end() -> None:
     uri = "tcp://south-mq01-a.example.com:61616"
-    (finding,) = told(two_groups({}, link(uri, 'userName="nobody" password="x"')), "N045")
+    (finding,) = findings_of_rules(two_groups({}, link(uri, 'userName="nobody" password="x"')), "N045")
     assert "the user nobody, which has no account on" in finding.message
-    assert not told(two_groups({}, link(uri)), "N045")
+    assert not findings_of_rules(two_groups({}, link(uri)), "N045")
 
 
-def test_a_link_without_a_user_is_told_once() -> None:
-    """N036 says it of the file."""
-    findings = told(two_groups({}, link("tcp://south-mq01-a.example.com:61616", "")), "N045", "N036")
+def test_link_without_user_is_reported_once() -> None:
+    """N036 reports it for the file."""
+    findings = findings_of_rules(two_groups({}, link("tcp://south-mq01-a.example.com:61616", "")), "N045", "N036")
     assert {finding.rule for finding in findings} == {"N036"}
 
 
-def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
-    fleet = two_groups({"tls": ASKING})
+def test_route_over_refused_link_does_not_reach() -> None:
+    fleet = two_groups({"tls": STORES_AND_CLIENT_AUTH})
     routes = routes_without_refused_links(fleet, documents(fleet))
     answer = routes.reaches("north-mq01", "south-mq01")
     assert answer.outcome == "does not reach"
@@ -110,30 +113,30 @@ def test_a_way_over_a_link_that_cannot_come_up_does_not_reach() -> None:
     assert "does not reach" in explain_route(fleet, routes, "north-mq01-a", "south-mq01-a").title
     assert "north-mq01-to-south-mq01" not in routes.reaches("south-mq01", "north-mq01").why
     assert (
-        routes_without_refused_links(two_groups({"tls": ASKING}, {"tls": STORES}))
+        routes_without_refused_links(two_groups({"tls": STORES_AND_CLIENT_AUTH}, {"tls": STORES}))
         .reaches("north-mq01", "south-mq01")
         .arrives_for_every_bridge_choice
     )
 
 
-def test_what_follows_from_a_link_that_cannot_come_up_is_not_told_as_well() -> None:
-    inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=ASKING)
+def test_consequences_of_refused_link_are_not_reported() -> None:
+    inventory = hosts("orders-mq01") | hosts("orders-mq02", tls=STORES_AND_CLIENT_AUTH)
     fleet = build_fleet(inventory, {})
     rule_ids = {finding.rule for finding in fleet_with_check_findings(fleet, documents(fleet), None).findings}
     assert "N045" in rule_ids
     assert not {rule for rule in rule_ids if rule.startswith("R")}
 
 
-def test_an_agent_without_a_certificate_is_not_let_in() -> None:
-    inventory = hosts("orders-mq01", tls=ASKING)
+def test_agent_without_certificate_is_reported_if_listener_requires_it() -> None:
+    inventory = hosts("orders-mq01", tls=STORES_AND_CLIENT_AUTH)
     agent = {f"activemq_{name}": value for name, value in (AGENT | {"agent_tls_ca": "/ca.pem"}).items()}
     fleet = build_fleet(inventory | {"web1": agent}, {"activemq_agents": ["web1"]})
-    (finding,) = told(fleet, "C020", "C021")
+    (finding,) = findings_of_rules(fleet, "C020", "C021")
     assert (finding.rule, finding.host) == ("C020", "web1")
     assert "requires a client certificate" in finding.message
 
 
-def test_java_clients_beside_an_agent_dial_openwire_as_it_listens() -> None:
+def test_java_clients_of_agent_use_scheme_of_openwire_listener() -> None:
     connectors = [
         {"name": "openwire", "scheme": "nio", "port": 61616},
         {"name": "mqtt", "scheme": "mqtt+ssl", "port": 8883},
@@ -146,51 +149,52 @@ def test_java_clients_beside_an_agent_dial_openwire_as_it_listens() -> None:
     assert b"tcp://orders-mq01-a.example.com:61616" in files["jndi.properties"]
 
 
-def test_a_balancer_is_told_of_the_one_broker_that_listens_otherwise() -> None:
+def test_balancer_is_reported_if_broker_requires_tls() -> None:
     inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", tls=STORES)
     lb = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
     fleet = build_fleet(inventory | {"lb1": lb}, {"activemq_loadbalancers": ["lb1"]})
-    findings = [finding for finding in told(fleet, "C020") if finding.host == "lb1"]
+    findings = [finding for finding in findings_of_rules(fleet, "C020") if finding.host == "lb1"]
     assert findings
     assert "which requires TLS" in findings[0].message
 
 
-@pytest.mark.parametrize("tls", [None, STORES, ASKING])
-def test_a_fleet_of_one_mind_has_nothing_to_tell(tls: dict[str, Any] | None) -> None:
-    assert not told(two_groups({"tls": tls}, {"tls": tls}), "N045", "N046", "C020", "C021")
+@pytest.mark.parametrize("tls", [None, STORES, STORES_AND_CLIENT_AUTH])
+def test_fleet_with_same_tls_settings_has_no_finding(tls: dict[str, Any] | None) -> None:
+    assert not findings_of_rules(two_groups({"tls": tls}, {"tls": tls}), "N045", "N046", "C020", "C021")
 
 
 def two_domains() -> Fleet:
-    """Hosts of one label in two domains; those of b.example.com listen at 61700 only."""
-    other = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
+    """Return hosts with the same label in two domains; those of b.example.com listen at 61700 only."""
+    connectors = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
     return build_fleet(
-        hosts("orders-mq01", domain="a.example.com") | hosts("orders-mq01", domain="b.example.com", connectors=other),
+        hosts("orders-mq01", domain="a.example.com")
+        | hosts("orders-mq01", domain="b.example.com", connectors=connectors),
         {},
     )
 
 
-def test_hosts_of_one_label_in_two_domains_are_told_apart() -> None:
+def test_hosts_with_same_label_in_two_domains_are_distinguished() -> None:
     listeners = ListenersByAddress(two_domains().brokers)
-    for name, port, other in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
-        host = f"orders-mq01-a.{name}"
-        listener, closed = listeners.listener_at(host, port), listeners.broker_without_listener_at(host, other)
+    for domain, port, closed_port in (("a.example.com", 61616, 61700), ("b.example.com", 61700, 61616)):
+        host = f"orders-mq01-a.{domain}"
+        listener, closed = listeners.listener_at(host, port), listeners.broker_without_listener_at(host, closed_port)
         assert (listener and listener.broker.host, closed and closed.host) == (host, host)
 
 
-def test_a_label_that_two_hosts_share_names_neither() -> None:
+def test_label_shared_by_two_hosts_matches_neither() -> None:
     listeners = ListenersByAddress(two_domains().brokers)
     for port in (61616, 61700, 9):
         assert listeners.listener_at("orders-mq01-a", port) is None
         assert listeners.broker_without_listener_at("orders-mq01-a", port) is None
 
 
-def test_a_label_that_one_host_has_names_it() -> None:
+def test_label_of_single_host_matches_it() -> None:
     listener = ListenersByAddress(build_fleet(hosts("orders-mq01"), {}).brokers).listener_at("ORDERS-mq01-a", 61616)
     assert listener
     assert listener.broker.host == "orders-mq01-a.example.com"
 
 
-def test_brokers_of_one_address_share_its_ports() -> None:
+def test_brokers_with_same_address_share_its_ports() -> None:
     second = [{"name": "openwire", "scheme": "tcp", "port": 61700}]
     xml = [{"parent": "broker/transportConnectors", "xml": '<transportConnector uri="tcp://0.0.0.0:61800"/>'}]
     first = hosts("orders-mq01", address="10.0.0.1")
