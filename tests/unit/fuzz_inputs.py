@@ -219,8 +219,8 @@ def inventories(draw: st.DrawFn) -> tuple[Hosts, dict[str, list[str]]]:
             hosts[host][name] = value
     others = {"app01.example.com": dict(BASE, activemq_agent_group="a", activemq_agent_username="agent",
                                         activemq_agent_password="x")}  # fmt: skip
-    grouped = st.lists(st.sampled_from([*sorted(hosts), *others]), max_size=2)
-    return {**hosts, **others}, {"activemq_brokers": draw(grouped), "activemq_agents": draw(grouped)}
+    group_members = st.lists(st.sampled_from([*sorted(hosts), *others]), max_size=2)
+    return {**hosts, **others}, {"activemq_brokers": draw(group_members), "activemq_agents": draw(group_members)}
 
 
 @st.composite

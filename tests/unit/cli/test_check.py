@@ -142,15 +142,15 @@ def test_only_findings_missing_from_baseline_fail(
     baseline = tmp_path / "known.json"
     assert run_check(bad_file, "--release", "5.18.3", "--write-baseline", baseline) == 0
     assert run_check(bad_file, "--release", "5.18.3", "--baseline", baseline) == 0
-    moved = b"\n\n" + bad_file.read_bytes().partition(b"?>")[2]
-    bad_file.write_bytes(moved)
+    shifted = b"\n\n" + bad_file.read_bytes().partition(b"?>")[2]
+    bad_file.write_bytes(shifted)
     assert run_check(bad_file, "--release", "5.18.3", "--baseline", baseline) == 0
-    bad_file.write_bytes(moved.replace(b'name="one"', b'name="one" duplex="true" ').replace(b"tcp://a:61616)", b")"))
+    bad_file.write_bytes(shifted.replace(b'name="one"', b'name="one" duplex="true" ').replace(b"tcp://a:61616)", b")"))
     capsys.readouterr()
     assert run_check(bad_file, "--release", "5.18.3", "--baseline", baseline, "--format", "json") == 1
-    new = [f for f in report_of(capsys)["findings"] if f["waived"] is None and f["severity"] == "error"]
-    assert new
-    assert all("lists 0 brokers" in f["message"] for f in new if f["rule"] == "N001")
+    new_findings = [f for f in report_of(capsys)["findings"] if f["waived"] is None and f["severity"] == "error"]
+    assert new_findings
+    assert all("lists 0 brokers" in f["message"] for f in new_findings if f["rule"] == "N001")
 
 
 @pytest.mark.parametrize("text", ["{}", "[1]", "no json", '{"version": 9, "findings": []}'])

@@ -31,7 +31,7 @@ class AcceptingSchema:
 
 
 @pytest.fixture(autouse=True)
-def schemas_of_5_18_and_5_5_are_available(monkeypatch: pytest.MonkeyPatch) -> None:
+def provide_schemas_of_5_18_and_5_5(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = {"5.18", "5.5"}
 
     def load(release: Release, **_: object) -> AcceptingSchema:

@@ -203,8 +203,11 @@ def test_all_input_errors_are_reported_in_every_format(
 
 
 def test_all_failing_templates_are_reported_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    wrong = {"orders-mq01-a": {"heap": "{{ nowhere }}", "user": "{{ nobody }}"}, "orders-mq01-b": {"heap": "{{ no }}"}}
-    assert run_check("-i", write_inventory(tmp_path, wrong), "--format", "json") == 2
+    host_settings = {
+        "orders-mq01-a": {"heap": "{{ nowhere }}", "user": "{{ nobody }}"},
+        "orders-mq01-b": {"heap": "{{ no }}"},
+    }
+    assert run_check("-i", write_inventory(tmp_path, host_settings), "--format", "json") == 2
     messages = [finding["message"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     problems = [message.partition(" has no value")[0] for message in messages]
     assert problems == [f"the template in activemq_{name}" for name in ("heap", "user", "heap")]
@@ -213,11 +216,11 @@ def test_all_failing_templates_are_reported_together(tmp_path: Path, capsys: pyt
 def test_invalid_file_contents_are_reported_for_every_broker(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    wrong = {
+    host_settings = {
         "orders-mq01-a": {"extra_files": [{"path": "conf/activemq.xml", "content": "x"}]},
         "orders-mq01-b": {"xml_fragments": [{"parent": "broker", "xml": "<unclosed>"}]},
     }
-    assert run_check("-i", write_inventory(tmp_path, wrong)) == 2
+    assert run_check("-i", write_inventory(tmp_path, host_settings)) == 2
     errors = capsys.readouterr().err
     assert "orders-mq01-a.example.com: activemq_extra_files[0].path" in errors
     assert "orders-mq01-b.example.com: in activemq_xml_fragments[0]" in errors

@@ -107,8 +107,8 @@ def test_annotations_are_at_line_that_sets_reported_value(report: Callable[..., 
     }
     assert places == {(rule, "group_vars/all.yml", line) for rule, line in EXPECTED.items()}
     [run] = json.loads(report("sarif", *SELECTED))["runs"]
-    located = {(result["ruleId"], _sarif_position(result)) for result in run["results"]}
-    assert located == {(rule, ("group_vars/all.yml", line)) for rule, line in EXPECTED.items()}
+    sarif_places = {(result["ruleId"], _sarif_position(result)) for result in run["results"]}
+    assert sarif_places == {(rule, ("group_vars/all.yml", line)) for rule, line in EXPECTED.items()}
 
 
 def _codeclimate_position(location: dict[str, Any]) -> tuple[str, int]:

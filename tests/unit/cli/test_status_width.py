@@ -29,7 +29,7 @@ def names_in_many_domains(count: int) -> list[str]:
     return [f"customer-orders-mq01-a.site-{number:02}.{DOMAIN}.country{number:02}" for number in range(1, count + 1)]
 
 
-def names_with_a_common_ending(count: int) -> list[str]:
+def names_with_common_suffix(count: int) -> list[str]:
     """Return long names whose first label is the same on all hosts, in domains below a common one."""
     return [f"customer-orders-mq01-a.site-{number:02}.{DOMAIN}" for number in range(1, count + 1)]
 
@@ -42,7 +42,7 @@ def addresses(count: int) -> list[str]:
     return [f"10.20.30.{number}" for number in range(1, count + 1)]
 
 
-NAMES = [names_in_same_domain, names_in_many_domains, names_with_a_common_ending, names_without_domain, addresses]
+NAMES = [names_in_same_domain, names_in_many_domains, names_with_common_suffix, names_without_domain, addresses]
 
 
 def status_of(hosts: Sequence[str]) -> FleetStatus:
@@ -161,7 +161,7 @@ def test_messages_of_durable_subscriptions_have_column_if_there_are_any(durable:
 
 
 def test_single_broker_has_no_preferred_role_in_table() -> None:
-    shown = status_of(["a-mq01-a"])
-    [broker] = shown.brokers
+    status = status_of(["a-mq01-a"])
+    [broker] = status.brokers
     assert broker_cells(broker, 0.0)[:2] == ("a-mq01-a", "master")
     assert broker_cells(replace(broker, ha="none"), 0.0)[:2] == ("a-mq01-a", "single")

@@ -1,4 +1,4 @@
-"""check reports the hosts of an inventory that it does not read as brokers, and misspelt prefixes of variables."""
+"""Warnings about hosts that are not read as brokers, and about misspelled prefixes of variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.situations import some_situations
 
 @pytest.fixture
 def inventory(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an inventory of ``init``, in which one host of the pair has a name that is not a broker's."""
+    """Return an inventory of ``init``, in which one host of the pair has a name that no broker has."""
     monkeypatch.chdir(tmp_path)
     path = Path("inventory")
     assert main(["init", "mq-kiel-1", "mq-kiel-2", "--release", "6.3.1", "-o", str(path)]) == 0
@@ -37,7 +37,7 @@ def test_strict_check_counts_host_that_is_not_read(inventory: Path, options: tup
 
 
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--strict",), 1)])
-def test_strict_check_counts_misspelt_prefix_once(
+def test_strict_check_counts_misspelled_prefix_once(
     inventory: Path, options: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = inventory / "group_vars" / "all.yml"
@@ -72,7 +72,7 @@ COMMANDS = pytest.mark.parametrize(
 
 
 def warnings_of(words: list[str], inventory: Path, added: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what a command prints to stderr for the inventory without pairs and with added variables."""
+    """Return the lines that a command prints to stderr for the inventory without pairs and with added variables."""
     variables = inventory / "group_vars" / "all.yml"
     text = variables.read_text().replace("activemq_ha: shared-file", "activemq_ha: none")
     variables.write_text(f"{text.replace('activemq_fence: guard', 'activemq_fence: none')}{added}\n")
@@ -82,7 +82,7 @@ def warnings_of(words: list[str], inventory: Path, added: str, capsys: pytest.Ca
 
 @some_situations(1)
 @COMMANDS
-def test_command_warns_once_of_unread_host_and_misspelt_prefix(
+def test_command_warns_once_of_unread_host_and_misspelled_prefix(
     words: list[str], inventory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = warnings_of(words, inventory, "activemqq_heap: 1g", capsys)

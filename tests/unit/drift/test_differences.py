@@ -15,7 +15,7 @@ _FILE = ("host", "conf/a.xml")
 
 
 @pytest.mark.parametrize(
-    ("evidence", "installed", "judgement"),
+    ("evidence", "installed", "status_and_cause"),
     [
         (FileRecord(*_FILE, "a", "a", "a", "same"), True, ("same", None)),
         # The file is as planned, although it was not deployed so: no action is necessary.
@@ -37,9 +37,9 @@ _FILE = ("host", "conf/a.xml")
     ],
 )
 def test_cause_of_drift_follows_from_manifest(
-    evidence: FileRecord, installed: bool, judgement: tuple[str, str | None]
+    evidence: FileRecord, installed: bool, status_and_cause: tuple[str, str | None]
 ) -> None:
-    assert drift_status_and_cause(evidence, installed=installed) == judgement
+    assert drift_status_and_cause(evidence, installed=installed) == status_and_cause
 
 
 def test_diff_names_both_sides() -> None:

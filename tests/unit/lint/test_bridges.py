@@ -15,8 +15,8 @@ ACCOUNT = {"userName": "app", "password": "${app.password}"}
 
 def link_findings(snippet: str, release: str = "5.18.3") -> list[Finding]:
     """Return the findings of the rules about links for a snippet, without those of severity info."""
-    known = Release.of(release)
-    findings = file_findings(complete(snippet, known), known)
+    parsed_release = Release.of(release)
+    findings = file_findings(complete(snippet, parsed_release), parsed_release)
     return [finding for finding in findings if finding.rule[0] in FAMILY and finding.severity != "info"]
 
 
@@ -73,7 +73,7 @@ def test_finding_about_reconnect_attempts_depends_on_release(release: str, attem
 
 
 @pytest.mark.parametrize(
-    ("uri", "better"),
+    ("uri", "fix"),
     [
         (
             "nio://0.0.0.0:1?wireformat.maxFrameSize=1",
@@ -92,9 +92,9 @@ def test_finding_about_reconnect_attempts_depends_on_release(release: str, attem
         ),
     ],
 )
-def test_fix_of_ignored_option_names_intended_option(uri: str, better: str) -> None:
+def test_fix_of_ignored_option_names_intended_option(uri: str, fix: str) -> None:
     findings = findings_of_rule("N008", f'<transportConnector name="more" uri="{uri}"/>')
-    assert [finding.fix for finding in findings] == [better]
+    assert [finding.fix for finding in findings] == [fix]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_unknown_option_of_master_connector_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "fires"),
+    ("first", "second", "is_reported"),
     [
         ("orders-mq01-a.example.com", "orders-mq01-b.example.com", True),
         ("broker-primary", "broker-standby", True),
@@ -153,8 +153,8 @@ def test_unknown_option_of_master_connector_is_reported() -> None:
         ("orders-mq01-a", "billing-mq01-b", False),
     ],
 )
-def test_nodes_of_pair_are_recognized_by_host_names(first: str, second: str, fires: bool) -> None:
-    assert bool(findings_of_rule("N005", link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"))) is fires
+def test_nodes_of_pair_are_recognized_by_host_names(first: str, second: str, is_reported: bool) -> None:
+    assert bool(findings_of_rule("N005", link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"))) is is_reported
 
 
 def test_unnamed_one_way_connectors_are_accepted_without_jmx() -> None:
@@ -186,7 +186,7 @@ def test_static_uri_of_pair_has_position_of_its_scheme() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "uri", "fires"),
+    ("release", "uri", "is_reported"),
     [
         ("5.5.1", "static:(ssl://a:1?useInactivityMonitor=false)", True),
         ("5.5.1", "static:(tcp://a:1?useInactivityMonitor=false)", False),
@@ -196,8 +196,8 @@ def test_static_uri_of_pair_has_position_of_its_scheme() -> None:
         ("5.18.3", "static:(failover:(tcp://a:1)?maxReconnectAttempts=0&amp;socket.keepAlive=true)", True),
     ],
 )
-def test_option_is_accepted_by_releases_that_support_it(release: str, uri: str, fires: bool) -> None:
-    assert bool(findings_of_rule("N007", link(uri), release)) is fires
+def test_option_is_accepted_by_releases_that_support_it(release: str, uri: str, is_reported: bool) -> None:
+    assert bool(findings_of_rule("N007", link(uri), release)) is is_reported
 
 
 def test_failover_without_discovery_agent_has_no_link_finding() -> None:
@@ -209,6 +209,6 @@ def test_failover_without_discovery_agent_has_no_link_finding() -> None:
     [("south-a", "south-b", "info"), ("south-1a", "south-1b", "warning"), ("master", "slave", "warning")],
 )
 def test_host_names_that_differ_only_by_last_letter_are_info(first: str, second: str, severity: str) -> None:
-    known = Release.of("5.18.3")
-    document = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), known)
-    assert [f.severity for f in file_findings(document, known) if f.rule == "N005"] == [severity]
+    release = Release.of("5.18.3")
+    document = complete(link(f"static:(tcp://{first}:61616,tcp://{second}:61616)"), release)
+    assert [f.severity for f in file_findings(document, release) if f.rule == "N005"] == [severity]

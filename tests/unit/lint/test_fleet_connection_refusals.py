@@ -69,8 +69,8 @@ def test_refusal_by_nio_ssl_with_client_auth_depends_on_release(release: str, ki
     connector = {"name": "o", "scheme": "nio+ssl", "port": 61616, "options": {"needClientAuth": "true"}}
     fleet = two_groups({"connectors": [connector], "tls": STORES}, release=release)
     broker = fleet.broker("south-mq01-a")
-    nothing = ClientTlsSettings(has_authority=False, has_certificate=False)
-    refusal = connection_refusal(nothing, BrokerListener(broker, broker.connectors[0]), tls=True)
+    client_settings = ClientTlsSettings(has_authority=False, has_certificate=False)
+    refusal = connection_refusal(client_settings, BrokerListener(broker, broker.connectors[0]), tls=True)
     assert refusal is not None
     assert refusal.kind == kind
 
@@ -151,8 +151,8 @@ def test_java_clients_of_agent_use_scheme_of_openwire_listener() -> None:
 
 def test_balancer_is_reported_if_broker_requires_tls() -> None:
     inventory = hosts("orders-mq01", vip="10.0.0.100") | hosts("orders-mq02", vip="10.0.0.100", tls=STORES)
-    lb = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
-    fleet = build_fleet(inventory | {"lb1": lb}, {"activemq_loadbalancers": ["lb1"]})
+    balancer = {"activemq_vip_interface": "eth0", "activemq_vip_username": "lb", "activemq_vip_password": "a secret"}
+    fleet = build_fleet(inventory | {"lb1": balancer}, {"activemq_loadbalancers": ["lb1"]})
     findings = [finding for finding in findings_of_rules(fleet, "C020") if finding.host == "lb1"]
     assert findings
     assert "which requires TLS" in findings[0].message
@@ -205,5 +205,8 @@ def test_brokers_with_same_address_share_its_ports() -> None:
     closed = listeners.broker_without_listener_at("10.0.0.1", 61800)
     assert closed
     assert closed.host == "orders-mq01-a.example.com"
-    owned = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
-    assert ListenersByAddress(build_fleet(owned, {}).brokers).broker_without_listener_at("10.0.0.1", 61800) is None
+    hosts_with_fragment = first | hosts("orders-mq02", address="10.0.0.1", connectors=second, xml_fragments=xml)
+    assert (
+        ListenersByAddress(build_fleet(hosts_with_fragment, {}).brokers).broker_without_listener_at("10.0.0.1", 61800)
+        is None
+    )
