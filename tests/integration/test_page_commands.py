@@ -12,7 +12,7 @@ from tests.support.documentation_pages import PAGES, REPOSITORY, WITH_SCHEMAS, p
 
 @pytest.mark.timeout(3600)  # a page of an example starts brokers
 @pytest.mark.parametrize("page", pages_of(WITH_SCHEMAS))
-def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_commands_of_page_print_shown_output(page: str, tmp_path: Path) -> None:
     PAGES[page].prepare(tmp_path)
 
     run_lab_page(read_page(REPOSITORY / page), tmp_path)

@@ -11,7 +11,7 @@ from tests.support.documentation_pages import ON_SPARK, PAGES, REPOSITORY, pages
 
 
 @pytest.mark.parametrize("page", pages_of(ON_SPARK))
-def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_commands_of_page_print_shown_output(page: str, tmp_path: Path) -> None:
     PAGES[page].prepare(tmp_path)
 
     run_page(read_page(REPOSITORY / page), tmp_path)

@@ -1,4 +1,4 @@
-"""What two nodes of a pure pair show, made up from journals' records and logs' runs."""
+"""Stores, runs and nodes of a pure pair, composed from records of store journals and runs of logs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ TRACE, ADD, REMOVE = 0, 1, 2
 DAY = "2026-11-21"
 
 
-def loaded(time: str) -> str:
-    """What a journal says of a start at this time of the day."""
+def start_record(time: str) -> str:
+    """Return the record of a store journal about a start at a time of the day."""
     return f"LOADED Sat Nov 21 {time} UTC 2026"
 
 
-def run(time: str, **more: object) -> LoggedBrokerRun:
-    """One run of a log; it began at this time of the day."""
-    return LoggedBrokerRun(f"{DAY} {time}" if time else "", **more)  # type: ignore[arg-type]
+def broker_run(time: str, **fields: object) -> LoggedBrokerRun:
+    """Return a run of a log that began at a time of the day."""
+    return LoggedBrokerRun(f"{DAY} {time}" if time else "", **fields)  # type: ignore[arg-type]
 
 
-ATTACHED = run("10:00:05", started=True, established=True)
-SERVED = run("10:00:05", started=True, established=True, served=True)
-SAW_SLAVE = run("10:00:00", started=True, attached=1)
+RUN_OF_ATTACHED_SLAVE = broker_run("10:00:05", started=True, established=True)
+RUN_OF_ACTIVE_SLAVE = broker_run("10:00:05", started=True, established=True, served=True)
+RUN_OF_MASTER_WITH_SLAVE = broker_run("10:00:00", started=True, attached=1)
 
 
-def store(
+def node_store(
     role: str, words: str, *runs: LoggedBrokerRun, starts: tuple[str, ...] = (), cleaned: bool = False, damaged: int = 0
 ) -> PurePairNodeStore:
-    """A store by words: ``1`` adds message 1, ``-1`` removes it, ``|`` is the start of a broker.
+    """Return a store from words: ``1`` adds message 1, ``-1`` removes it, ``|`` is the start of a broker.
 
-    Starts are at the times of the runs unless told otherwise.
+    By default the times of the starts are those of the runs.
     """
     order, live = [], {}
     for word in words.split():
@@ -50,22 +50,22 @@ def store(
         state=" ".join(map(str, sorted(live))),
         cleaned=cleaned,
         damaged=damaged,
-        loads=tuple(loaded(time) for time in times if time),
+        loads=tuple(start_record(time) for time in times if time),
         runs=runs,
     )
 
 
-def master(words: str, *runs: LoggedBrokerRun, **more: object) -> PurePairNodeStore:
-    """The master's; without runs, one in which a slave was attached."""
-    return store("master", words, *(runs or (SAW_SLAVE,)), **more)  # type: ignore[arg-type]
+def master_store(words: str, *runs: LoggedBrokerRun, **fields: object) -> PurePairNodeStore:
+    """Return the store of the master. By default its log has one run, to which a slave attached."""
+    return node_store("master", words, *(runs or (RUN_OF_MASTER_WITH_SLAVE,)), **fields)  # type: ignore[arg-type]
 
 
-def slave(words: str, *runs: LoggedBrokerRun, **more: object) -> PurePairNodeStore:
-    """The slave's; without runs, one in which it was attached and never served."""
-    return store("slave", words, *(runs or (ATTACHED,)), **more)  # type: ignore[arg-type]
+def slave_store(words: str, *runs: LoggedBrokerRun, **fields: object) -> PurePairNodeStore:
+    """Return the store of the slave. By default its log has one run, in which it was attached and never served."""
+    return node_store("slave", words, *(runs or (RUN_OF_ATTACHED_SLAVE,)), **fields)  # type: ignore[arg-type]
 
 
-def node(store: PurePairNodeStore, state: str, **more: object) -> PurePairNode:
-    """A node with this store, in this state."""
+def pair_node(store: PurePairNodeStore, state: str, **fields: object) -> PurePairNode:
+    """Return a node with a store, in a state."""
     phases = {"active": "started", "standby": "attached", "starting": "starting", "stopped": "unknown"}
-    return PurePairNode(store, state, **{"phase": phases.get(state, "unknown"), **more})  # type: ignore[arg-type]
+    return PurePairNode(store, state, **{"phase": phases.get(state, "unknown"), **fields})  # type: ignore[arg-type]

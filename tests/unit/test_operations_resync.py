@@ -8,11 +8,11 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.node.state.evidence import BrokerEvidence
 from activemq_fleet.operations.recency import PurePairNodeStore, ResyncRefusedError
 from activemq_fleet.operations.resync import PurePairNode, ResyncStep, next_resync_step
-from tests.unit.pure_pairs import MASTER, SERVED, SLAVE, master, node, run, slave
+from tests.unit.pure_pairs import MASTER, RUN_OF_ACTIVE_SLAVE, SLAVE, broker_run, master_store, pair_node, slave_store
 
-EQUAL = (master("| 1 2"), slave("| 1 2"))
-NEWER_SLAVE = (master("| 1 2"), slave("| 1 2 3", SERVED))
-NEWER_MASTER = (master("| 1 2 3"), slave("| 1 2"))
+EQUAL = (master_store("| 1 2"), slave_store("| 1 2"))
+NEWER_SLAVE = (master_store("| 1 2"), slave_store("| 1 2 3", RUN_OF_ACTIVE_SLAVE))
+NEWER_MASTER = (master_store("| 1 2 3"), slave_store("| 1 2"))
 
 
 def step(a: PurePairNode, b: PurePairNode, **options: object) -> ResyncStep:
@@ -25,122 +25,142 @@ def act_and_hosts(a: PurePairNode, b: PurePairNode, **options: object) -> tuple[
 
 
 def test_attached_pair_requires_no_step() -> None:
-    next_step = step(node(EQUAL[0], "active"), node(EQUAL[1], "standby"))
+    next_step = step(pair_node(EQUAL[0], "active"), pair_node(EQUAL[1], "standby"))
     assert next_step.act == "done"
     assert next_step.say == "pair x-mq01 requires no change: x-mq01-a has started, and x-mq01-b is attached"
 
 
 def test_attached_pair_with_message_in_transit_requires_no_step() -> None:
-    assert act_and_hosts(node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "standby")) == ("done", ())
+    assert act_and_hosts(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "standby")) == ("done", ())
 
 
 def test_attached_slave_with_different_store_is_stopped() -> None:
-    next_step = step(node(master("| 1 2 3"), "active"), node(slave("| 1 3"), "standby"))
+    next_step = step(pair_node(master_store("| 1 2 3"), "active"), pair_node(slave_store("| 1 3"), "standby"))
     assert (next_step.act, next_step.hosts) == ("stop", (SLAVE,))
     assert "never received 1 message that" in next_step.say
 
 
 def test_pending_restart_stops_slave_first() -> None:
-    attached_pair = node(EQUAL[0], "active", restart_required=True), node(EQUAL[1], "standby")
+    attached_pair = pair_node(EQUAL[0], "active", restart_required=True), pair_node(EQUAL[1], "standby")
     assert act_and_hosts(*attached_pair) == ("stop", (SLAVE,))
 
 
 def test_restart_older_restarts_only_brokers_started_before_run() -> None:
-    attached_pair = node(EQUAL[0], "active", age=5.0), node(EQUAL[1], "standby", age=50.0)
+    attached_pair = pair_node(EQUAL[0], "active", age=5.0), pair_node(EQUAL[1], "standby", age=50.0)
     assert act_and_hosts(*attached_pair, restart_older=20.0) == ("stop", (SLAVE,))
     assert act_and_hosts(*attached_pair, restart_older=60.0) == ("done", ())
 
 
 def test_broker_with_older_store_is_stopped_first() -> None:
-    assert act_and_hosts(node(NEWER_SLAVE[0], "starting"), node(NEWER_SLAVE[1], "active")) == ("stop", (MASTER,))
-    assert act_and_hosts(node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "starting")) == ("stop", (SLAVE,))
+    assert act_and_hosts(pair_node(NEWER_SLAVE[0], "starting"), pair_node(NEWER_SLAVE[1], "active")) == (
+        "stop",
+        (MASTER,),
+    )
+    assert act_and_hosts(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "starting")) == (
+        "stop",
+        (SLAVE,),
+    )
 
 
 def test_slave_is_stopped_before_hung_master() -> None:
     """A slave that loses its master begins to serve clients within 0.1 s."""
-    nodes = node(EQUAL[0], "hung"), node(EQUAL[1], "standby")
+    nodes = pair_node(EQUAL[0], "hung"), pair_node(EQUAL[1], "standby")
     assert act_and_hosts(*nodes) == ("stop", (SLAVE,))
 
 
 def test_activating_unit_of_stopped_broker_is_stopped() -> None:
-    slave_with_starting_unit = node(NEWER_MASTER[1], "stopped", unit="activating")
-    assert act_and_hosts(node(NEWER_MASTER[0], "stopped", unit="inactive"), slave_with_starting_unit) == (
+    slave_with_starting_unit = pair_node(NEWER_MASTER[1], "stopped", unit="activating")
+    assert act_and_hosts(pair_node(NEWER_MASTER[0], "stopped", unit="inactive"), slave_with_starting_unit) == (
         "stop",
         (SLAVE,),
     )
 
 
 def test_newer_store_is_copied_after_both_brokers_stopped() -> None:
-    assert act_and_hosts(node(NEWER_SLAVE[0], "stopped"), node(NEWER_SLAVE[1], "stopped")) == ("copy", (SLAVE, MASTER))
-    assert act_and_hosts(node(NEWER_MASTER[0], "stopped"), node(NEWER_MASTER[1], "stopped")) == (
+    assert act_and_hosts(pair_node(NEWER_SLAVE[0], "stopped"), pair_node(NEWER_SLAVE[1], "stopped")) == (
+        "copy",
+        (SLAVE, MASTER),
+    )
+    assert act_and_hosts(pair_node(NEWER_MASTER[0], "stopped"), pair_node(NEWER_MASTER[1], "stopped")) == (
         "copy",
         (MASTER, SLAVE),
     )
 
 
 def test_equal_stores_are_not_copied_and_master_is_started() -> None:
-    assert act_and_hosts(node(EQUAL[0], "stopped"), node(EQUAL[1], "stopped")) == ("start", (MASTER,))
+    assert act_and_hosts(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped")) == ("start", (MASTER,))
 
 
 def test_lock_of_another_process_ends_resync() -> None:
     with pytest.raises(
         ResyncRefusedError, match=r"x-mq01-b: the broker is stopped, but another process holds the lock"
     ):
-        step(node(EQUAL[0], "stopped"), node(EQUAL[1], "stopped", locked=True))
+        step(pair_node(EQUAL[0], "stopped"), pair_node(EQUAL[1], "stopped", locked=True))
 
 
 def test_unfinished_copy_is_finished_before_stores_are_compared() -> None:
-    slave_with_unfinished_copy = node(slave(""), "stopped", unfinished=True)
-    assert act_and_hosts(node(EQUAL[0], "stopped"), slave_with_unfinished_copy) == ("finish", (SLAVE,))
+    slave_with_unfinished_copy = pair_node(slave_store(""), "stopped", unfinished=True)
+    assert act_and_hosts(pair_node(EQUAL[0], "stopped"), slave_with_unfinished_copy) == ("finish", (SLAVE,))
 
 
 def test_slave_is_started_after_master_listens() -> None:
-    waiting_run = run("11:00:00")
-    master_store = master("| 1 2 |", run("10:00:00", started=True, attached=1), waiting_run)
-    assert act_and_hosts(node(master_store, "starting"), node(EQUAL[1], "stopped"))[0] == "wait"
-    assert act_and_hosts(node(master_store, "starting", listening=True), node(EQUAL[1], "stopped")) == (
+    waiting_run = broker_run("11:00:00")
+    restarted_master = master_store("| 1 2 |", broker_run("10:00:00", started=True, attached=1), waiting_run)
+    assert act_and_hosts(pair_node(restarted_master, "starting"), pair_node(EQUAL[1], "stopped"))[0] == "wait"
+    assert act_and_hosts(pair_node(restarted_master, "starting", listening=True), pair_node(EQUAL[1], "stopped")) == (
         "start",
         (SLAVE,),
     )
 
 
 def test_master_with_different_store_is_stopped_before_slave_starts() -> None:
-    assert act_and_hosts(node(NEWER_MASTER[0], "starting", listening=True), node(NEWER_MASTER[1], "stopped")) == (
+    assert act_and_hosts(
+        pair_node(NEWER_MASTER[0], "starting", listening=True), pair_node(NEWER_MASTER[1], "stopped")
+    ) == (
         "stop",
         (MASTER,),
     )
 
 
 def test_active_master_is_stopped_before_slave_starts() -> None:
-    assert act_and_hosts(node(EQUAL[0], "active", listening=True), node(EQUAL[1], "stopped")) == ("stop", (MASTER,))
+    assert act_and_hosts(pair_node(EQUAL[0], "active", listening=True), pair_node(EQUAL[1], "stopped")) == (
+        "stop",
+        (MASTER,),
+    )
 
 
 def test_resync_waits_for_starting_slave() -> None:
     for state, unit in (("starting", "active"), ("stopped", "activating")):
-        assert act_and_hosts(node(EQUAL[0], "starting", listening=True), node(EQUAL[1], state, unit=unit))[0] == "wait"
+        assert (
+            act_and_hosts(pair_node(EQUAL[0], "starting", listening=True), pair_node(EQUAL[1], state, unit=unit))[0]
+            == "wait"
+        )
 
 
 def test_resync_waits_for_starting_master_of_attached_slave() -> None:
-    assert act_and_hosts(node(EQUAL[0], "starting"), node(EQUAL[1], "standby"))[0] == "wait"
+    assert act_and_hosts(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"))[0] == "wait"
 
 
 def test_resync_stops_waiting_after_timeout() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01: the resync waited 301 s and stopped \("):
-        step(node(EQUAL[0], "starting"), node(EQUAL[1], "standby"), waited=301.0)
+        step(pair_node(EQUAL[0], "starting"), pair_node(EQUAL[1], "standby"), waited=301.0)
 
 
 def test_resync_refuses_pair_of_two_active_brokers() -> None:
     with pytest.raises(ResyncRefusedError, match="both brokers serve clients"):
-        step(node(NEWER_SLAVE[0], "active"), node(NEWER_SLAVE[1], "active"))
+        step(pair_node(NEWER_SLAVE[0], "active"), pair_node(NEWER_SLAVE[1], "active"))
 
 
 def test_obstacle_to_copy_is_reported_before_any_broker_is_stopped() -> None:
     with pytest.raises(ResyncRefusedError, match=r"x-mq01-b: nothing was changed, because .*: the disk is full"):
-        step(node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "stopped", obstacle="the disk is full"))
+        step(pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "stopped", obstacle="the disk is full"))
 
 
 def test_choice_of_operator_applies_to_node_of_single_pair() -> None:
-    diverged_pair = node(master("| 1 2 3"), "stopped"), node(slave("| 1 2 4", SERVED), "stopped")
+    diverged_pair = (
+        pair_node(master_store("| 1 2 3"), "stopped"),
+        pair_node(slave_store("| 1 2 4", RUN_OF_ACTIVE_SLAVE), "stopped"),
+    )
     assert act_and_hosts(*diverged_pair, chosen=SLAVE) == ("copy", (SLAVE, MASTER))
     assert act_and_hosts(*diverged_pair, chosen="x-mq01-a") == ("copy", (MASTER, SLAVE))
     with pytest.raises(InputError, match="is not a node of the selected pair"):
@@ -150,8 +170,8 @@ def test_choice_of_operator_applies_to_node_of_single_pair() -> None:
 
 
 def test_pair_that_requires_steps_is_resynced_after_attached_pair() -> None:
-    attached_pair = node(EQUAL[0], "active"), node(EQUAL[1], "standby")
-    pair_with_stopped_slave = node(NEWER_MASTER[0], "active"), node(NEWER_MASTER[1], "stopped")
+    attached_pair = pair_node(EQUAL[0], "active"), pair_node(EQUAL[1], "standby")
+    pair_with_stopped_slave = pair_node(NEWER_MASTER[0], "active"), pair_node(NEWER_MASTER[1], "stopped")
     assert next_resync_step({"x-mq02": pair_with_stopped_slave, "x-mq01": attached_pair}).act == "stop"
     assert next_resync_step({"x-mq02": attached_pair, "x-mq01": attached_pair}).act == "done"
 
@@ -162,7 +182,7 @@ def test_resync_refuses_target_without_pure_pairs() -> None:
 
 
 def test_resync_refuses_choice_of_empty_store_over_store_with_messages() -> None:
-    stopped_pair = node(master(""), "stopped"), node(slave("| 1 2"), "stopped")
+    stopped_pair = pair_node(master_store(""), "stopped"), pair_node(slave_store("| 1 2"), "stopped")
     with pytest.raises(
         ResyncRefusedError,
         match=r"x-mq01-a: .* the store of x-mq01-a is missing or empty.*activemq_resync_from=x-mq01-b",

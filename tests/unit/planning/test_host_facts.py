@@ -1,4 +1,4 @@
-"""What a host's name and variables say that concerns others, and what is wrong with them alone."""
+"""Facts that separate planning derives from the name and the variables of a host, and the problems of the host."""
 
 from __future__ import annotations
 
@@ -20,21 +20,24 @@ from tests.unit.planning.planned import BASE, pairs
 HOST = "orders-mq01-a.example.com"
 
 
-def facts(variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()) -> HostFactsForSeparatePlanning:
+def facts_of_host(
+    variables: dict[str, Any], host: str = HOST, groups: tuple[str, ...] = ()
+) -> HostFactsForSeparatePlanning:
+    """Return the facts of a host without the text of its variables."""
     return host_component_facts_and_variables(HostRecord(host, variables, groups), 0, None)[0]
 
 
-def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
+def test_facts_contain_names_of_host_and_hosts_that_its_variables_name() -> None:
     hosts = pairs("orders-mq01", links=[{"from": "a", "to": "b"}], address="10.0.0.1", java_options=["-Dx=db.x:99"])
 
-    found = facts(hosts[HOST])
+    host_facts = facts_of_host(hosts[HOST])
 
-    assert (found.group, found.pair, found.unit) == ("orders", "orders-mq01", "orders-mq01")
-    [link] = json.loads(found.links or "")
+    assert (host_facts.group, host_facts.pair, host_facts.unit) == ("orders", "orders-mq01", "orders-mq01")
+    [link] = json.loads(host_facts.links or "")
     assert (link["from"], link["to"], link["duplex"], link["ttl"]) == ("a", "b", False, None)
-    assert found.dialled == ("db.x", "10.0.0.1")
-    assert set(found.names) == {HOST, "orders-mq01-a", "10.0.0.1", "group:orders"}
-    assert found.problems == ()
+    assert host_facts.dialled == ("db.x", "10.0.0.1")
+    assert set(host_facts.names) == {HOST, "orders-mq01-a", "10.0.0.1", "group:orders"}
+    assert host_facts.problems == ()
 
 
 @pytest.mark.parametrize(
@@ -50,17 +53,17 @@ def test_a_host_is_known_by_its_name_and_by_what_its_variables_reach() -> None:
         ),
     ],
 )
-def test_a_problem_does_not_name_the_host_so_that_many_hosts_share_its_line(
+def test_problem_does_not_name_host_so_that_equal_problems_share_a_line(
     variables: dict[str, Any], kind: InventoryProblemKind, problem: str
 ) -> None:
-    found = facts(variables)
+    host_facts = facts_of_host(variables)
 
-    assert found.problem_kind == kind
-    assert [text[: len(problem)] for text in found.problems] == [problem]
-    assert HOST not in found.problems[0]
+    assert host_facts.problem_kind == kind
+    assert [message[: len(problem)] for message in host_facts.problems] == [problem]
+    assert HOST not in host_facts.problems[0]
 
 
-def test_hosts_of_no_role_may_have_any_variables() -> None:
+def test_host_without_role_may_have_any_variables() -> None:
     division_facts, text = host_component_facts_and_variables(
         HostRecord("db.example.com", {"activemq_heap": 3}), 0, None
     )
@@ -68,17 +71,17 @@ def test_hosts_of_no_role_may_have_any_variables() -> None:
     assert (division_facts.has_role, division_facts.problems, text) == (False, (), None)
 
 
-def test_a_name_that_no_file_could_have_is_a_problem_of_a_host_with_a_role() -> None:
-    assert facts({}, host="/x-mq01-a").problem_kind == InventoryProblemKind.INPUT
-    assert facts({}, host="../x", groups=("activemq_agents",)).problem_kind == InventoryProblemKind.INPUT
-    assert facts({}, host="../x").problems == ()
+def test_invalid_file_name_as_host_name_is_problem_of_host_with_role() -> None:
+    assert facts_of_host({}, host="/x-mq01-a").problem_kind == InventoryProblemKind.INPUT
+    assert facts_of_host({}, host="../x", groups=("activemq_agents",)).problem_kind == InventoryProblemKind.INPUT
+    assert facts_of_host({}, host="../x").problems == ()
 
 
-def test_a_pattern_of_the_inventory_wins_over_that_of_a_host() -> None:
-    own = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
+def test_pattern_of_inventory_overrides_pattern_of_host() -> None:
+    variables = {**BASE, "activemq_naming_pattern": r"^(?P<group>x)(?P<number>\d)(?P<node>[ab])"}
 
-    assert facts(own, host="x1a").group == "x"
-    division_facts, text = host_component_facts_and_variables(HostRecord("x1a", own), 0, DEFAULT_PATTERN)
-    assert (division_facts.group, division_facts.pattern, text) == (None, own["activemq_naming_pattern"], None)
+    assert facts_of_host(variables, host="x1a").group == "x"
+    division_facts, text = host_component_facts_and_variables(HostRecord("x1a", variables), 0, DEFAULT_PATTERN)
+    assert (division_facts.group, division_facts.pattern, text) == (None, variables["activemq_naming_pattern"], None)
     with pytest.raises(InputError, match="contains none of the named capture groups"):
-        facts({"activemq_naming_pattern": "x"})
+        facts_of_host({"activemq_naming_pattern": "x"})

@@ -1,4 +1,4 @@
-"""Findings about an inventory in a plan: those that check reports, without the whole fleet."""
+"""Findings about an inventory in a plan: those that check reports, computed without the complete fleet."""
 
 from __future__ import annotations
 
@@ -34,24 +34,27 @@ def inventory(tmp_path: Path) -> Path:
     return path
 
 
-def reported(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]:
+def keys_of_findings(findings: tuple[Finding, ...]) -> set[tuple[str, str, str]]:
+    """Return rule, host and message of each finding of the tested rules."""
     return {(finding.rule, finding.host, finding.message) for finding in findings if finding.rule in RULES}
 
 
-def test_findings_are_those_of_the_whole_fleet(inventory: Path) -> None:
-    data = read_inventory([str(inventory)])
-    findings = findings_about_inventory_files_and_hosts(data)
+def test_findings_equal_findings_of_complete_fleet(inventory: Path) -> None:
+    inventory_data = read_inventory([str(inventory)])
+    findings = findings_about_inventory_files_and_hosts(inventory_data)
     assert {finding.rule for finding in findings} == RULES
-    assert reported(findings) == reported(fleet_from_inventory_data(data).findings)
+    assert keys_of_findings(findings) == keys_of_findings(fleet_from_inventory_data(inventory_data).findings)
 
 
-def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory: Path) -> None:
-    data = read_inventory([str(inventory)])
+def test_finding_belongs_to_component_of_its_host_or_is_warning(inventory: Path) -> None:
+    inventory_data = read_inventory([str(inventory)])
     facts = [
         host_component_facts_and_variables(HostRecord(host, variables), 0, None)[0]
-        for host, variables in data.hosts.items()
+        for host, variables in inventory_data.hosts.items()
     ]
-    division = divide_into_components(facts, date(2026, 11, 28), findings_about_inventory_files_and_hosts(data))
+    division = divide_into_components(
+        facts, date(2026, 11, 28), findings_about_inventory_files_and_hosts(inventory_data)
+    )
     (rest,) = division.rest_by_component.values()
     assert [(finding.rule, finding.host) for finding in rest.findings] == [
         ("T036", "orders-mq01-a"),
@@ -60,7 +63,7 @@ def test_finding_belongs_to_the_component_of_its_host_or_is_a_warning(inventory:
     assert [line for line in division.warnings if line.startswith("T037 mqkiel: ")]
 
 
-def test_error_in_the_files_of_the_inventory_stops_the_plan(inventory: Path) -> None:
+def test_error_in_inventory_files_stops_plan(inventory: Path) -> None:
     inventory.write_text(f"{INVENTORY}orders:\n  host:\n    mqkiel:\n")
     with pytest.raises(InputError, match="Ansible ignores the key host of group orders, because it is not"):
         findings_about_inventory_files_and_hosts(read_inventory([str(inventory)]))

@@ -1,4 +1,4 @@
-"""The line that is meant where a record has no host."""
+"""The file and line that an error names if a record has no host."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from activemq_fleet.errors import InputError
 from activemq_fleet.planning.line_numbers import error_at_first_invalid_json_line
 from activemq_fleet.planning.records import parse_inventory_host_record
 
-RIGHT = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
+VALID_RECORD = '{"host": "a-mq01-a", "variables": {"activemq_users": [{"password": "not to be shown"}]}}'
 
 
 def error_of(line: str) -> InputError:
+    """Return the error of a line that is not a record."""
     with pytest.raises(InputError) as caught:
         parse_inventory_host_record(line)
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "problem"),
     [
         ('{"host": "b", ', "line 3 is not JSON (Expecting property name enclosed in double quotes at column 15): "),
         ('["b"]', "line 3 is not a JSON object: write "),
@@ -32,35 +33,34 @@ def error_of(line: str) -> InputError:
         ("[" * 100_000, "line 3 has JSON that is nested too deeply"),
     ],
 )
-def test_file_and_line_are_named(tmp_path: Path, line: str, says: str) -> None:
-    lines = tmp_path / "hosts.jsonl"
-    lines.write_text(f"{RIGHT}\n\n{line}\n{line}\n")
+def test_error_names_file_and_line_of_invalid_record(tmp_path: Path, line: str, problem: str) -> None:
+    records = tmp_path / "hosts.jsonl"
+    records.write_text(f"{VALID_RECORD}\n\n{line}\n{line}\n")
 
-    found = str(error_at_first_invalid_json_line(lines, error_of(line)))
+    message = str(error_at_first_invalid_json_line(records, error_of(line)))
 
-    assert found.startswith(f"{lines}, {says}")
-    assert found.endswith(". Nothing was written")
-    assert "not to be shown" not in found
+    assert message.startswith(f"{records}, {problem}")
+    assert message.endswith(". Nothing was written")
+    assert "not to be shown" not in message
 
 
-def test_files_of_a_directory_are_looked_through_as_spark_reads_them(tmp_path: Path) -> None:
+def test_files_of_directory_are_searched_as_spark_reads_them(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_text("no JSON")
-    (tmp_path / "part-0.jsonl").write_text(f"{RIGHT}\r\n")
+    (tmp_path / "part-0.jsonl").write_text(f"{VALID_RECORD}\r\n")
     with gzip.open(tmp_path / "part-1.jsonl.gz", "wt") as file:
-        file.write(f"{RIGHT}\nno JSON\n")
+        file.write(f"{VALID_RECORD}\nno JSON\n")
     (tmp_path / "part-2.jsonl.gz").write_bytes(b"not packed")
 
-    found = error_at_first_invalid_json_line(tmp_path, error_of("no JSON"))
+    error = error_at_first_invalid_json_line(tmp_path, error_of("no JSON"))
 
-    assert str(found).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
+    assert str(error).startswith(f"{tmp_path / 'part-1.jsonl.gz'}, line 2 is not JSON")
 
 
-def test_what_names_a_host_or_lies_elsewhere_stays_as_it_is(tmp_path: Path) -> None:
-    about_host, nameless = (
-        InputError("a-mq01-a: the variables of this host in the file of --hosts are not JSON"),
-        error_of("x"),
-    )
+def test_error_with_host_or_without_invalid_line_is_unchanged(tmp_path: Path) -> None:
+    error_with_host = InputError("a-mq01-a: the variables of this host in the file of --hosts are not JSON")
+    error_without_host = error_of("x")
 
-    assert error_at_first_invalid_json_line(tmp_path, about_host) is about_host
-    assert error_at_first_invalid_json_line(None, nameless) is nameless
-    assert error_at_first_invalid_json_line(tmp_path, nameless) is nameless  # the file changed meanwhile
+    assert error_at_first_invalid_json_line(tmp_path, error_with_host) is error_with_host
+    assert error_at_first_invalid_json_line(None, error_without_host) is error_without_host
+    # The file has changed since the error.
+    assert error_at_first_invalid_json_line(tmp_path, error_without_host) is error_without_host

@@ -1,4 +1,4 @@
-"""Records of --hosts: what each form says, and one line for what none can say."""
+"""Records of --hosts: the variables and groups of each form, and one error line for an invalid record."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ VAULT = "$ANSIBLE_VAULT;1.1;AES256\n6162"
         {"inventory_hostname": HOST, "activemq_heap": "1g", "region": "north"},
     ],
 )
-def test_variables_stand_in_an_object_in_its_text_or_beside_the_host(record: dict[str, Any]) -> None:
+def test_variables_are_object_or_its_json_text_or_keys_of_record(record: dict[str, Any]) -> None:
     assert parse_inventory_host_record(json.dumps(record)) == HostRecord(HOST, {"activemq_heap": "1g"})
 
 
 @pytest.mark.parametrize("groups", [["activemq_agents", "x"], "activemq_agents, x", '["activemq_agents", "x"]'])
-def test_groups_are_a_list_or_its_text(groups: Any) -> None:
+def test_groups_are_list_or_its_text(groups: Any) -> None:
     assert parse_inventory_host_record(json.dumps({"host": HOST, "groups": groups})).groups == ("activemq_agents", "x")
 
 
-def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
+def test_cells_of_table_contain_lists_as_json_and_other_values_as_text() -> None:
     row = {"host": HOST, "activemq_users": '[{"name": "a", "password": "b"}]', "activemq_release": "5.18.3"}
 
     read_variables = parse_inventory_host_record(json.dumps(row), cells=True).variables
@@ -64,16 +64,17 @@ def test_cells_of_a_table_hold_lists_as_json_and_all_else_as_text() -> None:
         ('{"host": "h", "groups": 3}', "h: the value of the key groups in --hosts is not a list"),
     ],
 )
-def test_what_is_no_record_is_told_in_one_line(text: str, message: str) -> None:
+def test_invalid_record_is_one_error(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_inventory_host_record(text)
 
 
-def test_a_closed_secret_stays_closed_through_the_text_and_back() -> None:
-    found = read_listed_host(HOST, json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}}), ()).variables
+def test_undecrypted_vault_value_is_unchanged_by_conversion_to_json_and_back() -> None:
+    text = json.dumps({"activemq_network_password": {"__ansible_vault": VAULT}})
+    variables = read_listed_host(HOST, text, ()).variables
 
-    assert found["activemq_network_password"] == UndecryptedVaultValue(VAULT)
-    assert variables_from_json(variables_to_json(HOST, found)) == found
+    assert variables["activemq_network_password"] == UndecryptedVaultValue(VAULT)
+    assert variables_from_json(variables_to_json(HOST, variables)) == variables
 
 
 def test_value_that_json_cannot_represent_is_refused_with_its_host_and_variable() -> None:
@@ -83,12 +84,12 @@ def test_value_that_json_cannot_represent_is_refused_with_its_host_and_variable(
         variables_to_json(HOST, {"activemq_ha": "none", "activemq_heap": [{"size": 1j}]})
 
 
-def test_a_template_that_ansible_inventory_leaves_is_refused_with_its_host() -> None:
+def test_unresolved_template_of_ansible_inventory_is_refused_with_its_host() -> None:
     with pytest.raises(InputError, match=rf"{HOST}: the variable activemq_heap is a template.*-i"):
         read_listed_host(HOST, json.dumps({"activemq_heap": "{{ size }}g"}), ())
 
 
-def test_what_the_inventory_plugin_adds_makes_no_variables_of_a_hosts_own() -> None:
+def test_values_of_inventory_plugin_do_not_become_host_variables() -> None:
     assert (
         parse_inventory_host_record(json.dumps({"host": HOST, "activemq_identity": {"group": "orders"}})).variables
         == {}
@@ -115,6 +116,6 @@ def test_hosts_of_listing_have_roles_of_their_groups_and_child_groups() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "3", '{"all": {}}', '{"_meta": {"hostvars": 3}}'])
-def test_what_ansible_inventory_does_not_print_is_refused(text: str) -> None:
+def test_text_that_is_not_output_of_ansible_inventory_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="is not the output of ansible-inventory --list"):
         parse_ansible_inventory_list(text)

@@ -17,7 +17,7 @@ from scripts.archived_links import DeadLinkError, name_help_topics, name_help_to
 from scripts.build_packages import ROOT, build_collection
 
 FILES = {"README.md", "CHANGELOG.md", "roles/broker/README.md", "LICENSE"}
-PLACES = {
+FILE_PATTERNS = {
     "playbook": "playbooks/{}.yml",
     "role": "roles/{}/meta/argument_specs.yml",
     "public module": "plugins/modules/{}.py",
@@ -25,12 +25,12 @@ PLACES = {
     "test": "plugins/test/{}.py",
     "inventory plugin": "plugins/inventory/{}.py",
 }
-"""Heading of a table of the README -> the file of a row."""
+"""The file of a row, by the heading of the table in the README."""
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the files of the built archive, of which only the pages have a content."""
+    """Return the files of the built archive; files other than pages have an empty content."""
     archive = build_collection(tmp_path_factory.mktemp("archive"), 1_700_000_000)
     with tarfile.open(archive) as opened:
         texts = {}
@@ -59,7 +59,7 @@ def test_link_of_page_in_directory_is_relative_to_it() -> None:
 
 
 @pytest.mark.parametrize("target", ["examples/README.md", "docs/pictures/fleet.png", "scripts/setup.sh"])
-def test_link_to_file_outside_archive_is_an_error(target: str) -> None:
+def test_link_to_file_outside_archive_is_error(target: str) -> None:
     with pytest.raises(DeadLinkError, match=re.escape(target)):
         name_help_topics(f"[page]({target})", "README.md", FILES)
 
@@ -76,12 +76,12 @@ def test_link_of_changelog_becomes_its_command(text: str, rewritten: str | None)
     assert name_help_topics_in_changelog(text, "CHANGELOG.md", FILES) == (rewritten or text)
 
 
-def test_dead_link_of_changelog_is_an_error() -> None:
+def test_dead_link_of_changelog_is_error() -> None:
     with pytest.raises(DeadLinkError, match=r"examples/README\.md"):
         name_help_topics_in_changelog("`page <examples/README.md>`__", "CHANGELOG.md", FILES)
 
 
-def test_changelog_of_archive_has_the_texts_without_relative_links(pages: dict[str, str]) -> None:
+def test_changelog_of_archive_has_all_texts_without_relative_links(pages: dict[str, str]) -> None:
     archived = pages["changelogs/changelog.yaml"]
     original = (ROOT / "changelogs/changelog.yaml").read_text("utf-8")
 
@@ -89,13 +89,13 @@ def test_changelog_of_archive_has_the_texts_without_relative_links(pages: dict[s
     assert re.findall(r"activemq-fleet help ([a-z-]+)", archived)
     texts, originals = (texts_in(yaml.safe_load(content)) for content in (archived, original))
     assert len(texts) == len(originals)
-    changed = [was for text, was in zip(texts, originals, strict=True) if text != was]
-    assert changed
-    assert [was for was in changed if "`__" not in str(was)] == []
+    changed_originals = [before for text, before in zip(texts, originals, strict=True) if text != before]
+    assert changed_originals
+    assert [before for before in changed_originals if "`__" not in str(before)] == []
 
 
 @pytest.mark.parametrize("fragment", sorted((ROOT / "changelogs/fragments").glob("*.yml")), ids=lambda path: path.stem)
-def test_links_of_fragment_have_a_page_of_the_library(fragment: Path) -> None:
+def test_links_of_fragment_have_help_pages(fragment: Path) -> None:
     text = fragment.read_text("utf-8")
     rewritten = name_help_topics_in_changelog(text, "CHANGELOG.md", FILES)
 
@@ -131,8 +131,8 @@ def test_every_topic_of_archive_has_its_page(pages: dict[str, str]) -> None:
     }
     assert {"status", "install", "security"} <= named
     for topic in sorted(named):
-        shown = CliRunner().invoke(fleet_cli, ["help", topic])
-        assert shown.exit_code == 0, topic
+        help_command = CliRunner().invoke(fleet_cli, ["help", topic])
+        assert help_command.exit_code == 0, topic
 
 
 def test_every_file_that_readme_names_is_in_archive(pages: dict[str, str]) -> None:
@@ -146,7 +146,7 @@ def test_every_playbook_role_and_plugin_of_readme_is_in_archive(pages: dict[str,
     for table in re.split(r"\n(?=\| [a-z ]+ \| purpose \|)", pages["README.md"])[1:]:
         title = table.split("|")[1].strip()
         for name in re.findall(r"^\| `activemq\.fleet\.([a-z_]+)` \|", table, re.MULTILINE):
-            assert PLACES[title].format(name) in pages, name
+            assert FILE_PATTERNS[title].format(name) in pages, name
             listed.add(name)
     assert len(listed) > 30
     assert listed == set(re.findall(r"activemq\.fleet\.([a-z_]+)", pages["README.md"]))

@@ -1,4 +1,4 @@
-"""The processes of attacks: an interrupted program ends each call in order and starts no further one."""
+"""The processes of attacks: an interrupted program closes its running calls and starts no further calls."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_ends_running_calls_in_order_and_starts_no_other(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
+def test_signal_closes_running_calls_and_starts_no_other_call(tmp_path: Path, stop_signal: signal.Signals) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     process = subprocess.Popen([sys.executable, str(program), str(tmp_path)], env={"PYTHONPATH": f"{ROOT}:{ROOT}/src"})
     try:
         wait_until(lambda: len(list(tmp_path.glob("*.open"))) == 2, "two calls run")
-        process.send_signal(number)
+        process.send_signal(stop_signal)
         assert process.wait(timeout=PATIENCE) == INTERRUPTED
     finally:
         process.kill()
@@ -42,5 +42,5 @@ def test_signal_ends_running_calls_in_order_and_starts_no_other(tmp_path: Path, 
     assert len(list(tmp_path.glob("*.open"))) == 2
 
 
-def test_results_have_the_order_of_the_inputs() -> None:
+def test_results_have_order_of_inputs() -> None:
     assert list(run_in_processes(abs, [-3, 2, -1], 2)) == [3, 2, 1]

@@ -52,27 +52,27 @@ for path in build_distributions(Path(sys.argv[1]), int(sys.argv[2])):
 
 def copy_sources(target: Path, seed: int) -> None:
     """Copy the tracked files in a random order, with random times and modes that a umask of 077 leaves."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    # Tests and pictures are in no artifact.
+    tracked_files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    # No artifact contains tests or pictures.
     names = [
         name
-        for name in filter(None, listed.split("\0"))
+        for name in filter(None, tracked_files.split("\0"))
         if not name.startswith(("tests/", "docs/pictures/")) and os.path.lexists(ROOT / name)
     ]
-    chosen = random.Random(seed)
-    chosen.shuffle(names)
+    generator = random.Random(seed)
+    generator.shuffle(names)
     for name in names:
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.copy2(ROOT / name, path, follow_symlinks=False)
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & 0o700)
-            moment = chosen.randrange(400_000_000, 1_900_000_000)
+            moment = generator.randrange(400_000_000, 1_900_000_000)
             os.utime(path, (moment, moment))
 
 
 def build(sources: Path, output: Path, *, variables: dict[str, str], umask: int, clock: list[str]) -> dict[str, str]:
-    """Build in a process of its own; return the SHA-256 of each file."""
+    """Build in a separate process; return the SHA-256 of each file."""
     environment = {name: value for name, value in os.environ.items() if name not in ("LC_ALL", "LANG", "TZ")}
     command = [*clock, sys.executable, "-c", BUILD, str(output), str(EPOCH)]
     subprocess.run(command, cwd=sources, env=environment | variables, umask=umask, check=True, capture_output=True)
@@ -80,13 +80,13 @@ def build(sources: Path, output: Path, *, variables: dict[str, str], umask: int,
 
 
 @in_every_situation
-def test_two_builds_elsewhere_and_later_are_the_same_bytes(tmp_path: Path) -> None:
-    # A changed clock only where the tool is installed; all other differences everywhere.
-    shifted = ["faketime", "-f", "+400d"] if shutil.which("faketime") else []
+def test_builds_in_different_directories_at_different_times_are_identical(tmp_path: Path) -> None:
+    # Only a machine with faketime changes the clock; all machines test the other differences.
+    clock_command = ["faketime", "-f", "+400d"] if shutil.which("faketime") else []
     hashes = []
     for seed, place, umask, clock, variables in (
         (1, "a", 0o022, [], {"TZ": "UTC", "LC_ALL": "C.UTF-8", "USER": "first", "PYTHONHASHSEED": "1"}),
-        (2, "another/place", 0o077, shifted, {"TZ": "Asia/Tokyo", "LC_ALL": "en_US.UTF-8", "USER": "second"}),
+        (2, "another/place", 0o077, clock_command, {"TZ": "Asia/Tokyo", "LC_ALL": "en_US.UTF-8", "USER": "second"}),
     ):
         sources = tmp_path / place / "checkout"
         copy_sources(sources, seed)
@@ -104,8 +104,8 @@ def test_archive_is_checked_in_locale_without_utf_8(tmp_path: Path, locale: str)
     subprocess.run(command, cwd=ROOT, env=os.environ | {"LC_ALL": locale}, check=True, capture_output=True)
 
 
-def galaxy_archive(names: list[str], moment: int) -> bytes:
-    """An archive as ansible-galaxy makes it of files in an order."""
+def build_galaxy_archive(names: list[str], moment: int) -> bytes:
+    """Return an archive as ansible-galaxy builds it, with its files in the order of the names."""
     contents = {name: f"content of {name}\n".encode() for name in names}
     files = {
         "files": [{"name": ".", "ftype": "dir"}, *({"name": name, "ftype": "file"} for name in names)],
@@ -117,19 +117,19 @@ def galaxy_archive(names: list[str], moment: int) -> bytes:
         "file_manifest_file": {"name": "FILES.json", "chksum_sha256": hashlib.sha256(listing).hexdigest()},
     }
     contents = {"MANIFEST.json": json.dumps(manifest, indent=True).encode(), "FILES.json": listing} | contents
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in contents.items():
             member = tarfile.TarInfo(name)
             member.size, member.mtime, member.uname = len(content), moment + 0.5, "builder"
             archive.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+    return buffer.getvalue()
 
 
-def test_collection_of_another_file_order_and_time_is_the_same_archive() -> None:
+def test_collections_with_different_file_order_and_time_are_the_same_archive() -> None:
     names = ["roles/broker/a.yml", "GALAXY.md", "plugins/b.py"]
-    first = normalize_collection(galaxy_archive(names, 1), EPOCH)
-    assert first == normalize_collection(galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
+    first = normalize_collection(build_galaxy_archive(names, 1), EPOCH)
+    assert first == normalize_collection(build_galaxy_archive(names[::-1], 2_000_000_000), EPOCH)
     with tarfile.open(fileobj=io.BytesIO(first)) as archive:
         members = archive.getmembers()
         contents = {member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in members}
@@ -141,27 +141,27 @@ def test_collection_of_another_file_order_and_time_is_the_same_archive() -> None
     assert json.loads(contents["MANIFEST.json"])["collection_info"]["readme"] == "README.md"
 
 
-def test_wheelhouse_of_another_time_is_the_same_archive(tmp_path: Path) -> None:
-    packed: list[bytes] = []
+def test_wheelhouses_of_different_times_are_the_same_archive(tmp_path: Path) -> None:
+    archives: list[bytes] = []
     for place, names in (("first", ["b.whl", "a.whl"]), ("second", ["a.whl", "b.whl"])):
-        house = tmp_path / place / "wheelhouse"
-        house.mkdir(parents=True)
+        wheelhouse = tmp_path / place / "wheelhouse"
+        wheelhouse.mkdir(parents=True)
         for name in names:
-            (house / name).write_text(name)
-            os.utime(house / name, (len(packed), len(packed)))
-        packed.append(pack_wheelhouse(house, tmp_path / f"{place}.tar.gz", EPOCH).read_bytes())
-    assert packed[0] == packed[1]
+            (wheelhouse / name).write_text(name)
+            os.utime(wheelhouse / name, (len(archives), len(archives)))
+        archives.append(pack_wheelhouse(wheelhouse, tmp_path / f"{place}.tar.gz", EPOCH).read_bytes())
+    assert archives[0] == archives[1]
 
 
 def hashes_of(requirements: str) -> dict[str, set[str]]:
-    """NAME==VERSION -> hashes of a requirements file, by another parser than that of the SBOM."""
+    """Return the hashes of each NAME==VERSION of a requirements file, by another parser than that of the SBOM."""
     text = (ROOT / "requirements" / requirements).read_text().replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if re.match(r"\w", line)]
     return {words[0]: {word.removeprefix("--hash=sha256:") for word in words[1:]} for words in lines}
 
 
 def hashes_in(sbom: Path) -> dict[str, set[str]]:
-    """NAME==VERSION -> hashes of an SBOM."""
+    """Return the hashes of each NAME==VERSION of an SBOM."""
     return {
         f"{component['name']}=={component['version']}": {digest["content"] for digest in component["hashes"]}
         for component in json.loads(sbom.read_text())["components"]
@@ -170,15 +170,15 @@ def hashes_in(sbom: Path) -> dict[str, set[str]]:
 
 @pytest.fixture
 def artifacts(tmp_path: Path) -> dict[str, Path]:
-    """The files of which SBOMs are written."""
+    """Return the files for which the tests write SBOMs."""
     paths = {name: tmp_path / name for name in ("library.whl", "agent.whl", "collection.tar.gz")}
     for name, path in paths.items():
         path.write_text(name)
     return paths
 
 
-def built(*paths: Path) -> dict[str, set[str]]:
-    """NAME==VERSION -> hashes of the wheels of this project."""
+def hashes_of_wheels(*paths: Path) -> dict[str, set[str]]:
+    """Return the hashes of each NAME==VERSION of wheels of this project."""
     names = {"library.whl": "activemq-fleet", "agent.whl": "activemq-agent"}
     return {f"{names[path.name]}==1.2.3": {hashlib.sha256(path.read_bytes()).hexdigest()} for path in paths}
 
@@ -194,7 +194,7 @@ def test_sbom_of_agent_names_every_pin_with_its_hashes(artifacts: dict[str, Path
 
 def test_sbom_of_library_names_every_pin_and_agent_with_hashes(artifacts: dict[str, Path]) -> None:
     sbom = write_library_sbom(artifacts["library.whl"], artifacts["agent.whl"], library(), "1.2.3", EPOCH)
-    assert hashes_in(sbom) == hashes_of("pipeline.txt") | built(artifacts["agent.whl"])
+    assert hashes_in(sbom) == hashes_of("pipeline.txt") | hashes_of_wheels(artifacts["agent.whl"])
 
 
 def test_sbom_of_library_separates_requirements_of_extras(artifacts: dict[str, Path]) -> None:
@@ -209,12 +209,12 @@ def test_sbom_of_library_separates_requirements_of_extras(artifacts: dict[str, P
 
 def test_sbom_of_collection_names_wheels_and_every_dependency_with_hash(artifacts: dict[str, Path]) -> None:
     collection, *wheels = (artifacts[name] for name in ("collection.tar.gz", "library.whl", "agent.whl"))
-    named = hashes_in(write_collection_sbom(collection, wheels[0], wheels[1], library(), "1.2.3", EPOCH))
-    pinned = hashes_of("pipeline.txt") | built(*wheels)
-    assert {name: pinned[name] for name in named} == named
-    plain = {name.partition("==")[0] for name in named}
-    assert {"activemq-fleet", "activemq-agent", "ansible-core", "cryptography", "structlog"} <= plain
-    assert not {"pyspark", "psutil", "pytest"} & plain
+    hashes_by_package = hashes_in(write_collection_sbom(collection, wheels[0], wheels[1], library(), "1.2.3", EPOCH))
+    pinned = hashes_of("pipeline.txt") | hashes_of_wheels(*wheels)
+    assert {name: pinned[name] for name in hashes_by_package} == hashes_by_package
+    names = {name.partition("==")[0] for name in hashes_by_package}
+    assert {"activemq-fleet", "activemq-agent", "ansible-core", "cryptography", "structlog"} <= names
+    assert not {"pyspark", "psutil", "pytest"} & names
 
 
 def test_requirements_of_release_pin_wheels_and_every_package(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_requirements_of_release_pin_wheels_and_every_package(tmp_path: Path) ->
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
 def test_pins_contain_what_each_python_version_requires(version: str) -> None:
-    # The pins are those of Python 3.11: a requirement of a later version alone would not be among them.
+    # The pins are those of Python 3.11, so they would lack a requirement that only a later version has.
     pinned = {canonicalize_name(name.partition("==")[0]): name.partition("==")[2] for name in hashes_of("pipeline.txt")}
     markers = {"python_version": version, "python_full_version": f"{version}.0", "sys_platform": "linux", "extra": ""}
     checked = 0
@@ -256,7 +256,7 @@ def test_pin_without_hash_is_refused() -> None:
         read_pins("click==8.5.1\n    # via activemq-agent\n")
 
 
-def test_checksums_name_each_file_and_find_a_change(tmp_path: Path) -> None:
+def test_checksums_name_each_file_and_detect_a_change(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("b.whl", "a.tar.gz")]
     for path in files:
         path.write_text(path.name)
@@ -281,7 +281,7 @@ def test_signature_of_checksums_is_valid_until_they_change(tmp_path: Path) -> No
     assert subprocess.run(verify, input=b"0  b\n", check=False, capture_output=True).returncode != 0
 
 
-def test_signing_with_a_missing_key_is_one_error(tmp_path: Path) -> None:
+def test_signing_with_missing_key_raises_build_error(tmp_path: Path) -> None:
     checksums = tmp_path / "SHA256SUMS"
     checksums.write_text("0  a\n")
     with pytest.raises(BuildError, match="ssh-keygen"):

@@ -18,7 +18,7 @@ PROGRAM = str(Path(sys.executable).with_name("antsibull-changelog"))
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The changelog of this checkout, with the release 0.1.0 and one fragment."""
+    """Return a project with the changelog of this checkout: the release 0.1.0 and one fragment."""
     shutil.copy(ROOT / "galaxy.yml", tmp_path)
     (tmp_path / "changelogs" / "fragments").mkdir(parents=True)
     for name in ("config.yaml", "changelog.yaml"):
@@ -29,11 +29,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *arguments: str) -> None:
+def run_antsibull_changelog(project: Path, *arguments: str) -> None:
     subprocess.run([PROGRAM, *arguments], cwd=project, check=True, capture_output=True)
 
 
-def test_fragments_are_a_section_before_the_releases(project: Path) -> None:
+def test_fragments_are_section_before_releases(project: Path) -> None:
     page = simplify_markdown(render_changelog(project))
 
     assert [line for line in page.splitlines() if line.startswith("## ")] == ["## Unreleased", "## v0.1.0"]
@@ -41,26 +41,26 @@ def test_fragments_are_a_section_before_the_releases(project: Path) -> None:
 
 
 def test_release_moves_fragments_into_its_section(project: Path) -> None:
-    run(project, "release", "--version", "0.2.0", "--date", "2027-01-01")
+    run_antsibull_changelog(project, "release", "--version", "0.2.0", "--date", "2027-01-01")
     page = simplify_markdown(render_changelog(project))
 
     assert [line for line in page.splitlines() if line.startswith("## ")] == ["## v0.2.0", "## v0.1.0"]
     assert list((project / "changelogs" / "fragments").iterdir()) == []
 
 
-def test_page_of_releases_is_that_of_antsibull_changelog(project: Path) -> None:
-    run(project, "release", "--version", "0.2.0", "--date", "2027-01-01")
-    run(project, "generate")
+def test_page_of_releases_equals_page_of_antsibull_changelog(project: Path) -> None:
+    run_antsibull_changelog(project, "release", "--version", "0.2.0", "--date", "2027-01-01")
+    run_antsibull_changelog(project, "generate")
 
     assert render_changelog(project) == (project / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_simplified_page_has_the_same_appearance() -> None:
+def test_simplified_page_renders_as_same_html() -> None:
     page = render_changelog(ROOT)
 
     assert rendered_html(simplify_markdown(page)) == rendered_html(page)
 
 
 def rendered_html(page: str) -> str:
-    # Backticks have their characters as entities where the HTML of the page has them as they are.
+    # Code in backticks has quotation marks as entities; the HTML of the page has them unescaped.
     return str(MarkdownIt().render(page)).replace("&quot;", '"')

@@ -1,4 +1,4 @@
-"""The check of names and idioms: what it refuses, what it accepts, and its list of exceptions."""
+"""The check of names and idioms: the names and idioms that it reports and accepts."""
 
 from __future__ import annotations
 

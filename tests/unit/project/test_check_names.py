@@ -1,4 +1,4 @@
-"""The check of names reports modules and classes of the project that a name alone does not tell apart."""
+"""The check of names reports modules and classes of the project that have the same name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_modules(root: Path, *names: str, content: str = "") -> None:
         path.write_text(content)
 
 
-def test_check_names_reports_third_module_of_one_name(tmp_path: Path) -> None:
+def test_check_names_reports_third_module_with_same_name(tmp_path: Path) -> None:
     write_modules(tmp_path, "src/a/drill.py", "plugins/module_utils/drill.py")
     assert find_problems(tmp_path) == []
     write_modules(tmp_path, "agent/drill.py")
@@ -26,7 +26,7 @@ def test_check_names_reports_third_module_of_one_name(tmp_path: Path) -> None:
     )
 
 
-def test_check_names_reports_second_class_of_one_name(tmp_path: Path) -> None:
+def test_check_names_reports_second_class_with_same_name(tmp_path: Path) -> None:
     write_modules(tmp_path, "src/a.py", "agent/b.py", content="class Link:\n    class Options: ...\n")
     assert [problem.partition(";")[0] for problem in find_problems(tmp_path)] == [
         "2 classes are named Link: src/a.py:1, agent/b.py:1",
@@ -43,14 +43,14 @@ def test_check_names_reports_second_class_of_one_name(tmp_path: Path) -> None:
     ],
     ids=["packages", "plugins", "class_of_plugins"],
 )
-def test_check_names_accepts_names_that_python_and_ansible_decide(
+def test_check_names_accepts_names_that_python_and_ansible_require(
     tmp_path: Path, names: tuple[str, ...], content: str
 ) -> None:
     write_modules(tmp_path, *names, content=content)
     assert find_problems(tmp_path) == []
 
 
-def test_check_names_passes_over_links(tmp_path: Path) -> None:
+def test_check_names_ignores_symbolic_links(tmp_path: Path) -> None:
     write_modules(tmp_path, "plugins/module_utils/node/a.py", content="class A: ...\n")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "node").symlink_to(tmp_path / "plugins" / "module_utils" / "node")

@@ -24,7 +24,7 @@ def problems(prose: str) -> list[str]:
         ("It broke for\ngood.", 'page.md:1: "for good": write permanently, indefinitely'),
     ],
 )
-def test_banned_phrase_is_reported_with_its_line(prose: str, problem: str) -> None:
+def test_banned_phrase_is_reported_with_line(prose: str, problem: str) -> None:
     assert problems(prose) == [problem]
 
 
@@ -42,7 +42,7 @@ def test_code_links_and_allowed_phrases_pass(prose: str) -> None:
     assert problems(prose) == []
 
 
-def test_long_sentence_is_reported_and_a_list_is_not() -> None:
+def test_long_sentence_is_reported_and_long_list_is_not() -> None:
     words = "Word" + " word" * MOST_WORDS
 
     assert problems(f"Short one. {words}.") == [
@@ -125,7 +125,7 @@ def test_docstrings_of_plugins_are_checked() -> None:
     assert "plugins/action/collect.py" in paths
 
 
-def test_table_of_files_in_docstring_is_no_sentence() -> None:
+def test_table_of_files_in_docstring_is_not_reported_as_sentence() -> None:
     rows = "\n".join(f"    STORE/file-{number}   holds one of the words" for number in range(20))
     tree = ast.parse(f'"""The files of a store.\n\n{rows}\n\nThe guards write them.\n"""\n')
 

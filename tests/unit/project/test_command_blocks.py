@@ -55,7 +55,7 @@ $ exit 3
 """
 
 
-def test_page_is_read_as_files_commands_and_reasons(tmp_path: Path) -> None:
+def test_read_page_returns_files_commands_and_reasons(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(PAGE)
 
@@ -107,17 +107,17 @@ def test_output_that_differs_does_not_match(printed: list[str], shown: list[str]
     assert not matches(printed, shown)
 
 
-def test_command_that_fails_names_its_exit_code(tmp_path: Path) -> None:
+def test_error_of_failed_command_names_exit_code(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="false: the exit code is 1 instead of 0"):
         run_command(Command("false", None), tmp_path, os.environ)
 
 
-def test_output_that_differs_from_the_page_is_shown(tmp_path: Path) -> None:
+def test_error_of_different_output_shows_output_and_page(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="printed\nb\nbut the page shows\na"):
         run_command(Command("echo b", ("a",)), tmp_path, os.environ)
 
 
-def test_values_of_a_test_replace_the_examples_of_a_page(tmp_path: Path) -> None:
+def test_values_of_test_replace_examples_of_page(tmp_path: Path) -> None:
     page = Page((Command("echo a-host", ("a-host",)), ("file", "a-host"), Command("false", None)), ())
 
     replaced = replace_values(page, {"a-host": "127.0.0.1"})

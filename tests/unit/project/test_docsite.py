@@ -32,19 +32,19 @@ PAGES = {
         ("```\n[x](../plugins/judge.py)\n```", "```\n[x](../plugins/judge.py)\n```"),
     ],
 )
-def test_link_of_a_page_leads_to_a_page_of_the_site(text: str, rewritten: str) -> None:
+def test_link_between_pages_leads_to_page_of_site(text: str, rewritten: str) -> None:
     source, page = PurePosixPath("docs/page.md"), PurePosixPath("page.md")
 
     assert rewrite_links(text, source, page, PAGES) == rewritten
 
 
-def test_link_of_a_page_in_a_directory_leads_up() -> None:
+def test_link_of_page_in_directory_leads_to_parent_directory() -> None:
     source, page = PurePosixPath("examples/hub/README.md"), PurePosixPath("examples/hub.md")
 
     assert rewrite_links("[s](../../docs/status.md)", source, page, PAGES) == "[s](../status.md)"
 
 
-def test_every_rule_has_a_page() -> None:
+def test_every_rule_has_page() -> None:
     assert {page.stem for page in rule_pages()} == set(lint_and_inventory_rules_by_id())
 
 

@@ -16,9 +16,9 @@ INTERPRETERS = find_pythons(HOST_PYTHONS)
 
 @some_situations(2)
 @pytest.mark.parametrize("version", HOST_PYTHONS)
-def test_code_of_hosts_is_imported_with_the_standard_library_alone(version: str) -> None:
+def test_node_code_can_be_imported_with_standard_library_only(version: str) -> None:
     if version not in INTERPRETERS:
-        pytest.skip(f"Python {version} is not installed")
+        pytest.skip(f"Python {version} is not installed: install it")
     command = [INTERPRETERS[version], "-I", "-S", str(ROOT / "scripts" / "import_node_code.py")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Instructions to install the project, followed to the letter where a stranger holds its names in the index."""
+"""Instructions to install the project, executed with an index in which a stranger registered its names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from activemq_fleet import __version__
 from activemq_fleet.install_hint import install_hint
 
 ROOT = Path(__file__).resolve().parents[3]
-STRANGER = "print('STRANGER CODE RUNS')"
-OURS = ("activemq-fleet", "activemq-agent")
-BUILT = {"activemq_fleet": ROOT, "activemq_agent": ROOT / "agent"}
+STRANGER_CODE = "print('STRANGER CODE RUNS')"
+PROJECT_NAMES = ("activemq-fleet", "activemq-agent")
+WHEEL_SOURCES = {"activemq_fleet": ROOT, "activemq_agent": ROOT / "agent"}
 _WORD = r"""(?:'[^'\n]*'|[^\s`"'#()]+)"""
 _COMMAND = re.compile(rf"\bpip (?:install|wheel)(?: +{_WORD})+")
 
 
-def wheel(name: str, version: str, code: str = "") -> bytes:
+def wheel_content(name: str, version: str, code: str = "") -> bytes:
     """Return a wheel of one module."""
     content, plain = io.BytesIO(), name.replace("-", "_")
     about = f"{plain}-{version}.dist-info"
@@ -41,16 +41,18 @@ def wheel(name: str, version: str, code: str = "") -> bytes:
 
 
 class Index(BaseHTTPRequestHandler):
-    """An index with every name: ours, in new and in requested versions, are a stranger's."""
+    """An index with every name; the packages with the names of the project contain the code of a stranger."""
 
-    asked: list[str]
+    requested_paths: list[str]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested_paths.append(self.path)
         name = self.path.strip("/").split("/")[0]
-        versions = ("0.1.0", "1.0", "99.0") if name in OURS else ("9999",)
+        versions = ("0.1.0", "1.0", "99.0") if name in PROJECT_NAMES else ("9999",)
         if self.path.endswith(".whl"):
-            content = wheel(name, self.path.rsplit("/", 1)[1].split("-")[1], STRANGER if name in OURS else "")
+            content = wheel_content(
+                name, self.path.rsplit("/", 1)[1].split("-")[1], STRANGER_CODE if name in PROJECT_NAMES else ""
+            )
         else:
             files = [f"{name.replace('-', '_')}-{version}-py3-none-any.whl" for version in versions]
             content = "".join(f"<a href='/{name}/{file}'>{file}</a>" for file in files).encode()
@@ -65,13 +67,13 @@ class Index(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def index() -> Iterator[tuple[str, list[str]]]:
-    """Serve the stranger's index on loopback; yields its address and the paths that it is asked for."""
-    handler = type("Handler", (Index,), {"asked": []})
+def serve_index() -> Iterator[tuple[str, list[str]]]:
+    """Serve the stranger's index on loopback; yield its address and the requested paths."""
+    handler = type("Handler", (Index,), {"requested_paths": []})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}/", handler.asked  # type: ignore[attr-defined]
+            yield f"http://127.0.0.1:{server.server_port}/", handler.requested_paths  # type: ignore[attr-defined]
         finally:
             server.shutdown()
 
@@ -80,29 +82,29 @@ def index() -> Iterator[tuple[str, list[str]]]:
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with dist/, as `make package` leaves a checkout."""
     directory = tmp_path_factory.mktemp("checkout")
-    for source in BUILT.values():
+    for source in WHEEL_SOURCES.values():
         command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(directory / "dist")]
         subprocess.run([*command, str(source)], check=True, capture_output=True)
     return directory
 
 
-def instructions() -> list[str]:
-    """Return every pip command about our names in README and docs, and those that the program prints."""
+def pip_commands() -> list[str]:
+    """Return every pip command with a name of the project that README, docs and the program contain."""
     texts = [path.read_text("utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))]
     sources = [path for name in ("src", "agent/src", "plugins") for path in sorted((ROOT / name).rglob("*.py"))]
-    printed = [path.read_text("utf-8") for path in sources if path.name != "install_hint.py"]
+    sources_of_messages = [path.read_text("utf-8") for path in sources if path.name != "install_hint.py"]
     try:
         from activemq_fleet.install_hint import install_hint
     except ImportError:
         pass
     else:
         texts += [install_hint(extra) for extra in ("", "lab", "agent", "pipeline")]
-    commands = [match[0] for text in (*texts, *printed) for match in _COMMAND.finditer(text)]
+    commands = [match[0] for text in (*texts, *sources_of_messages) for match in _COMMAND.finditer(text)]
     return sorted({command for command in commands if re.search("activemq[-_](fleet|agent)", command)})
 
 
-def follow(command: str, checkout: Path, address: str, target: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command to the letter, with an index that is set as a machine's configuration sets it."""
+def run_command(command: str, checkout: Path, address: str, target: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command unchanged, with an index that is configured by variables of the environment."""
     settings = {
         "PIP_INDEX_URL": address, "PIP_TARGET": str(target), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1",
@@ -119,31 +121,33 @@ def follow(command: str, checkout: Path, address: str, target: Path) -> subproce
     )
 
 
-def test_a_bare_name_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> None:
-    """The index works as an attacker's does: what follows is held against something."""
-    with index() as (address, _):
-        assert follow("pip install 'activemq-fleet[lab]'", checkout, address, tmp_path / "bare").returncode == 0
+def test_pip_command_with_bare_name_installs_code_of_stranger(checkout: Path, tmp_path: Path) -> None:
+    """The attack succeeds with a bare name, so that the next test can detect it."""
+    with serve_index() as (address, _):
+        assert run_command("pip install 'activemq-fleet[lab]'", checkout, address, tmp_path / "bare").returncode == 0
     assert "STRANGER" in (tmp_path / "bare/activemq_fleet/__init__.py").read_text()
 
 
-def test_no_instruction_of_the_project_runs_a_strangers_code(checkout: Path, tmp_path: Path) -> None:
-    commands = instructions()
+def test_no_instruction_of_project_installs_code_of_stranger(checkout: Path, tmp_path: Path) -> None:
+    commands = pip_commands()
     assert len(commands) >= 4
     for number, command in enumerate(commands):
         target = tmp_path / f"{number}"
-        with index() as (address, asked):
-            done = follow(command, checkout, address, target)
-        strangers = [path for path in asked if path.endswith(".whl") and path.strip("/").startswith(OURS)]
-        assert strangers == [], command
-        written = [path.read_text() for path in target.glob("activemq_*/__init__.py")]
-        assert not [text for text in written if "STRANGER" in text], command
+        with serve_index() as (address, requested_paths):
+            process = run_command(command, checkout, address, target)
+        packages_of_stranger = [
+            path for path in requested_paths if path.endswith(".whl") and path.strip("/").startswith(PROJECT_NAMES)
+        ]
+        assert packages_of_stranger == [], command
+        modules = [path.read_text() for path in target.glob("activemq_*/__init__.py")]
+        assert not [text for text in modules if "STRANGER" in text], command
         if "--no-index" not in command:
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
-            assert asked, f"{command} asked the index for nothing: the attack had no target"
+            assert process.returncode == 0, f"{command}\n{process.stderr}"
+            assert requested_paths, f"{command} requested nothing from the index, so the attack had no target"
 
 
 @pytest.mark.parametrize("extra", ["", "lab", "agent", "pipeline"])
-def test_install_hint_is_usable_with_and_without_a_checkout(extra: str) -> None:
+def test_install_hint_names_wheels_of_release_and_how_to_build_them(extra: str) -> None:
     hint = install_hint(extra)
 
     assert hint.startswith("install the wheels of a release (`make package` builds them in a checkout): pip install ")
@@ -151,7 +155,7 @@ def test_install_hint_is_usable_with_and_without_a_checkout(extra: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples/ci-lint").glob("*.yml")), ids=lambda path: path.name)
-def test_ci_example_installs_files_with_hashes_only(path: Path) -> None:
+def test_ci_example_installs_only_files_with_hashes(path: Path) -> None:
     installs = [line.strip() for line in path.read_text("utf-8").splitlines() if "pip install" in line]
 
     assert installs

@@ -1,3 +1,5 @@
+"""The MQTT clients of the tests: round trips, publishers and subscribers, with scripted brokers."""
+
 from __future__ import annotations
 
 import socket
@@ -19,13 +21,13 @@ Script = Callable[["Peer"], object]
 
 
 class Peer:
-    """The broker's end of one MQTT 3.1.1 connection. Packets here are shorter than 128 bytes."""
+    """The broker's end of an MQTT 3.1.1 connection. All packets are shorter than 128 bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
-    def packet(self) -> tuple[int, bytes]:
-        """Kind and content of the next packet; kind 0 when the client has gone."""
+    def receive_packet(self) -> tuple[int, bytes]:
+        """Return kind and content of the next packet; kind 0 if the client has disconnected."""
         head = self._connection.recv(2, socket.MSG_WAITALL)
         if len(head) < 2:
             return 0, b""
@@ -35,22 +37,22 @@ class Peer:
         self._connection.sendall(data)
 
 
-def _parts(content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Topic, packet id and payload of a PUBLISH with QoS 1."""
+def _parse_publish(content: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return topic, packet id and payload of a PUBLISH with QoS 1."""
     length = int.from_bytes(content[:2], "big")
     return content[2 : 2 + length], content[2 + length : 4 + length], content[4 + length :]
 
 
-def echoing(peer: Peer) -> None:
-    """Acknowledges everything, and gives each message back."""
-    peer.packet()
+def deliver_messages(peer: Peer) -> None:
+    """Acknowledge each subscription and message, and deliver each message to the client."""
+    peer.receive_packet()
     peer.send(ACCEPTED)
     while True:
-        kind, content = peer.packet()
+        kind, content = peer.receive_packet()
         if kind == SUBSCRIBE:
             peer.send(b"\x90\x03" + content[:2] + b"\x01")
         elif kind == PUBLISH:
-            topic, packet_id, payload = _parts(content)
+            topic, packet_id, payload = _parse_publish(content)
             peer.send(b"\x40\x02" + packet_id)
             body = len(topic).to_bytes(2, "big") + topic + payload
             peer.send(b"\x30" + bytes([len(body)]) + body)
@@ -58,31 +60,34 @@ def echoing(peer: Peer) -> None:
             return
 
 
-def refusing(peer: Peer) -> None:
-    peer.packet()
+def refuse_login(peer: Peer) -> None:
+    """Answer the login with a wrong password."""
+    peer.receive_packet()
     peer.send(BAD_PASSWORD)
 
 
-def dying(peer: Peer) -> None:
-    """Takes the login and the first message, and dies before it has acknowledged it."""
-    peer.packet()
+def disconnect_before_acknowledgement(peer: Peer) -> None:
+    """Accept the login, receive the first message, and disconnect without an acknowledgement."""
+    peer.receive_packet()
     peer.send(ACCEPTED)
-    peer.packet()
+    peer.receive_packet()
 
 
-def leaving(peer: Peer) -> None:
-    """Takes the login and goes."""
-    peer.packet()
+def disconnect_after_login(peer: Peer) -> None:
+    """Accept the login and disconnect."""
+    peer.receive_packet()
     peer.send(ACCEPTED)
 
 
-def silent(peer: Peer) -> None:
-    while peer.packet()[0]:
+def answer_nothing(peer: Peer) -> None:
+    """Read all packets of the client without an answer."""
+    while peer.receive_packet()[0]:
         pass
 
 
 @contextmanager
-def broker(*scripts: Script) -> Iterator[Address]:
+def scripted_broker(*scripts: Script) -> Iterator[Address]:
+    """Serve connections in turn, each with the next script; yield the address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -96,82 +101,96 @@ def broker(*scripts: Script) -> Iterator[Address]:
         yield server.getsockname()
 
 
-def test_a_round_trip_ends_when_the_message_is_back() -> None:
-    with broker(echoing) as address:
+def test_round_trip_ends_when_message_is_received() -> None:
+    with scripted_broker(deliver_messages) as address:
         mqtt_round_trip(address, None, "probe", timeout=60)
 
 
-def test_a_broker_that_says_nothing_is_silent_in_time() -> None:
-    with broker(silent) as address, pytest.raises(TimeoutError, match="did not answer"):
+def test_round_trip_with_broker_that_does_not_answer_times_out() -> None:
+    with scripted_broker(answer_nothing) as address, pytest.raises(TimeoutError, match="did not answer"):
         mqtt_round_trip(address, None, "probe", timeout=0.2)
 
 
-def test_a_refused_login_is_no_silence() -> None:
-    with broker(refusing) as address, pytest.raises(LabError, match="refused the login: Bad user name or password"):
+def test_round_trip_with_refused_login_reports_refusal() -> None:
+    with (
+        scripted_broker(refuse_login) as address,
+        pytest.raises(LabError, match="refused the login: Bad user name or password"),
+    ):
         mqtt_round_trip(address, None, "probe", timeout=60)
 
 
-@pytest.mark.parametrize("first", [refusing, dying])
-def test_a_publisher_goes_on_at_the_next_broker(first: Script) -> None:
-    with broker(first) as one, broker(echoing) as two, MqttPublisher([one, two]) as publisher:
+@pytest.mark.parametrize("first_script", [refuse_login, disconnect_before_acknowledgement])
+def test_publisher_continues_at_next_broker(first_script: Script) -> None:
+    with (
+        scripted_broker(first_script) as first_address,
+        scripted_broker(deliver_messages) as second_address,
+        MqttPublisher([first_address, second_address]) as publisher,
+    ):
         assert publisher.publish("t", "m", timeout=60) == 2
 
 
-def test_a_publisher_whose_broker_left_in_between_goes_on_at_the_next() -> None:
-    def once(peer: Peer) -> None:
-        peer.packet()
+def test_publisher_continues_at_next_broker_after_broker_disconnected() -> None:
+    def acknowledge_one_message(peer: Peer) -> None:
+        peer.receive_packet()
         peer.send(ACCEPTED)
-        _, packet_id, _ = _parts(peer.packet()[1])
+        _, packet_id, _ = _parse_publish(peer.receive_packet()[1])
         peer.send(b"\x40\x02" + packet_id)
 
-    with broker(once) as one, broker(echoing) as two, MqttPublisher([one, two]) as publisher:
+    with (
+        scripted_broker(acknowledge_one_message) as first_address,
+        scripted_broker(deliver_messages) as second_address,
+        MqttPublisher([first_address, second_address]) as publisher,
+    ):
         assert publisher.publish("t", "first", timeout=60) == 1
-        time.sleep(0.3)  # until paho knows that the connection is gone
+        time.sleep(0.3)  # until paho has noticed the disconnection
         assert publisher.publish("t", "second", timeout=60) == 2
 
 
-def test_a_publisher_gives_up_in_time() -> None:
+def test_publisher_without_broker_reports_error_at_timeout() -> None:
     with (
-        broker(leaving) as address,
+        scripted_broker(disconnect_after_login) as address,
         MqttPublisher([address], answer_timeout=0.1) as publisher,
         pytest.raises(LabError, match="no broker accepted a message for t"),
     ):
         publisher.publish("t", "m", timeout=0.2)
 
 
-def test_a_subscriber_goes_on_at_the_next_broker() -> None:
-    def one_message(body: bytes) -> Script:
+def test_subscriber_continues_at_next_broker() -> None:
+    def deliver_one_message(body: bytes) -> Script:
         def script(peer: Peer) -> None:
-            peer.packet()
+            peer.receive_packet()
             peer.send(ACCEPTED)
-            _, content = peer.packet()
+            _, content = peer.receive_packet()
             peer.send(b"\x90\x03" + content[:2] + b"\x01")
             peer.send(b"\x30" + bytes([3 + len(body)]) + b"\x00\x01t" + body)
 
         return script
 
     with (
-        broker(one_message(b"a")) as one,
-        broker(one_message(b"b")) as two,
-        MqttSubscriber([one, two], ["t"], client_id="me") as subscriber,
+        scripted_broker(deliver_one_message(b"a")) as first_address,
+        scripted_broker(deliver_one_message(b"b")) as second_address,
+        MqttSubscriber([first_address, second_address], ["t"], client_id="me") as subscriber,
     ):
         assert subscriber.wait(2, 10) == ["a", "b"]
 
 
-def test_a_subscriber_that_nobody_takes_says_so() -> None:
+def test_subscriber_without_broker_reports_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     with pytest.raises(LabError, match="no broker accepted the subscription of me"):
         MqttSubscriber([address], ["t"], client_id="me").start(0.3)
 
 
-def test_a_subscription_that_is_refused_is_none() -> None:
-    def script(peer: Peer) -> None:
-        peer.packet()
+def test_refused_subscription_is_reported_as_error() -> None:
+    def refuse_subscription(peer: Peer) -> None:
+        peer.receive_packet()
         peer.send(ACCEPTED)
-        _, content = peer.packet()
+        _, content = peer.receive_packet()
         peer.send(b"\x90\x03" + content[:2] + b"\x80")
-        peer.packet()
+        peer.receive_packet()
 
-    with broker(script) as address, pytest.raises(LabError, match="no broker accepted the subscription of me"):
+    with (
+        scripted_broker(refuse_subscription) as address,
+        pytest.raises(LabError, match="no broker accepted the subscription of me"),
+    ):
         MqttSubscriber([address], ["t"], client_id="me").start(0.5)

@@ -1,4 +1,4 @@
-"""What is said of test files is said of files that there are."""
+"""The list of the longest test files names existing files."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ TESTS = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", LONGEST)
-def test_a_file_that_is_named_is_there(name: str) -> None:
+def test_each_listed_test_file_exists(name: str) -> None:
     assert (TESTS / name).is_file()

@@ -1,4 +1,4 @@
-"""What must agree between the files that describe the project."""
+"""Facts that the files which describe the project must agree on: versions, requirements and pins."""
 
 from __future__ import annotations
 
@@ -23,43 +23,43 @@ ROOT = Path(__file__).resolve().parents[3]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 AGENT: dict[str, Any] = tomllib.loads((ROOT / "agent" / "pyproject.toml").read_text())["project"]
-OWN = "activemq-agent"
-"""In no index that the project holds: an extra that required it would make pip take a stranger's."""
+AGENT_PACKAGE = "activemq-agent"
+"""The project does not hold this name in any index: if an extra required it, pip could install a stranger's package."""
 
 
 def pins(name: str) -> dict[str, str]:
-    """Package -> version, of a file in requirements/."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+) \\$", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
-    return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in found}
+    """Return the version of each package of a file in requirements/."""
+    pairs = re.findall(r"^([A-Za-z0-9._-]+)==(\S+) \\$", (ROOT / "requirements" / name).read_text(), re.MULTILINE)
+    return {re.sub(r"[-_.]+", "-", package).lower(): version for package, version in pairs}
 
 
-def test_library_and_agent_have_one_version() -> None:
+def test_library_and_agent_have_same_version() -> None:
     assert activemq_agent.__version__ == __version__
-    assert not [text for texts in EXTRAS.values() for text in texts if text.startswith(OWN)]
+    assert not [text for texts in EXTRAS.values() for text in texts if text.startswith(AGENT_PACKAGE)]
 
 
-def test_the_agent_needs_what_is_pinned_for_its_hosts_and_no_more() -> None:
+def test_pins_of_agent_hosts_are_exactly_requirements_of_agent() -> None:
     pinned = pins("agent.txt")
     assert {Requirement(text).name for text in AGENT["dependencies"]} == pinned.keys()
     assert not pinned.keys() & {"ansible-core", "lxml", "pydantic", "rich", "xmlschema"}
     assert pinned.items() <= pins("run.txt").items()
 
 
-def test_collection_and_library_ask_for_one_ansible() -> None:
-    (wanted,) = (text for text in PROJECT["dependencies"] if text.startswith("ansible-core"))
+def test_collection_and_library_require_same_ansible() -> None:
+    (ansible_requirement,) = (text for text in PROJECT["dependencies"] if text.startswith("ansible-core"))
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     assert Requirement(f"ansible-core{runtime['requires_ansible']}").specifier.contains("2.19.0")
-    assert wanted == f"ansible-core{runtime['requires_ansible'].removesuffix('.0')}"
+    assert ansible_requirement == f"ansible-core{runtime['requires_ansible'].removesuffix('.0')}"
 
 
-def test_a_user_of_render_installs_nothing_that_only_an_extra_needs() -> None:
+def test_library_requires_no_package_that_only_an_extra_imports() -> None:
     imports = {"ansible-core": "ansible", "pyyaml": "yaml"}
     sources = [path for path in (ROOT / "src" / "activemq_fleet").rglob("*.py") if path.is_file()]
-    needed = [path.read_text() for path in sources if not {"lab", "spark", "audit", "drills"} & set(path.parts)]
+    modules = [path.read_text() for path in sources if not {"lab", "spark", "audit", "drills"} & set(path.parts)]
     for text in PROJECT["dependencies"]:
         name = Requirement(text).name.lower()
         statement = re.compile(rf"^\s*(?:import|from) {imports.get(name, name)}\b", re.MULTILINE)
-        assert any(statement.search(source) for source in needed), name
+        assert any(statement.search(source) for source in modules), name
 
 
 @pytest.mark.parametrize(
@@ -69,30 +69,34 @@ def test_a_user_of_render_installs_nothing_that_only_an_extra_needs() -> None:
         *((name, ["lab", "agent", "pipeline"]) for name in ("pipeline.txt", "demo.txt", "dev.txt")),
     ],
 )
-def test_what_the_package_needs_is_pinned(name: str, extras: list[str]) -> None:
+def test_requirements_of_packages_are_pinned(name: str, extras: list[str]) -> None:
     pinned = pins(name)
-    wanted = [*PROJECT["dependencies"], *AGENT["dependencies"], *(one for extra in extras for one in EXTRAS[extra])]
-    for requirement in map(Requirement, wanted):
+    dependencies = [
+        *PROJECT["dependencies"],
+        *AGENT["dependencies"],
+        *(dependency for extra in extras for dependency in EXTRAS[extra]),
+    ]
+    for requirement in map(Requirement, dependencies):
         assert requirement.specifier.contains(pinned[re.sub(r"[-_.]+", "-", requirement.name).lower()])
 
 
-def test_what_is_tested_is_what_runs() -> None:
+def test_tests_use_versions_that_users_run() -> None:
     assert pins("run.txt").items() <= pins("pipeline.txt").items() <= pins("dev.txt").items()
 
 
-def test_demo_installs_no_tool_of_developers() -> None:
+def test_demo_installs_no_tools_of_developers() -> None:
     assert pins("pipeline.txt").items() <= pins("demo.txt").items() <= pins("dev.txt").items()
     assert not pins("demo.txt").keys() & {"mypy", "pytest", "ansible-lint", "polars", "duckdb"}
 
 
-def test_an_agents_host_does_not_get_spark() -> None:
+def test_host_of_agent_does_not_get_spark() -> None:
     assert not pins("run.txt").keys() & {"pyspark", "pyarrow", "pandas"}
 
 
 @pytest.mark.parametrize(
     "name", ["agent.txt", "run.txt", "pipeline.txt", "demo.txt", "dev.txt", "versions.txt", "installer.txt"]
 )
-def test_pins_carry_hashes_and_no_address(name: str) -> None:
+def test_pins_have_hashes_and_no_address(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text()
     blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE).strip())
     assert [block for block in blocks if "--hash=sha256:" not in block] == []
@@ -100,7 +104,7 @@ def test_pins_carry_hashes_and_no_address(name: str) -> None:
 
 
 OLDEST_PYTHON = "3.11.2"
-"""The Python of Debian 12, the oldest on which the README's commands work."""
+"""The Python of Debian 12, the oldest with which the commands of the README work."""
 
 
 def test_installed_requirements_support_python_of_debian_12() -> None:
@@ -109,7 +113,7 @@ def test_installed_requirements_support_python_of_debian_12() -> None:
     assert refused == {}
 
 
-def test_the_checkouts_collection_is_found_beside_the_library() -> None:
+def test_collection_of_checkout_is_found_next_to_library() -> None:
     (path,) = directories_with_this_collection()
     assert Path(path, "ansible_collections", "activemq", "fleet").resolve() == ROOT
 
@@ -128,5 +132,5 @@ for package in ("cli", "drills", "lab"):
 
 
 def test_drills_and_lab_import_nothing_of_pipeline_extra() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_PIPELINE], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", WITHOUT_PIPELINE], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr

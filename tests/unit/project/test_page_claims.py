@@ -1,4 +1,4 @@
-"""Claims of README and pages that a reader can count or try: commands of the examples, numbers, releases, lists."""
+"""Claims of README and pages that a reader can verify: commands of the examples, numbers, releases, lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = sorted(path.parent.name for path in (ROOT / "examples").glob("*/hosts
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _LINKED_EXAMPLES = re.compile(r"\[?(\w+)(?: example)? inventories\b[^.]*\.")
 _SINCE = re.compile(r"(?i)\b(?:since|from|before|until) (?:version |release )?`?(0\.\d+\.\d+)\b")
-_ABSORBED = re.compile(r"(?m)(?:^|(?<=[.:;)] ))\d{1,2}\. (?=\*\*)|^\d{1,2}\. ")
+_ITEM_WITHIN_PARAGRAPH = re.compile(r"(?m)(?:^|(?<=[.:;)] ))\d{1,2}\. (?=\*\*)|^\d{1,2}\. ")
 OLD_MIGRATE = """\
 3. **Durable subscribers** must move themselves. Each one
    - subscribes at the new pair first
@@ -33,8 +33,8 @@ Until then migrate refuses.
 """
 
 
-def refusals_of_site(example: str) -> set[str]:
-    """Return the variables that the playbook site misses in an example, as check names them (T030)."""
+def variables_that_site_requires(example: str) -> set[str]:
+    """Return the variables that the playbook site requires and an example lacks, as check names them (T030)."""
     fleet = load_fleet([str(ROOT / "examples" / example)])
     messages = [
         finding.message for finding in check_fleet(fleet, schema_of=None, select=["T"]) if finding.rule == "T030"
@@ -42,14 +42,18 @@ def refusals_of_site(example: str) -> set[str]:
     return {name for message in messages for name in re.findall(r"activemq_\w+", message.partition(", but ")[2])}
 
 
-def absorbed_items(text: str) -> list[str]:
+def list_items_within_paragraphs(text: str) -> list[str]:
     """Return the beginnings of list items that Markdown reads as text of the paragraph before them."""
     tokens = MarkdownIt("commonmark").parse(text)
     paragraphs = [token.content for before, token in itertools.pairwise(tokens) if before.type == "paragraph_open"]
-    return [text[match.start() : match.start() + 30] for text in paragraphs for match in _ABSORBED.finditer(text)]
+    return [
+        text[match.start() : match.start() + 30]
+        for text in paragraphs
+        for match in _ITEM_WITHIN_PARAGRAPH.finditer(text)
+    ]
 
 
-def test_readme_counts_the_example_inventories_it_links() -> None:
+def test_readme_counts_linked_example_inventories() -> None:
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     sentence = _LINKED_EXAMPLES.search(text)
 
@@ -58,7 +62,7 @@ def test_readme_counts_the_example_inventories_it_links() -> None:
     assert [name for name in EXAMPLES if f"(examples/{name}/README.md)" not in text] == []
 
 
-def test_policy_of_jolokia_comes_from_the_archive_as_the_page_states() -> None:
+def test_policy_of_jolokia_comes_from_archive_as_page_states() -> None:
     files = render_fleet(build_fleet({"a-mq01-a": {"activemq_release": "6.3.1", "activemq_ha": "none"}}))
     (environment,) = (content for name, content in files.items() if name.endswith("/bin/setenv"))
     assert b"conf/jolokia-access.xml" in environment
@@ -73,19 +77,19 @@ def test_readme_has_at_most_150_lines() -> None:
 
 def test_readme_shows_commands_for_hosts_that_tests_run_from_other_pages() -> None:
     """The host tests execute both pages."""
-    tested = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("first-pair.md", "adopting.md"))
+    tested_text = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("first-pair.md", "adopting.md"))
     text = (ROOT / "README.md").read_text("utf-8")
     commands = re.findall(r"(?m)^(?:ansible-playbook|activemq-fleet status) [^#\n]*", text)
     assert len(commands) == 5
-    assert [command for command in commands if f"\n{command.rstrip()}\n" not in tested] == []
+    assert [command for command in commands if f"\n{command.rstrip()}\n" not in tested_text] == []
 
 
-def test_readme_shows_variables_for_hosts_as_the_tested_page_does() -> None:
-    tested = (ROOT / "docs" / "first-pair.md").read_text("utf-8").splitlines()
+def test_readme_shows_same_variables_for_hosts_as_tested_page() -> None:
+    tested_lines = (ROOT / "docs" / "first-pair.md").read_text("utf-8").splitlines()
     block = re.search(r"(?s)```yaml\n(    ansible_become.*?)```", (ROOT / "README.md").read_text("utf-8"))
     assert block is not None
     lines = [line.partition("  #")[0] for line in block[1].splitlines()]
-    assert [line for line in lines if line not in tested] == []
+    assert [line for line in lines if line not in tested_lines] == []
 
 
 def test_readme_explains_every_warning_of_its_sample(tmp_path: Path) -> None:
@@ -115,24 +119,24 @@ def test_readme_shows_each_report_in_light_and_dark() -> None:
 def test_readme_promises_only_commands_that_accept_every_example() -> None:
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     sentence = _LINKED_EXAMPLES.search(text)
-    refused = [name for name in EXAMPLES if refusals_of_site(name)]
+    refused_examples = [name for name in EXAMPLES if variables_that_site_requires(name)]
 
     assert sentence is not None
-    assert refused
+    assert refused_examples
     assert not re.search(r"every command|all commands|`site`", sentence[0] + text[sentence.end() :][:120])
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_readme_of_example_names_what_site_requires(example: str) -> None:
     text = (ROOT / "examples" / example / "README.md").read_text("utf-8")
-    missed = refusals_of_site(example)
+    required_variables = variables_that_site_requires(example)
 
     assert "activemq.fleet.site" in text
-    assert missed
-    assert sorted(name for name in missed if f"`{name}`" not in text) == []
+    assert required_variables
+    assert sorted(name for name in required_variables if f"`{name}`" not in text) == []
 
 
-def test_pages_count_the_variables_of_broker_settings() -> None:
+def test_pages_count_variables_of_broker_settings() -> None:
     number = len(re.findall(r"(?m)^## `activemq_\w+`$", (ROOT / "docs" / "broker-settings.md").read_text("utf-8")))
     counts = [
         match[1].lower()
@@ -145,17 +149,17 @@ def test_pages_count_the_variables_of_broker_settings() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_names_no_version_that_was_never_released(page: Path) -> None:
+def test_page_names_only_released_versions(page: Path) -> None:
     released = set(re.findall(r"(?m)^## v(\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text("utf-8")))
 
     assert sorted(set(_SINCE.findall(page.read_text("utf-8"))) - released) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page_has_no_list_item_within_a_paragraph(page: Path) -> None:
-    assert absorbed_items(page.read_text("utf-8")) == []
+def test_page_has_no_list_item_within_paragraph(page: Path) -> None:
+    assert list_items_within_paragraphs(page.read_text("utf-8")) == []
 
 
 @pytest.mark.parametrize("text", [OLD_MIGRATE, WRAPPED_MIGRATE])
-def test_list_item_within_a_paragraph_is_noticed(text: str) -> None:
-    assert [item.split()[1] for item in absorbed_items(text)][:1] == ["**Publishers**"]
+def test_list_item_within_paragraph_is_detected(text: str) -> None:
+    assert [item.split()[1] for item in list_items_within_paragraphs(text)][:1] == ["**Publishers**"]

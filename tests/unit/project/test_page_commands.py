@@ -1,4 +1,4 @@
-"""Every command block and sample of the documentation is executed by a test, or has a reason why it is not."""
+"""A test executes each command block and sample of the documentation, or the block has a reason not to be executed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from tests.support.documentation_pages import (
 
 MOST_EXCLUDED = 5
 TEXT = ("text", "mermaid")
-"""Languages of blocks that are output, or a drawing."""
+"""Languages of blocks that contain output or a diagram."""
 _TEXT_COMMAND = re.compile(r"^(?:\$ |activemq-fleet |ansible-playbook |systemctl )", re.MULTILINE)
 _INDENTED = re.compile(r"(?<=\n\n)    (?! *[-*\d|])\S.*")
 
 
 @pytest.mark.parametrize("page", pages_of(WITHOUT_BROKERS))
-def test_commands_of_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+def test_commands_of_page_print_shown_output(page: str, tmp_path: Path) -> None:
     PAGES[page].prepare(tmp_path)
 
     run_page(read_page(REPOSITORY / page), tmp_path)
 
 
-def test_every_page_with_commands_or_files_has_a_test() -> None:
+def test_every_page_with_commands_or_files_has_test() -> None:
     with_steps = {page for page in documentation_pages() if read_page(REPOSITORY / page).steps}
 
     assert with_steps <= PAGES.keys()
 
 
-def test_test_of_each_page_reads_the_page() -> None:
+def test_test_of_each_page_reads_page() -> None:
     for page, executed in PAGES.items():
         text = (REPOSITORY / "tests" / executed.file).read_text()
         assert "pages_of(" in text or Path(page).name in text, page
@@ -53,7 +53,7 @@ def test_at_most_five_blocks_are_not_executed() -> None:
     assert all(len(reason.split()) > 3 for reason in reasons)
 
 
-def test_every_sample_has_a_file_or_a_test() -> None:
+def test_every_sample_has_file_or_test() -> None:
     without_test = [
         f"{page}:{block.line}: {block.language or 'no language'}"
         for page, text in documentation_pages().items()
@@ -67,12 +67,12 @@ def test_every_sample_has_a_file_or_a_test() -> None:
 
 def test_no_command_is_written_as_text() -> None:
     commands = [
-        f"{page}:{block.line}: {found[0]}"
+        f"{page}:{block.line}: {command[0]}"
         for page, text in documentation_pages().items()
         for block in read_blocks(text)
         if not block.title and block.language in TEXT
-        for found in [_TEXT_COMMAND.search(block.text)]
-        if found
+        for command in [_TEXT_COMMAND.search(block.text)]
+        if command
     ]
     indented = [
         f"{page}: {match[0]}" for page, text in documentation_pages().items() for match in _INDENTED.finditer(text)
@@ -94,7 +94,7 @@ def test_yaml_of_page_is_valid(page: str) -> None:
             assert [*yaml.safe_load_all(block.text)], f"{page}:{block.line}"
 
 
-def test_each_convention_of_names_reads_the_names_of_its_comment(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_convention_of_names_matches_names_of_its_comment(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = (b for b in read_blocks(documentation_pages()["docs/names.md"]) if b.language == "yaml" and not b.title)
     options = {
         "activemq_naming_pattern": "--naming-pattern",
@@ -108,13 +108,13 @@ def test_each_convention_of_names_reads_the_names_of_its_comment(capsys: pytest.
         names = re.findall(r"[\w-]*\d[\w-]*", text.splitlines()[0].split(":")[0])
         values = [word for name, value in yaml.safe_load(text).items() for word in (options[name], str(value))]
         assert main(["names", *names, *values]) == 0, text
-        printed = capsys.readouterr().out
-        assert all(name in printed for name in names)
+        output = capsys.readouterr().out
+        assert all(name in output for name in names)
 
     assert len(conventions) > 5
 
 
-def test_waiver_of_topology_errors_names_a_rule() -> None:
+def test_waiver_of_topology_errors_names_rule() -> None:
     (block,) = (b for b in read_blocks(documentation_pages()["docs/topology-errors.md"]) if b.language == "yaml")
 
     for waiver in yaml.safe_load(block.text)["activemq_waivers"]:

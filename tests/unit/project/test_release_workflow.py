@@ -1,4 +1,4 @@
-"""The release workflow runs pinned actions with few rights, and publishes only where a maintainer enabled it."""
+"""The release workflow runs pinned actions with few rights, and publishes only if a maintainer enabled it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_every_action_is_pinned_by_commit(job: str) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_no_expression_is_expanded_in_a_shell_script(job: str) -> None:
-    # A name of a tag or a file could contain commands.
+def test_no_expression_is_expanded_in_shell_script(job: str) -> None:
+    # The name of a tag or a file could contain commands.
     assert [step["run"] for step in JOBS[job]["steps"] if "${{" in step.get("run", "")] == []
 
 
-def test_only_the_jobs_that_need_a_right_have_it() -> None:
+def test_only_jobs_that_need_write_permission_have_it() -> None:
     assert DOCUMENT["permissions"] == {}
     rights = {
         (right, name) for name, job in JOBS.items() for right, value in job["permissions"].items() if value == "write"
@@ -43,7 +43,7 @@ def test_only_the_jobs_that_need_a_right_have_it() -> None:
 
 
 @pytest.mark.parametrize(("job", "variable"), [("pypi", "PUBLISH_TO_PYPI"), ("galaxy", "PUBLISH_TO_GALAXY")])
-def test_publication_needs_a_variable_and_an_environment(job: str, variable: str) -> None:
+def test_publication_requires_variable_and_environment(job: str, variable: str) -> None:
     assert JOBS[job]["if"] == f"vars.{variable} == 'true'"
     assert JOBS[job]["environment"] == job
 

@@ -1,4 +1,4 @@
-"""The runner of ``make test`` does not tell more than was seen."""
+"""The runner of ``make test`` counts and reports the outcomes of the tests correctly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from scripts.tiers import Tier
 TIER = Tier("unit", "made up", "pytest", ["tests/unit"])
 
 
-def _report(path: Path, cases: str) -> Path:
+def _write_report(path: Path, cases: str) -> Path:
+    """Write a JUnit report with test cases."""
     path.write_text(f"<testsuites><testsuite>{cases}</testsuite></testsuites>")
     return path
 
@@ -26,16 +27,16 @@ def test_each_outcome_is_counted(tmp_path: Path) -> None:
         <testcase classname="a" name="has_no_setup"><error/></testcase>
         <testcase classname="a" name="is_skipped"><skipped message="no root"/></testcase>
     """
-    assert count(_report(tmp_path / "r.xml", cases)) == Counts(1, 2, 1, {"no root": 1})
+    assert count(_write_report(tmp_path / "r.xml", cases)) == Counts(1, 2, 1, {"no root": 1})
 
 
-def test_a_test_that_passes_and_fails_to_clean_up_is_one_failure(tmp_path: Path) -> None:
+def test_test_whose_cleanup_fails_counts_as_one_failure(tmp_path: Path) -> None:
     cases = '<testcase classname="a" name="x"><failure/></testcase><testcase classname="a" name="x"><error/></testcase>'
-    assert count(_report(tmp_path / "r.xml", cases)) == Counts(0, 1, 0, {})
+    assert count(_write_report(tmp_path / "r.xml", cases)) == Counts(0, 1, 0, {})
 
 
 @pytest.mark.parametrize("text", [None, "<testsuites>"], ids=["missing", "cut off"])
-def test_an_unreadable_report_is_no_count(tmp_path: Path, text: str | None) -> None:
+def test_unreadable_report_has_no_counts(tmp_path: Path, text: str | None) -> None:
     report = tmp_path / "r.xml"
     if text is not None:
         report.write_text(text)
@@ -50,45 +51,45 @@ def test_an_unreadable_report_is_no_count(tmp_path: Path, text: str | None) -> N
         (4, None, "pytest ended with 4 and left no report"),
     ],
 )
-def test_pytest_itself_failing_is_a_failure(
+def test_failure_of_pytest_itself_is_counted_as_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, cases: str | None, problem: str
 ) -> None:
-    def call(command: list[str], _: Path) -> int:
+    def call_pytest(command: list[str], _: Path) -> int:
         if cases is not None:
-            _report(Path(command[-2].partition("=")[2]), cases)
+            _write_report(Path(command[-2].partition("=")[2]), cases)
         return code
 
-    monkeypatch.setattr(run_tests, "_call", call)
-    result = run_tests.run_tier(TIER, tmp_path)
-    assert (result.failed, result.problem) == (1, problem)
+    monkeypatch.setattr(run_tests, "_call", call_pytest)
+    tier_result = run_tests.run_tier(TIER, tmp_path)
+    assert (tier_result.failed, tier_result.problem) == (1, problem)
 
 
-def test_a_tier_that_was_skipped_is_shown_as_skipped_with_its_reason() -> None:
+def test_skipped_tier_is_shown_with_its_reason() -> None:
     rows = table([Result("hosts", skipped=4, reasons={"no systemd hosts here: not root": 4})])
     assert rows[1:] == ["hosts        SKIPPED: no systemd hosts here: not root"]
 
 
-def test_a_tier_after_a_failed_one_is_shown_as_not_run() -> None:
+def test_tier_after_failed_tier_is_shown_as_not_run() -> None:
     rows = table([Result("lint", failed=1, problem="ruff"), Result("unit", ran=False)])
     assert rows[-1] == "unit         not run: an earlier tier failed"
 
 
-def test_the_total_adds_the_tiers_up() -> None:
+def test_total_is_sum_of_tiers() -> None:
     assert total([Result("a", 1, 0, 2), Result("b", 10, 1, 0)]) == "11 passed, 1 failed, 2 skipped"
 
 
-def test_the_tiers_after_a_failed_one_do_not_run(
+def test_tiers_after_failed_tier_do_not_run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    ran: list[str] = []
+    started_tiers: list[str] = []
 
     def run_tier(tier: Tier, _: Path) -> Result:
-        ran.append(tier.name)
+        started_tiers.append(tier.name)
         return Result(tier.name, failed=1) if tier.name == "unit" else Result(tier.name, passed=1)
 
     monkeypatch.delenv("KEEP_GOING", raising=False)
     monkeypatch.setattr(run_tests, "run_tier", run_tier)
     monkeypatch.setattr(run_tests, "_reports_directory", lambda: tmp_path)
     assert run_tests.main([]) == 1
-    assert ran == ["lint", "unit"]
+    assert started_tiers == ["lint", "unit"]
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"

@@ -1,4 +1,4 @@
-"""The ignored entries of ansible-test: complete, explained, and only those that a correction cannot replace."""
+"""The ignored entries of ansible-test: complete, explained, and limited to errors that cannot be corrected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts import sanity
 from scripts.ansible_cores import CORES
 
 ROOT = Path(__file__).resolve().parents[3]
-# Galaxy's importer runs ansible-lint, whose rule `sanity` accepts a few entries only.
+# The importer of Galaxy runs ansible-lint, whose rule `sanity` accepts only a few entries.
 ACCEPTED = {"validate-modules:missing-gplv3-license"}
 
 
@@ -25,7 +25,7 @@ def test_ignored_entries_of_ansible_test_are_explained_and_few(core: str) -> Non
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_every_module_has_its_entry_about_the_license(core: str) -> None:
+def test_every_module_has_entry_about_license(core: str) -> None:
     text = (ROOT / "tests" / "sanity" / f"ignore-{core}.txt").read_text("utf-8")
     ignored = {line.split()[0] for line in text.splitlines() if "missing-gplv3-license" in line}
     plugins = ROOT / "plugins"
@@ -39,7 +39,7 @@ def test_each_file_of_plugins_names_its_license() -> None:
     assert not [path for path, head in lines.items() if "# SPDX-License-Identifier: Apache-2.0" not in head]
 
 
-def test_interpreter_that_cannot_start_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interpreter_that_cannot_start_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shims, versions = tmp_path / "shims", tmp_path / "versions"
     working = versions / "3.9.18" / "bin" / "python3.9"
     for path, body in ((shims / "python3.9", "exit 127"), (working, "echo /usr/bin/interpreter")):
@@ -51,7 +51,7 @@ def test_interpreter_that_cannot_start_is_passed_over(tmp_path: Path, monkeypatc
     assert sanity.find_pythons(["3.9", "3.10"]) == {"3.9": "/usr/bin/interpreter"}
 
 
-def test_core_without_an_interpreter_fails_with_what_to_install(tmp_path: Path) -> None:
+def test_core_without_interpreter_fails_and_names_missing_pythons(tmp_path: Path) -> None:
     result = sanity.run_core("2.21", tmp_path, {"3.9": "/usr/bin/python3.9"}, [])
     assert not result.passed
     assert result.problem == "because Python 3.12 or 3.13 or 3.14 is missing: install one"
@@ -85,7 +85,7 @@ def test_results_are_recorded_with_version_and_tested_pythons(tmp_path: Path) ->
     }
 
 
-def test_package_missing_in_environment_is_an_error(tmp_path: Path) -> None:
+def test_package_missing_in_environment_is_error(tmp_path: Path) -> None:
     packages = tmp_path / "lib" / "python3.12" / "site-packages"
     (packages / "ansible_core-2.21.5.dist-info").mkdir(parents=True)
     assert sanity.installed_version(tmp_path, "ansible-core") == "2.21.5"
@@ -93,7 +93,7 @@ def test_package_missing_in_environment_is_an_error(tmp_path: Path) -> None:
         sanity.installed_version(tmp_path, "ansible-builder")
 
 
-def test_definition_of_the_execution_environment_installs_the_files_that_it_copies() -> None:
+def test_definition_of_execution_environment_installs_files_that_it_copies() -> None:
     definition = yaml.safe_load(sanity.read_definition())
     copied = {entry["src"] for entry in definition["additional_build_files"]}
     (requirement,) = definition["dependencies"]["python"]

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A checkout of version 0.1.0."""
+    """Return a checkout of version 0.1.0."""
     files = {
         SOURCE: '__version__ = "0.1.0"\n',
         "galaxy.yml": "namespace: activemq\nversion: 0.1.0\n",
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_file_of_this_checkout_repeats_the_version() -> None:
+def test_every_file_of_this_checkout_has_the_version() -> None:
     assert list(find_differences(ROOT)) == []
 
 
@@ -57,7 +57,7 @@ def test_set_version_changes_every_file_that_repeats_it(project: Path) -> None:
     assert list(find_differences(project)) == []
 
 
-def test_a_file_of_another_version_is_named_with_its_line(project: Path) -> None:
+def test_file_with_another_version_is_reported_with_line(project: Path) -> None:
     (project / SOURCE).write_text('__version__ = "0.2.0"\n')
     problems = list(find_differences(project))
     assert problems[0].startswith("galaxy.yml:2: 0.1.0 is not the version 0.2.0")
@@ -65,24 +65,24 @@ def test_a_file_of_another_version_is_named_with_its_line(project: Path) -> None
 
 
 @pytest.mark.parametrize("version", ["0.2", "v0.2.0", "0.2.0rc1", "0.2.0-rc1", "01.2.0", "", "0.2.0\n"])
-def test_set_version_refuses_what_pip_and_galaxy_write_differently(project: Path, version: str) -> None:
+def test_set_version_refuses_versions_that_pip_and_galaxy_write_differently(project: Path, version: str) -> None:
     with pytest.raises(VersionError, match=r"MAJOR\.MINOR\.PATCH"):
         set_version(project, version)
     assert source_version(project) == "0.1.0"
 
 
 @pytest.mark.parametrize(("tag", "count"), [("v0.1.0", 0), ("0.1.0", 1), ("v0.1.1", 1)])
-def test_tag_of_a_release_must_be_that_of_the_version(project: Path, tag: str, count: int) -> None:
+def test_tag_of_release_must_match_version(project: Path, tag: str, count: int) -> None:
     assert len(list(find_release_problems(project, tag))) == count
 
 
-def test_release_that_the_changelog_lacks_is_refused(project: Path) -> None:
+def test_release_that_changelog_lacks_is_refused(project: Path) -> None:
     set_version(project, "0.2.0")
     (problem,) = find_release_problems(project, "v0.2.0")
     assert problem.startswith("changelogs/changelog.yaml has no release 0.2.0")
 
 
-def test_release_with_a_fragment_left_is_refused(project: Path) -> None:
+def test_release_with_remaining_fragment_is_refused(project: Path) -> None:
     fragment = project / "changelogs" / "fragments" / "status.yml"
     fragment.parent.mkdir()
     fragment.write_text("bugfixes: [status - a fix.]\n")

@@ -1,4 +1,4 @@
-"""scripts/setup.sh stops its children when it is stopped, and continues in the next run."""
+"""scripts/setup.sh stops its child processes when it is stopped, and continues in the next run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ FILES = (
 )
 INSTALLER, REQUIREMENTS = "requirements/installer.txt", "requirements/demo.txt"
 COMPILER, FETCH = "compileall", "scripts.prefetch"
-# Installs nothing: it records its arguments. If they hold the text in the file `block`, it writes its process id and
-# that of a child, and waits for the child. If they hold the text in the file `fail`, it fails once another is blocked.
+# The program records its arguments and installs nothing. If they contain the text of the file `block`, it writes its
+# process id and that of a child, and waits for the child. If they contain the text of the file `fail`, it fails as soon
+# as another process is blocked.
 PROGRAM = """#!/bin/sh
 echo "$*" >>calls
 if [ -e block ]; then
@@ -40,7 +41,7 @@ fi
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with a virtual environment whose Python installs nothing, and a Maven that is never started."""
+    """Return a checkout with a virtual environment whose Python installs nothing, and with a Maven that is not used."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -54,7 +55,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process exists and is no zombie, which only waits to be reaped."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -62,6 +63,7 @@ def is_running(process: int) -> bool:
 
 
 def start_setup(checkout: Path) -> subprocess.Popen[str]:
+    """Start scripts/setup.sh --demo in a separate session."""
     return subprocess.Popen(
         [checkout / "scripts" / "setup.sh", "--demo"],
         stdout=subprocess.PIPE,
@@ -83,7 +85,7 @@ def start_setup(checkout: Path) -> subprocess.Popen[str]:
         (signal.SIGINT, COMPILER),
     ],
 )
-def test_stopped_setup_leaves_no_child_and_continues_in_the_next_run(
+def test_stopped_setup_leaves_no_child_and_continues_in_next_run(
     checkout: Path, stop: signal.Signals, blocked: str
 ) -> None:
     (checkout / "block").write_text(blocked)
@@ -102,15 +104,15 @@ def test_stopped_setup_leaves_no_child_and_continues_in_the_next_run(
     assert not (checkout / ".venv" / "fleet-stamp").exists()
 
     (checkout / "block").unlink()
-    following = start_setup(checkout)
-    output, _ = following.communicate()
-    assert following.returncode == 0, output
+    second_setup = start_setup(checkout)
+    output, _ = second_setup.communicate()
+    assert second_setup.returncode == 0, output
     assert "waiting for it" not in output
     assert (checkout / ".venv" / "fleet-stamp").is_file()
     assert (checkout / "calls").read_text().count(blocked) == 2
 
 
-def test_failed_fetch_of_jars_stops_the_installation_with_one_message(checkout: Path) -> None:
+def test_failed_fetch_of_jars_stops_installation_with_error_message(checkout: Path) -> None:
     (checkout / "block").write_text(REQUIREMENTS)
     (checkout / "fail").write_text(FETCH)
     setup = start_setup(checkout)
@@ -126,9 +128,9 @@ def test_failed_fetch_of_jars_stops_the_installation_with_one_message(checkout: 
 
     (checkout / "block").unlink()
     (checkout / "fail").unlink()
-    following = start_setup(checkout)
-    output, _ = following.communicate()
-    assert following.returncode == 0, output
+    second_setup = start_setup(checkout)
+    output, _ = second_setup.communicate()
+    assert second_setup.returncode == 0, output
 
 
 def test_failed_installation_with_uv_is_repeated_with_pip(checkout: Path) -> None:
@@ -150,14 +152,14 @@ def test_finished_setup_installs_nothing_again(checkout: Path) -> None:
 
 def test_virtual_environment_without_pip_is_created_again(checkout: Path) -> None:
     (checkout / ".venv" / "bin" / "pip").unlink()
-    made = checkout / "python3.11"
-    made.write_text(
+    python = checkout / "python3.11"
+    python.write_text(
         '#!/bin/sh\nmkdir -p .venv/bin\ncase "$*" in *"venv --clear"*) cp .venv/bin/python .venv/bin/pip;; esac\n'
     )
-    made.chmod(0o755)
+    python.chmod(0o755)
     setup = subprocess.run(
         [checkout / "scripts" / "setup.sh", "--demo"],
-        env={**os.environ, "PYTHON": str(made)},
+        env={**os.environ, "PYTHON": str(python)},
         capture_output=True,
         text=True,
         check=False,
@@ -166,7 +168,7 @@ def test_virtual_environment_without_pip_is_created_again(checkout: Path) -> Non
     assert "create the virtual environment" in setup.stdout
 
 
-def test_setup_compiles_imported_modules_although_python_may_not_write_them(
+def test_setup_compiles_imported_modules_despite_pythondontwritebytecode(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

@@ -11,7 +11,7 @@ from tests import situations
 
 @dataclass
 class CollectedTest:
-    """What `skip_further_situations` uses of an item that pytest collected."""
+    """The members of an item collected by pytest that `skip_further_situations` uses."""
 
     nodeid: str
     count: int | None
@@ -25,27 +25,28 @@ class CollectedTest:
         self.added.append(marker)
 
 
-def not_skipped(monkeypatch: pytest.MonkeyPatch, collected: list[CollectedTest], *, every: bool = False) -> list[str]:
+def running_tests(monkeypatch: pytest.MonkeyPatch, collected: list[CollectedTest], *, every: bool = False) -> list[str]:
+    """Return the tests that `skip_further_situations` does not skip."""
     monkeypatch.setattr(situations, "EVERY_SITUATION", every)
-    situations.skip_further_situations(collected)  # type: ignore[arg-type]  # stand-ins for items
-    return [item.nodeid for item in collected if not item.added]
+    situations.skip_further_situations(collected)  # type: ignore[arg-type]  # substitutes for items
+    return [test.nodeid for test in collected if not test.added]
 
 
-def test_situations_that_run_are_evenly_spread_over_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_situations_that_run_are_evenly_distributed_over_each_test(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = [CollectedTest(f"test_x.py::test_a[{number}]", 3) for number in range(9)]
     collected += [CollectedTest(f"test_x.py::test_b[{number}]", None) for number in range(2)]
 
-    assert not_skipped(monkeypatch, collected) == [
+    assert running_tests(monkeypatch, collected) == [
         *(f"test_x.py::test_a[{number}]" for number in (0, 3, 6)),
         *(f"test_x.py::test_b[{number}]" for number in range(2)),
     ]
 
 
-def test_single_collected_situation_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not_skipped(monkeypatch, [CollectedTest("test_x.py::test_a[7]", 3)]) == ["test_x.py::test_a[7]"]
+def test_only_collected_situation_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert running_tests(monkeypatch, [CollectedTest("test_x.py::test_a[7]", 3)]) == ["test_x.py::test_a[7]"]
 
 
-def test_each_situation_runs_with_situations_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_situations_run_with_situations_all(monkeypatch: pytest.MonkeyPatch) -> None:
     collected = [CollectedTest(f"test_x.py::test_a[{number}]", 1) for number in range(4)]
 
-    assert len(not_skipped(monkeypatch, collected, every=True)) == 4
+    assert len(running_tests(monkeypatch, collected, every=True)) == 4

@@ -17,8 +17,14 @@ ONE_DRILL = ("--releases", "6.3.1", "--fence", "none", "--what", "kill", "--kill
 def test_takeovers_creates_missing_directories(tmp_path: Path) -> None:
     results, labs, stores = tmp_path / "new/results.jsonl", tmp_path / "labs/new", tmp_path / "stores/new"
     results.parent.mkdir()
-    row = {"name": "6.3.1/10mb/none/kill/1", "release": "6.3.1", "megabytes": 10, "fence": "none", "what": "kill"}
-    results.write_text(json.dumps(row | {"takeovers": [], "silences": [], "accepted": 0, "lost": 0}) + "\n")
+    drill_record = {
+        "name": "6.3.1/10mb/none/kill/1",
+        "release": "6.3.1",
+        "megabytes": 10,
+        "fence": "none",
+        "what": "kill",
+    }
+    results.write_text(json.dumps(drill_record | {"takeovers": [], "silences": [], "accepted": 0, "lost": 0}) + "\n")
     arguments = ["--results", str(results), "--directory", str(labs), "--stores", str(stores), *ONE_DRILL]
     assert takeovers.main(arguments) == 0
     assert labs.is_dir()

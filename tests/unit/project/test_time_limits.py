@@ -1,4 +1,4 @@
-"""The check that finds tests which compare a duration with a constant, and the helpers that replace them."""
+"""The check that reports tests which compare a duration with a constant, and the helpers that replace such tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it(reported, before):
 
 
 @pytest.mark.parametrize("form", COMPARISONS)
-def test_comparison_of_a_duration_with_a_constant_is_reported(
+def test_comparison_of_duration_with_constant_is_reported(
     tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test_it.py").write_text(FORM.format(COMPARISONS[form]))
@@ -60,12 +60,12 @@ def test_comparison_of_a_duration_with_a_constant_is_reported(
 
 
 @pytest.mark.parametrize("form", ALLOWED)
-def test_comparison_that_does_not_depend_on_the_machine_is_allowed(tmp_path: Path, form: str) -> None:
+def test_comparison_that_does_not_depend_on_machine_is_allowed(tmp_path: Path, form: str) -> None:
     (tmp_path / "test_it.py").write_text(FORM.format(ALLOWED[form]))
     assert find_comparisons([tmp_path]) == []
 
 
-def test_growth_of_time_tells_linear_from_quadratic_work() -> None:
+def test_growth_of_time_distinguishes_linear_from_quadratic_work() -> None:
     def compare_all(numbers: list[int]) -> int:
         return sum(first < second for first in numbers for second in numbers)
 
@@ -73,7 +73,7 @@ def test_growth_of_time_tells_linear_from_quadratic_work() -> None:
     assert growth_of_time(compare_all, lambda size: list(range(size)), 60) > QUADRATIC
 
 
-def test_executed_lines_are_counted_with_those_of_called_functions() -> None:
+def test_executed_lines_include_lines_of_called_functions() -> None:
     def add(count: int) -> int:
         total = 0
         for number in range(count):
@@ -83,6 +83,6 @@ def test_executed_lines_are_counted_with_those_of_called_functions() -> None:
     assert count_lines(lambda: add(20)) - count_lines(lambda: add(10)) == 20
 
 
-def test_a_call_that_hangs_fails_as_timed_out() -> None:
+def test_call_that_hangs_fails_as_timed_out() -> None:
     with pytest.raises(LateError, match="timed out after 0 s"):
         within(0, lambda: __import__("time").sleep(1))

@@ -13,17 +13,18 @@ from packaging.version import Version
 from scripts.check_documentation import COLLECTION, documented_plugins
 
 ROOT = Path(__file__).resolve().parents[3]
-# The plugins, options and returned values of 0.1.0, which have no other version than that. Add no line to this file.
+# The plugins, options and returned values of 0.1.0, which have no later version. Add no line to this file.
 FIRST_RELEASE = frozenset((ROOT / "tests" / "data" / "documented_in_0_1_0.txt").read_text("utf-8").splitlines())
 _NESTED = ("options", "suboptions", "contains")
 
 
 @pytest.fixture(scope="module")
 def documented() -> Mapping[str, Any]:
+    """Return the documentation of all plugins, modules and roles."""
     return documented_plugins()
 
 
-def test_everything_since_the_first_release_names_its_version(documented: Mapping[str, Any]) -> None:
+def test_everything_since_first_release_names_its_version(documented: Mapping[str, Any]) -> None:
     assert find_wrong_versions(documented) == []
 
 
@@ -38,7 +39,7 @@ def test_new_option_without_version_is_reported(documented: Mapping[str, Any]) -
     ]
 
 
-def test_version_of_new_option_counts_for_its_keys(documented: Mapping[str, Any]) -> None:
+def test_version_of_new_option_applies_to_its_keys(documented: Mapping[str, Any]) -> None:
     changed = copy.deepcopy(dict(documented))
     options = changed["role"][f"{COLLECTION}.broker"]["entry_points"]["main"]["options"]
     options["activemq_novelty"] = {"type": "dict", "version_added": "0.3.0", "options": {"key": {"type": "str"}}}
@@ -46,7 +47,7 @@ def test_version_of_new_option_counts_for_its_keys(documented: Mapping[str, Any]
     assert find_wrong_versions(changed) == []
 
 
-def test_option_of_the_first_release_with_later_version_is_reported(documented: Mapping[str, Any]) -> None:
+def test_option_of_first_release_with_later_version_is_reported(documented: Mapping[str, Any]) -> None:
     changed = copy.deepcopy(dict(documented))
     options = changed["role"][f"{COLLECTION}.broker"]["entry_points"]["main"]["options"]
     options["activemq_acl"]["version_added"] = "0.2.0"
@@ -64,7 +65,7 @@ def find_wrong_versions(documented: Mapping[str, Any]) -> list[str]:
 
 
 def _versions(documented: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each entry with its version, which is that of the entry around it where it names none."""
+    """Yield each entry with its version; an entry without a version inherits that of the enclosing entry."""
     for kind, plugins in documented.items():
         for full_name, plugin in plugins.items():
             document = plugin.get("doc") or plugin.get("entry_points", {}).get("main")
@@ -78,6 +79,7 @@ def _versions(documented: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _nested_versions(entries: Mapping[str, Any] | None, prefix: str, inherited: str) -> Iterator[tuple[str, str]]:
+    """Yield the entries below an entry with their versions."""
     for name, entry in (entries or {}).items():
         version = str(entry.get("version_added") or inherited)
         yield f"{prefix}{name}", version

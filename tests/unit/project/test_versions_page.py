@@ -1,4 +1,4 @@
-"""The project claims only the versions and systems with which it was run."""
+"""The project claims only the versions and systems with which it was tested."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORDS = json.loads((ROOT / "scripts" / "versions.json").read_text())
 
 
-def pythons(kind: str) -> set[str]:
-    """The Python versions, without patch level, with which sessions passed."""
+def tested_pythons(kind: str) -> set[str]:
+    """Return the Python versions, without patch level, with which sessions passed."""
     return {
         record["python"].rpartition(".")[0]
         for record in RECORDS.values()
@@ -26,13 +26,15 @@ def test_every_recorded_session_passed() -> None:
     assert {name for name, record in RECORDS.items() if record["result"] != "passed"} == set()
 
 
-def test_library_claims_only_pythons_that_were_run() -> None:
+def test_library_claims_only_tested_pythons() -> None:
     prefix = "Programming Language :: Python :: "
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
-    assert {text.removeprefix(prefix) for text in classifiers if text.startswith(prefix)} <= pythons("controller")
+    assert {text.removeprefix(prefix) for text in classifiers if text.startswith(prefix)} <= tested_pythons(
+        "controller"
+    )
 
 
-def test_oldest_ansible_of_the_collection_was_run() -> None:
+def test_oldest_ansible_of_collection_was_tested() -> None:
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     cores = {record["core"] for record in RECORDS.values() if record["kind"] == "controller"}
     assert min(cores, key=lambda core: int(core.split(".")[1])) == runtime["requires_ansible"].strip(">=").removesuffix(
@@ -41,6 +43,6 @@ def test_oldest_ansible_of_the_collection_was_run() -> None:
 
 
 @pytest.mark.parametrize("role", ["agent", "broker", "loadbalancer"])
-def test_role_claims_only_the_system_of_the_hosts_tier(role: str) -> None:
+def test_role_claims_only_system_of_hosts_tier(role: str) -> None:
     document = yaml.safe_load((ROOT / "roles" / role / "meta" / "main.yml").read_text())
     assert document["galaxy_info"]["platforms"] == [{"name": "Debian", "versions": ["bookworm"]}]

@@ -1,4 +1,4 @@
-"""The CI files that users copy from the documentation and the examples: valid, and without known security faults."""
+"""The CI files that users copy from the documentation and the examples are valid, without known security problems."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.support.command_blocks import Command, read_page
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAMS = Path(sys.executable).parent
 EXAMPLE = ROOT / "examples" / "ci-lint"
-# check-jsonschema reads the tag !reference of GitLab with the transformation only.
+# check-jsonschema reads the tag !reference of GitLab only with the transformation.
 GITLAB_SCHEMA = ("--builtin-schema=vendor.gitlab-ci", "--data-transform=gitlab-ci")
 
 
 def read_blocks(title: str) -> dict[str, str]:
-    """Return the blocks of all pages whose title starts with ``title``, by page and title."""
+    """Return the blocks of all pages whose titles start with ``title``, by page and title."""
     return {
         f"{page.name} {step[0]}": step[1]
         for page in sorted((ROOT / "docs").glob("*.md"))
@@ -34,9 +34,10 @@ GITHUB = read_blocks(".github/workflows/") | {
 GITLAB = read_blocks(".gitlab-ci.yml") | {"examples/ci-lint": (EXAMPLE / "gitlab-ci.yml").read_text()}
 
 
-def run(program: str, *arguments: str) -> None:
-    ended = subprocess.run([PROGRAMS / program, *arguments], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+def run_program(program: str, *arguments: str) -> None:
+    """Run a program of the virtual environment, and fail with its output if it fails."""
+    process = subprocess.run([PROGRAMS / program, *arguments], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_pages_have_workflows_of_github_and_gitlab() -> None:
@@ -45,7 +46,7 @@ def test_pages_have_workflows_of_github_and_gitlab() -> None:
 
 
 @pytest.mark.parametrize("workflows", [GITHUB, GITLAB], ids=["github", "gitlab"])
-def test_page_and_example_have_the_same_job(workflows: dict[str, str]) -> None:
+def test_page_and_example_have_same_job(workflows: dict[str, str]) -> None:
     (page,) = (text for source, text in workflows.items() if source.startswith("ci.md "))
     assert page == workflows["examples/ci-lint"]
 
@@ -56,8 +57,8 @@ def test_workflow_for_github_is_valid_and_secure(tmp_path: Path, source: str) ->
     file = tmp_path / ".github" / "workflows" / "activemq.yml"
     file.parent.mkdir(parents=True)
     file.write_text(GITHUB[source])
-    run("check-jsonschema", "--builtin-schema=vendor.github-workflows", str(file))
-    run("zizmor", "--offline", "--no-progress", "--quiet", str(file))
+    run_program("check-jsonschema", "--builtin-schema=vendor.github-workflows", str(file))
+    run_program("zizmor", "--offline", "--no-progress", "--quiet", str(file))
 
 
 @some_situations(1)
@@ -65,4 +66,4 @@ def test_workflow_for_github_is_valid_and_secure(tmp_path: Path, source: str) ->
 def test_pipeline_for_gitlab_is_valid(tmp_path: Path, source: str) -> None:
     file = tmp_path / ".gitlab-ci.yml"
     file.write_text(GITLAB[source])
-    run("check-jsonschema", *GITLAB_SCHEMA, str(file))
+    run_program("check-jsonschema", *GITLAB_SCHEMA, str(file))
